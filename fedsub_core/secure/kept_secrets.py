@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
 from fedsub_core.secure.keys import KEY_BYTES, commitment, public_of
-from fedsub_core.secure.messages import Keys
+from fedsub_core.secure.messages import Keys, Name, Reader
 from fedsub_core.secure.shamir import Entropy
 
 #: What stays of one sum when the next begins.
@@ -115,3 +115,31 @@ class Secrets:
             self.opened_run, self.opened, self.opened_of = self.run, self.round, sent
         self.seal = self.mask = self.seed = ""
         self.shares, self.sealed = {}, {}
+
+    # What a person goes by.
+
+    def demand(self, reader: Reader, name: Name) -> None:
+        """Refuse what is of another sum."""
+        if (name.run, name.round, name.session.hex()) != (self.run, self.round, self.session):
+            expected = f"the one whose keys it showed last, round {self.round}"
+            raise reader.refuse("secure sum", f"another sum of round {name.round}", expected)
+
+    def demand_closed(self, reader: Reader, name: Name) -> None:
+        """Refuse what is of a sum that was opened."""
+        if name.session.hex() == self.answered:
+            raise reader.refuse("secure sum", "a sum that it opened", "one that is not open")
+
+    def demand_untold(self, reader: Reader, once: str, digest: str) -> None:
+        """Refuse a sum whose difference from one that it helped to open may be of one person."""
+        what = f"secure sum: {once} again"
+        if self.run == self.lost:
+            expected = "none of this run: with whom it was opened, this device no longer knows"
+            raise reader.refuse(what, f"a plan of round {self.round}", expected)
+        if (told := self.told.get(self.run, {}).get(once)) is None:
+            return
+        vector, *people = told
+        if gone := sorted(set(people) - {reader.client, *self.masked}):
+            raise reader.refuse(what, f"a plan without {gone}", f"the people of before, {people}")
+        if vector != digest:
+            expected = "the vector that was opened: weight, each and samples of then"
+            raise reader.refuse(what, "another vector", expected)

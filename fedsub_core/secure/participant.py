@@ -107,9 +107,9 @@ class Participant:
             return self._show_keys(reader, name)
         if phase not in (SHARES, UNMASK):
             raise reader.refuse("secure sum", repr(phase), f"{KEYS}, {SHARES} or {UNMASK}")
-        self._demand(reader, name)
+        self._own.demand(reader, name)
         if phase == SHARES:
-            self._demand_closed(reader, name)
+            self._own.demand_closed(reader, name)
         work = self._share if phase == SHARES else self._unmask
         return work(reader, record)
 
@@ -123,8 +123,8 @@ class Participant:
             sender made for it.
         """
         own, reader = self._own, Reader(self.client, plan.name.round)
-        self._demand(reader, plan.name)
-        self._demand_closed(reader, plan.name)
+        own.demand(reader, plan.name)
+        own.demand_closed(reader, plan.name)
         if not own.sealed:
             raise reader.refuse("secure sum", "a plan", "a question for shares before it")
         if strangers := sorted(plan.sealed.keys() - own.keys.keys()):
@@ -160,8 +160,8 @@ class Participant:
             had not been in a sum that it was in; or if somebody's key is none.
         """
         own, reader = self._own, Reader(self.client, name.round)
-        self._demand(reader, name)
-        self._demand_closed(reader, name)
+        own.demand(reader, name)
+        own.demand_closed(reader, name)
         hashed = hashlib.sha256(vector.tobytes()).hexdigest()
         if own.vector not in ("", hashed):
             raise reader.refuse("secure sum: vector", "another than before", "the same")
@@ -169,7 +169,7 @@ class Participant:
             got = f"a download as if it had not been in the sum of round {addend.outside}"
             raise reader.refuse("secure sum", got, f"one as to the others of {own.opened_of}")
         if addend.once:
-            self._demand_untold(reader, addend.once, hashed)
+            own.demand_untold(reader, addend.once, hashed)
         told = digest({"made_of": addend.made_of, "people": own.listed, "plan": own.plan})
         if own.transcript not in ("", told):
             raise reader.refuse("secure sum: told", "something else than before", "the same")
@@ -191,7 +191,7 @@ class Participant:
 
     def _show_keys(self, reader: Reader, name: Name) -> Record:
         own, session = self._own, name.session.hex()
-        self._demand_closed(reader, name)
+        own.demand_closed(reader, name)
         if session != own.session:
             self._own = own.next_sum(name.run, name.round, session, self._entropy)
         return {"keys": self._own.public().joined()}
@@ -273,31 +273,6 @@ class Participant:
         return by_client(shares) | {"told": bytes.fromhex(self._own.transcript)}
 
     # What it goes by.
-
-    def _demand(self, reader: Reader, name: Name) -> None:
-        own = self._own
-        if (name.run, name.round, name.session.hex()) != (own.run, own.round, own.session):
-            expected = f"the one whose keys it showed last, round {own.round}"
-            raise reader.refuse("secure sum", f"another sum of round {name.round}", expected)
-
-    def _demand_closed(self, reader: Reader, name: Name) -> None:
-        if name.session.hex() == self._own.answered:
-            raise reader.refuse("secure sum", "a sum that it opened", "one that is not open")
-
-    def _demand_untold(self, reader: Reader, once: str, digest: str) -> None:
-        """Refuse a sum whose difference from one that it helped to open may be of one person."""
-        own, what = self._own, f"secure sum: {once} again"
-        if own.run == own.lost:
-            expected = "none of this run: with whom it was opened, this device no longer knows"
-            raise reader.refuse(what, f"a plan of round {own.round}", expected)
-        if (told := own.told.get(own.run, {}).get(once)) is None:
-            return
-        vector, *people = told
-        if gone := sorted(set(people) - {self.client, *own.masked}):
-            raise reader.refuse(what, f"a plan without {gone}", f"the people of before, {people}")
-        if vector != digest:
-            expected = "the vector that was opened: weight, each and samples of then"
-            raise reader.refuse(what, "another vector", expected)
 
     def _demand_people(self, reader: Reader, people: int) -> None:
         if people < self.least:
