@@ -25,6 +25,7 @@ from fedsub_core.files import write_whole
 from fedsub_core.secure.messages import SECURE, Reader
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.transcript import Addend
 from tests.fedsub.deploy.raw_device import connection, device
 from tests.fedsub.deploy.raw_device.connection import Connection
 from tests.fedsub.deploy.raw_device.device import Device, Question
@@ -98,8 +99,9 @@ class Trained:
         """Return a vector under masks, by the plan that came with the question."""
         plan = Reader(self.name, question.round).plan(question.records[SECURE])
         self.person.accept(plan)
-        part = OwnPart(self.person, plan, Levels(SUMS.secure_range, plan.weight, plan.each))
-        return part.masked(upload, "").to_bytes()
+        levels = Levels(SUMS.secure_range, plan.weight, plan.each)
+        # Made before: of nothing that it was told, as all others' uploads here.
+        return OwnPart(self.person, plan, levels, "").masked(upload, Addend()).to_bytes()
 
 
 @dataclass

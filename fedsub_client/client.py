@@ -19,6 +19,7 @@ from fedsub_client.learner import Report
 from fedsub_core.models.model import Params
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.transcript import Addend
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.unwritten import Unwritten
@@ -46,8 +47,8 @@ class FedSubClient(NumPyClient):
         self.model: Params = cohort.learner.predicted_by(used(cohort.state))
         #: What the last round of training reported.
         self.report: Report = {}
-        #: What the last round added to a sum, as :meth:`Learner.once` names it.
-        self.once = ""
+        #: What the last round added to a sum; of no sum: nothing.
+        self.addend = Addend()
 
     def get_properties(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the handshake's values: client id, version, classes, shape, moments."""
@@ -82,7 +83,7 @@ class FedSubClient(NumPyClient):
         (content,), tested = train(cohort, [one])
         self.model = cohort.learner.predicted_by(tested or cohort.in_use(told.turn, told.scaling))
         self.report = content.get(exchange.REPORT, {})
-        self.once = "" if levels is None else cohort.learner.once(one.received)
+        self.addend = Addend() if levels is None else cohort.learner.addend(one.received)
         return content
 
     def test(self, told: Instructions, payload: bytes | None = None) -> Content:

@@ -37,6 +37,7 @@ from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.packages import version_with
 from fedsub_core.secure.messages import SECURE
+from fedsub_core.secure.transcript import Addend
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.codec import Address
 from fedsub_core.wire.exchange import Content, Instructions
@@ -76,7 +77,9 @@ class Device:
         self.states = KeptStates(self.client, self.config.methods, self.node, context.state)
         own = self.config
         stores = self.states.everywhere()
-        self.sums = DeviceSums(self.client, own, own, self.node, own.methods, stores)
+        self.sums = DeviceSums(
+            self.client, own, own, self.node, own.methods, stores, context.run_config
+        )
         self.card, self.data = read_data(source, self.client, self.simulated)
         self.capacity = capacity_of(self.node, self.client, self.people, self.card, self.config)
 
@@ -186,7 +189,9 @@ class Device:
                     address = Address(self.client, round)
                     again = partial(before.vector_again, told, payload, part.levels)
                     vector = rounded_again(reply, saved.levels, part.levels, address, again)
-                    reply = part.masked(vector, saved.once).to_bytes()
+                    # What the vector was made of, and not what this session says.
+                    addend = Addend(saved.once, saved.made_of)
+                    reply = part.masked(vector, addend).to_bytes()
             return trained(exchange.pack(reply), saved.report, metrics)
         if saved is not None and saved.round > round:
             log.warning(
@@ -205,7 +210,8 @@ class Device:
             answer = {**answer, exchange.REPORT: report}
         reply = answer[exchange.PAYLOAD].to_bytes()
         # Before it is kept: what is not sent shall not count as sent.
-        sent = reply if part is None else part.masked(reply, client.once).to_bytes()
+        addend = client.addend if part is None else part.made(client.addend)
+        sent = reply if part is None else part.masked(reply, addend).to_bytes()
         new = Saved(
             self.client,
             told.run,
@@ -217,7 +223,8 @@ class Device:
             report,
             client.cohort.personal_model(0, client.model, round, told.scaling),
             None if levels is None else (levels.weight, levels.each),
-            client.once,
+            addend.once,
+            addend.made_of,
             round >= told.turn.rounds,
         )
         self.states.save(new, told)

@@ -33,6 +33,7 @@ class DeviceSums:
     methods : those of the run.
     stores : all in which the person may have kept something of sums: a run may go on with another
         main method, which is kept elsewhere then.
+    config : the run's configuration, as it came.
 
     Raises
     ------
@@ -48,9 +49,10 @@ class DeviceSums:
         node: Mapping[str, Any],
         methods: Sequence[str],
         stores: Sequence[Store],
+        config: Mapping[str, Any],
     ) -> None:
         self.client, self.settings, self._noise, self._node = client, settings, noise, node
-        self._stores = stores
+        self._stores, self._config = stores, config
         self._least = least_of(node, client)
         self._of_classes = [name for name in methods if method(name).summed_strategy]
 
@@ -89,7 +91,7 @@ class DeviceSums:
         """
         with store.lock():
             person = self._participant(store, str(record.get("run", "")))
-            said = answered(person, record, moments)
+            said = answered(person, record, moments, self._config)
             store.save_sums(person.kept())
         return said
 
@@ -123,7 +125,7 @@ class DeviceSums:
             return answer
         person = self._participant(store, told.run)
         # Before all work: what cannot be sent need not be made.
-        part = accepted(person, content, told, self.settings, self._noise)
+        part = accepted(person, content, told, self.settings, self._noise, self._config)
         answer = work(exchange.unpack(content), told, part)
         store.save_sums(person.kept())
         return answer

@@ -10,6 +10,7 @@ from torch import Tensor
 from fedsub_core.secure import uploads
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.transcript import Addend, of_bundle
 from fedsub_core.wire.bundles import Bundle, Declaration
 
 
@@ -61,3 +62,22 @@ class InSums:
         would tell what that one added. Of what changes, as models do: "".
         """
         return ""
+
+    def told_alike(self, received: Bundle) -> Bundle:
+        """Return what of a download all who are in a sum are told alike; here all of it.
+
+        What is left out the server may tell one person otherwise, unseen.
+        """
+        return received
+
+    def outside(self, received: Bundle) -> int:
+        """Return the round of whose sum a download says that its receiver was not in it.
+
+        Then it adds zeros in place of what was counted there. 0: it says nothing of that.
+        """
+        return 0
+
+    def addend(self, received: Bundle) -> Addend:
+        """Return what a client adds to a sum after a download, but for the numbers."""
+        alike = of_bundle(self.told_alike(received))
+        return Addend(self.once(received), alike, self.outside(received))

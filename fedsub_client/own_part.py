@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import MOMENTS, SECURE, Plan, Reader, Record
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.transcript import Addend, beside_download, digest
+from fedsub_core.wire import exchange
 from fedsub_core.wire.codec import Address, compose_upload
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.unwritten import Unwritten
@@ -40,8 +42,15 @@ def least_of(node: Mapping[str, Any], client: str) -> int:
     return least
 
 
+#: The configuration of a run in one process, which all have of the same hand.
+OF_ONE_PROCESS: Mapping[str, Any] = {}
+
+
 def answered(
-    person: Participant, record: Mapping[str, Any], moments: Callable[[str], Moments | None]
+    person: Participant,
+    record: Mapping[str, Any],
+    moments: Callable[[str], Moments | None],
+    config: Mapping[str, Any] = OF_ONE_PROCESS,
 ) -> RecordDict:
     """Return what somebody answers to a question about a sum.
 
@@ -49,6 +58,7 @@ def answered(
     ----------
     moments : of the person's samples or features (:data:`SAMPLES`, :data:`FEATURES`), if the run
         standardises these by everybody's.
+    config : the run's configuration, as it came.
 
     Raises
     ------
@@ -56,7 +66,7 @@ def answered(
         If the person does not answer it.
     """
     if record.get("phase") == MOMENTS:
-        said = _masked_moments(person, record, moments)
+        said = _masked_moments(person, record, moments, config)
     else:
         round = record.get("round")
         said = person.answer(record, round if isinstance(round, int) else 0)
@@ -64,7 +74,10 @@ def answered(
 
 
 def _masked_moments(
-    person: Participant, record: Mapping[str, Any], moments: Callable[[str], Moments | None]
+    person: Participant,
+    record: Mapping[str, Any],
+    moments: Callable[[str], Moments | None],
+    config: Mapping[str, Any],
 ) -> Record:
     """Return a person's moments under masks, for the plan of a sum that came with the question.
 
@@ -80,7 +93,8 @@ def _masked_moments(
     except ValueError as error:
         raise reader.refuse(f"secure sum: moments of {part}", error, "finite numbers") from None
     person.accept(plan)
-    masked = person.masked(vector, plan.name, once=f"moments of {part}")
+    addend = Addend(f"moments of {part}", digest({"config": dict(config)}))
+    masked = person.masked(vector, plan.name, addend)
     return {"vector": masked.astype("<u4", copy=False).tobytes()}
 
 
@@ -91,18 +105,24 @@ class OwnPart:
     Parameters
     ----------
     levels : by which its vector is rounded.
+    beside : a hash of what it was told beside its download.
     """
 
     person: Participant
     plan: Plan
     levels: Levels
+    beside: str
 
-    def masked(self, payload: bytes | Unwritten, once: str) -> Unwritten:
+    def made(self, addend: Addend) -> Addend:
+        """Return an addend that says all that it was made of: the download, and what is beside."""
+        return replace(addend, made_of=digest([self.beside, addend.made_of]))
+
+    def masked(self, payload: bytes | Unwritten, addend: Addend) -> Unwritten:
         """Return an upload's vector under masks.
 
         Parameters
         ----------
-        once : :meth:`Participant.masked`'s.
+        addend : :meth:`Participant.masked`'s.
 
         Raises
         ------
@@ -116,7 +136,7 @@ class OwnPart:
         if not len(vector):
             got, expected = "numbers that may not be added up", "what was counted of this device"
             raise MessageRefused(address.client, address.round, "secure sum", got, expected)
-        under = self.person.masked(vector, self.plan.name, once)
+        under = self.person.masked(vector, self.plan.name, addend)
         return compose_upload(uploads.in_bundle(under), address, uploads.declared_of(len(under)))
 
 
@@ -126,14 +146,20 @@ def accepted(
     told: Instructions,
     secure: SecureSettings,
     noise: NoiseSettings,
+    config: Mapping[str, Any] = OF_ONE_PROCESS,
 ) -> OwnPart:
     """Return a person's part in a sum, once it accepts the plan that came with a download.
+
+    Parameters
+    ----------
+    config : the run's configuration, as it came.
 
     Raises
     ------
     MessageRefused
-        If the person cannot go by it, or it is of another run than the download beside it; or
-        people weigh differently in it, where what one adds is to be bounded.
+        If the person cannot go by it, or it is of another run than the download beside it; if
+        people weigh differently in it, where what one adds is to be bounded; or if numbers are
+        rounded by other levels than sums over its people can bear.
     """
     reader = Reader(person.client, told.turn.round)
     plan = reader.plan(content[SECURE])
@@ -144,9 +170,16 @@ def accepted(
     if noise.dp_noise and plan.weight != 1:
         raise reader.refuse("secure sum: weight", plan.weight, "1, of everybody, with dp-noise")
     person.accept(plan)
-    bounds = noise.longest, noise.longest_prototypes
-    levels = Levels(secure.secure_range, plan.weight, plan.each, *bounds)
-    return OwnPart(person, plan, levels)
+    try:
+        levels = Levels.among(person.people, plan.weight, secure.secure_range)
+    except ValueError as error:
+        raise reader.refuse("secure sum: weight", plan.weight, error) from None
+    if plan.each != levels.each:
+        # By coarser ones what most people add would be rounded to zeros.
+        expected = f"{levels.each} among {person.people} people of weight {plan.weight}"
+        raise reader.refuse("secure sum: each", plan.each, expected)
+    levels = replace(levels, longest=noise.longest, longest_prototypes=noise.longest_prototypes)
+    return OwnPart(person, plan, levels, beside_download(content[exchange.TURN], config))
 
 
 def holds_tensors(payload: bytes) -> bool:

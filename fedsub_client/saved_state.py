@@ -46,7 +46,8 @@ class Saved:
     model : the personal model, once there is one.
     levels : of a secure sum, by which the reply was rounded: weight and each of
         :class:`fedsub_core.secure.quantise.Levels`; None where it went by itself.
-    once : what the reply added to that sum, as :meth:`fedsub_client.learner.Learner.once` names it.
+    once, made_of : what the reply added to that sum, and a hash of what the device was told then
+        that it was made of (:class:`fedsub_core.secure.transcript.Addend`).
     finished : whether that round was the last one that the run was to have.
     """
 
@@ -61,6 +62,7 @@ class Saved:
     model: PersonalModel | None = None
     levels: tuple[int, int] | None = None
     once: str = ""
+    made_of: str = ""
     finished: bool = False
 
     def is_of(self, run: str, method: str) -> bool:
@@ -81,7 +83,7 @@ class Saved:
             "report": dict(self.report),
         }
         if self.levels is not None:
-            facts |= {"levels": self.levels, "once": self.once}
+            facts |= {"levels": self.levels, "once": self.once, "made_of": self.made_of}
         if self.finished:
             facts["finished"] = True
         tensors = {f"state/{name}": tensor.contiguous() for name, tensor in self.state.items()}
@@ -130,6 +132,7 @@ class Saved:
                 model_of(bytes(tensors["model"].numpy())) if "model" in tensors else None,
                 tuple(facts["levels"]) if "levels" in facts else None,
                 facts.get("once", ""),
+                facts.get("made_of", ""),
                 bool(facts.get("finished", False)),
             )
         except RunError:

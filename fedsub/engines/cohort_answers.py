@@ -15,6 +15,7 @@ from fedsub_client.own_part import OwnPart, accepted, answered
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.transcript import Addend
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.handed import answer, content_of
@@ -39,13 +40,17 @@ def replies(
         return [Message(own, reply_to=m) for own, m in zip(said, messages, strict=True)]
     good, refused, parts = _read(cohort, messages, people)
     contents, _ = _WORK[kind](cohort, good)
-    answers = list[Message]()
+    answers, addends = list[Message](), dict[tuple[str, int, int], Addend]()
     for one, content in zip(good, contents, strict=True):
         message = messages[one.place]
         if one.place in parts:
-            once = cohort.learner.once(one.received)
+            # Many are sent the same, which is hashed once.
+            part, received = parts[one.place], one.received
+            key = part.beside, received.version, id(received.tensors)
+            if key not in addends:
+                addends[key] = part.made(cohort.learner.addend(received))
             try:
-                payload = parts[one.place].masked(content[exchange.PAYLOAD], once)
+                payload = part.masked(content[exchange.PAYLOAD], addends[key])
             except MessageRefused as error:
                 refused.append(Message(Error(0, str(error)), reply_to=message))
                 continue

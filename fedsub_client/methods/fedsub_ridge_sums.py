@@ -7,6 +7,8 @@ at home.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -98,6 +100,18 @@ class SummedRidgeLearner(FedSubRidgeLearner):
         if kind == summing.EQUATIONS:
             return f"equations of sums {received.version}"
         return "statistics" if kind == summing.STATISTICS else ""
+
+    def told_alike(self, received: Bundle) -> Bundle:
+        """Return what of a download decides on what a client adds.
+
+        Statistics do not depend on everybody's sums, which are sent to those who lack them. Which
+        of its samples are in these is of each client alone.
+        """
+        kind, _ = _asked(received, self.model.classes)
+        asks = {ASKED, OF_CLASSES}
+        kept = received.tensors.keys() - {HELD, INSIDE} if kind == summing.EQUATIONS else asks
+        alike = {name: part for name, part in received.tensors.items() if name in kept}
+        return replace(received, tensors=alike)
 
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
         """Return what one client adds to a sum: what it was asked for.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
 from fedsub_core.secure.keys import KEY_BYTES, commitment, public_of
-from fedsub_core.secure.messages import Keys
+from fedsub_core.secure.messages import Keys, Name, Reader
 from fedsub_core.secure.shamir import Entropy
 
 #: What stays of one sum when the next begins.
@@ -27,9 +27,12 @@ class Secrets:
     run, round, session : of the sum.
     seal, mask, seed : its private keys, and its self mask's seed.
     keys : of its neighbours, :meth:`Keys.joined`.
+    people, listed : how many there are in all, and a hash of the list of these.
     shares : of its neighbours' and its own secrets, those of the pair key and of the seed.
     sealed : its answer to the question for shares, by neighbour.
+    plan : a hash of what the plan of the sum tells everybody.
     masked, vector : with whom its vector was masked, and a hash of it.
+    transcript : a hash of all that it was told with which its vector was masked.
     once : what the vector says, if its sums in a run must all be of the same people.
     sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
     answered : the session of that.
@@ -45,10 +48,14 @@ class Secrets:
     mask: str = ""
     seed: str = ""
     keys: dict[str, str] = field(default_factory=dict)
+    people: int = 0
+    listed: str = ""
+    plan: str = ""
     shares: dict[str, tuple[str, str]] = field(default_factory=dict)
     sealed: dict[str, str] = field(default_factory=dict)
     masked: list[str] = field(default_factory=list)
     vector: str = ""
+    transcript: str = ""
     once: str = ""
     sent: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
@@ -108,3 +115,31 @@ class Secrets:
             self.opened_run, self.opened, self.opened_of = self.run, self.round, sent
         self.seal = self.mask = self.seed = ""
         self.shares, self.sealed = {}, {}
+
+    # What a person goes by.
+
+    def demand(self, reader: Reader, name: Name) -> None:
+        """Refuse what is of another sum."""
+        if (name.run, name.round, name.session.hex()) != (self.run, self.round, self.session):
+            expected = f"the one whose keys it showed last, round {self.round}"
+            raise reader.refuse("secure sum", f"another sum of round {name.round}", expected)
+
+    def demand_closed(self, reader: Reader, name: Name) -> None:
+        """Refuse what is of a sum that was opened."""
+        if name.session.hex() == self.answered:
+            raise reader.refuse("secure sum", "a sum that it opened", "one that is not open")
+
+    def demand_untold(self, reader: Reader, once: str, digest: str) -> None:
+        """Refuse a sum whose difference from one that it helped to open may be of one person."""
+        what = f"secure sum: {once} again"
+        if self.run == self.lost:
+            expected = "none of this run: with whom it was opened, this device no longer knows"
+            raise reader.refuse(what, f"a plan of round {self.round}", expected)
+        if (told := self.told.get(self.run, {}).get(once)) is None:
+            return
+        vector, *people = told
+        if gone := sorted(set(people) - {reader.client, *self.masked}):
+            raise reader.refuse(what, f"a plan without {gone}", f"the people of before, {people}")
+        if vector != digest:
+            expected = "the vector that was opened: weight, each and samples of then"
+            raise reader.refuse(what, "another vector", expected)

@@ -13,6 +13,8 @@ from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.secure.keys import KEY_BYTES, TAG_BYTES
 from fedsub_core.secure.shamir import SHARE_BYTES
+from fedsub_core.secure.transcript import OWN_OF_PLAN, alike, digest
+from fedsub_core.version import SUMS_VERSION
 
 #: The name of the record in a message.
 SECURE = "secure"
@@ -25,6 +27,8 @@ SESSION_BYTES = 16
 SEALED_BYTES = 2 * SHARE_BYTES + TAG_BYTES
 #: People of one sum at most.
 MOST_PEOPLE = 2**20
+#: Of somebody in the list of a sum's people, and of what an opened sum's people say they were told.
+LEAF_BYTES = TOLD_BYTES = 32
 
 Record = dict[str, Any]
 
@@ -47,8 +51,8 @@ class Name:
 
     def record(self, phase: str) -> Record:
         """Return it as plain values."""
-        name = {"phase": phase, "round": self.round, "session": self.session}
-        return {**name, "run": self.run, "method": self.method}
+        name = {"version": SUMS_VERSION, "phase": phase, "round": self.round}
+        return {**name, "session": self.session, "run": self.run, "method": self.method}
 
 
 @dataclass(frozen=True)
@@ -83,12 +87,14 @@ class Plan:
     ----------
     sealed : by neighbour.
     weight, each : :class:`fedsub_core.secure.quantise.Levels`.
+    told : hash of all of it that everybody is told, also of what this release does not read.
     """
 
     name: Name
     sealed: Mapping[str, bytes]
     weight: int
     each: int
+    told: str = ""
 
     def record(self) -> Record:
         """Return it as plain values."""
@@ -142,6 +148,8 @@ class Reader:
 
     def name(self, record: Mapping[str, Any]) -> Name:
         """Return which sum a record is about."""
+        if (version := record.get("version", 1)) != SUMS_VERSION:
+            raise self.refuse("secure sums", f"version {version!r}", f"version {SUMS_VERSION}")
         round, session = record.get("round"), record.get("session")
         if type(round) is not int or not isinstance(session, bytes):
             raise self.refuse("secure sum", f"round {round!r}", "its round and session")
@@ -188,7 +196,24 @@ class Reader:
         """Return what came with a download."""
         sealed = self.values(record, SEALED_BYTES)
         whole = self.whole(record, "weight"), self.whole(record, "each")
-        return Plan(self.name(record), sealed, *whole)
+        return Plan(self.name(record), sealed, *whole, digest(alike(record, OWN_OF_PLAN)))
+
+    def people(self, record: Mapping[str, Any]) -> list[bytes]:
+        """Return the list of a sum's people where it came, ascending; none: it did not."""
+        joined = record.get("people", b"")
+        if not isinstance(joined, bytes) or len(joined) > LEAF_BYTES * MOST_PEOPLE:
+            raise self.refuse("secure sum: people", type(joined).__name__, "a list of them")
+        leaves = [joined[i : i + LEAF_BYTES] for i in range(0, len(joined), LEAF_BYTES)]
+        if leaves != sorted(set(leaves)) or len(joined) % LEAF_BYTES:
+            raise self.refuse("secure sum: people", "a list out of order", "each once, ascending")
+        return leaves
+
+    def told(self, record: Mapping[str, Any]) -> bytes:
+        """Return the hash of what somebody was told of a sum that it helps to open."""
+        told = record.get("told")
+        if not isinstance(told, bytes) or len(told) != TOLD_BYTES:
+            raise self.refuse("secure sum: told", type(told).__name__, f"{TOLD_BYTES} bytes")
+        return told
 
     def unmask(self, record: Mapping[str, Any]) -> Unmask:
         """Return whose masks are to be opened."""

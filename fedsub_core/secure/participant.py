@@ -35,7 +35,12 @@ from fedsub_core.secure.messages import (
     Record,
     by_client,
 )
+from fedsub_core.secure.people_list import PeopleList, leaf
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, split
+from fedsub_core.secure.transcript import Addend, digest
+
+#: Of a vector of which nothing is known but its numbers.
+NUMBERS_ALONE = Addend()
 
 
 class Participant:
@@ -79,6 +84,11 @@ class Participant:
         """Return all that it keeps, secrets among it."""
         return self._own.written()
 
+    @property
+    def people(self) -> int:
+        """How many people there are in all, by the list that it was shown of a sum."""
+        return self._own.people
+
     def took_part(self, run: str) -> bool:
         """Return whether it sent a vector of a run, or may have."""
         return self._own.taken_part(run)
@@ -97,9 +107,9 @@ class Participant:
             return self._show_keys(reader, name)
         if phase not in (SHARES, UNMASK):
             raise reader.refuse("secure sum", repr(phase), f"{KEYS}, {SHARES} or {UNMASK}")
-        self._demand(reader, name)
+        self._own.demand(reader, name)
         if phase == SHARES:
-            self._demand_closed(reader, name)
+            self._own.demand_closed(reader, name)
         work = self._share if phase == SHARES else self._unmask
         return work(reader, record)
 
@@ -113,8 +123,8 @@ class Participant:
             sender made for it.
         """
         own, reader = self._own, Reader(self.client, plan.name.round)
-        self._demand(reader, plan.name)
-        self._demand_closed(reader, plan.name)
+        own.demand(reader, plan.name)
+        own.demand_closed(reader, plan.name)
         if not own.sealed:
             raise reader.refuse("secure sum", "a plan", "a question for shares before it")
         if strangers := sorted(plan.sealed.keys() - own.keys.keys()):
@@ -123,6 +133,8 @@ class Participant:
         # One vector under several sets of masks would tell of it.
         if own.masked and own.masked != sorted(plan.sealed):
             raise reader.refuse("secure sum: neighbours", sorted(plan.sealed), own.masked)
+        if own.masked and own.plan != plan.told:
+            raise reader.refuse("secure sum: plan", "another than before", "the same")
         private = private_key(bytes.fromhex(own.seal))
         for other, sealed in plan.sealed.items():
             keys, about = Keys.of(bytes.fromhex(own.keys[other])), self._about(other, self.client)
@@ -131,37 +143,44 @@ class Participant:
             except ValueError as error:
                 raise reader.refuse(f"secure sum: shares of {other!r}", error, "its own") from None
             own.shares[other] = shares[:SHARE_BYTES].hex(), shares[SHARE_BYTES:].hex()
-        own.masked = sorted(plan.sealed)
+        own.masked, own.plan = sorted(plan.sealed), plan.told
 
-    def masked(self, vector: Words, name: Name, once: str = "") -> Words:
+    def masked(self, vector: Words, name: Name, addend: Addend = NUMBERS_ALONE) -> Words:
         """Return its vector under its own mask and those that it shares with neighbours.
 
         Parameters
         ----------
-        once : what the vector says, if all sums of it in a run must be of the same people, for it
-            stays the same from round to round; "": it does not.
+        addend : what the vector is.
 
         Raises
         ------
         MessageRefused
-            If it is another vector than before, which would tell of both; if it has been in an
-            opened sum of other people; or if somebody's key is none.
+            If it is another vector than before, or was made of something else, which would tell of
+            both; if it has been in an opened sum of other people; if it was made as if this person
+            had not been in a sum that it was in; or if somebody's key is none.
         """
         own, reader = self._own, Reader(self.client, name.round)
-        self._demand(reader, name)
-        self._demand_closed(reader, name)
-        digest = hashlib.sha256(vector.tobytes()).hexdigest()
-        if own.vector not in ("", digest):
+        own.demand(reader, name)
+        own.demand_closed(reader, name)
+        hashed = hashlib.sha256(vector.tobytes()).hexdigest()
+        if own.vector not in ("", hashed):
             raise reader.refuse("secure sum: vector", "another than before", "the same")
-        if once:
-            self._demand_untold(reader, once, digest)
-        own.once = own.once or once
-        total, own.vector = vector + expanded(bytes.fromhex(own.seed), len(vector)), digest
+        if addend.outside and (own.opened_run, own.opened) == (own.run, addend.outside):
+            got = f"a download as if it had not been in the sum of round {addend.outside}"
+            raise reader.refuse("secure sum", got, f"one as to the others of {own.opened_of}")
+        if addend.once:
+            own.demand_untold(reader, addend.once, hashed)
+        told = digest({"made_of": addend.made_of, "people": own.listed, "plan": own.plan})
+        if own.transcript not in ("", told):
+            raise reader.refuse("secure sum: told", "something else than before", "the same")
+        own.once = own.once or addend.once
+        own.vector, own.transcript = hashed, told
+        total = vector + expanded(bytes.fromhex(own.seed), len(vector))
         private = private_key(bytes.fromhex(own.mask))
         for other in own.masked:
             shown = Keys.of(bytes.fromhex(own.keys[other])).mask
             try:
-                pair = agreed(private, shown, between(own.session, self.client, other))
+                pair = agreed(private, shown, between(own.session, self.client, other, told))
             except ValueError as error:
                 raise reader.refuse(f"secure sum: keys of {other!r}", error, "a key") from None
             mask = expanded(pair, len(vector))
@@ -172,7 +191,7 @@ class Participant:
 
     def _show_keys(self, reader: Reader, name: Name) -> Record:
         own, session = self._own, name.session.hex()
-        self._demand_closed(reader, name)
+        own.demand_closed(reader, name)
         if session != own.session:
             self._own = own.next_sum(name.run, name.round, session, self._entropy)
         return {"keys": self._own.public().joined()}
@@ -180,8 +199,10 @@ class Participant:
     def _share(self, reader: Reader, record: Mapping[str, Any]) -> Record:
         own = self._own
         shown = reader.values(record, 3 * KEY_BYTES)
+        leaves = reader.people(record)
         if own.sealed:
-            if {c: keys.hex() for c, keys in shown.items()} != own.keys:
+            same = {c: keys.hex() for c, keys in shown.items()} == own.keys
+            if not same or (leaves and PeopleList(leaves).digest != own.listed):
                 # Who shares twice gives away more than it meant to.
                 raise reader.refuse("secure sum: keys", "others than before", "the same")
             return by_client({c: bytes.fromhex(s) for c, s in own.sealed.items()})
@@ -193,6 +214,10 @@ class Participant:
             raise reader.refuse("secure sum: keys", "one key twice", "each client's own")
         holders = sorted([self.client, *keys])
         self._demand_people(reader, len(holders))
+        known = [leaf(self.client, own.public().joined()), *(leaf(*one) for one in shown.items())]
+        listed = PeopleList(leaves or sorted(known))
+        if fault := listed.fault(known):
+            raise reader.refuse("secure sum: people", *fault)
         needed = threshold(len(holders))
         split_up = [
             split(bytes.fromhex(secret), needed, len(holders), self._entropy)
@@ -210,6 +235,7 @@ class Participant:
                 raise reader.refuse(f"secure sum: keys of {other!r}", error, "a key") from None
             own.sealed[other] = seal(key, b"".join(shares), about).hex()
         own.keys = {client: joined.hex() for client, joined in shown.items()}
+        own.people, own.listed = len(listed.leaves), listed.digest
         return by_client({c: bytes.fromhex(s) for c, s in own.sealed.items()})
 
     def _unmask(self, reader: Reader, record: Mapping[str, Any]) -> Record:
@@ -220,7 +246,7 @@ class Participant:
                 raise reader.refuse(
                     "secure sum: unmask", "a second question with other people", "the first again"
                 )
-            return by_client({c: bytes.fromhex(s) for c, s in own.answer.items()})
+            return self._opens()
         everybody = sorted([self.client, *own.masked])
         if not own.masked or sorted([*sent, *silent]) != everybody or self.client not in sent:
             got = f"sent {sent}, silent {silent}"
@@ -239,34 +265,14 @@ class Participant:
             if told[1:] != sent:
                 raise reader.refuse(f"secure sum: {own.once} again", sent, told[1:])
         own.opening(sent, silent)
-        return by_client({c: bytes.fromhex(s) for c, s in own.answer.items()})
+        return self._opens()
+
+    def _opens(self) -> Record:
+        """Return what opens a sum: others' shares, and what this person was told of the sum."""
+        shares = {client: bytes.fromhex(share) for client, share in self._own.answer.items()}
+        return by_client(shares) | {"told": bytes.fromhex(self._own.transcript)}
 
     # What it goes by.
-
-    def _demand(self, reader: Reader, name: Name) -> None:
-        own = self._own
-        if (name.run, name.round, name.session.hex()) != (own.run, own.round, own.session):
-            expected = f"the one whose keys it showed last, round {own.round}"
-            raise reader.refuse("secure sum", f"another sum of round {name.round}", expected)
-
-    def _demand_closed(self, reader: Reader, name: Name) -> None:
-        if name.session.hex() == self._own.answered:
-            raise reader.refuse("secure sum", "a sum that it opened", "one that is not open")
-
-    def _demand_untold(self, reader: Reader, once: str, digest: str) -> None:
-        """Refuse a sum whose difference from one that it helped to open may be of one person."""
-        own, what = self._own, f"secure sum: {once} again"
-        if own.run == own.lost:
-            expected = "none of this run: with whom it was opened, this device no longer knows"
-            raise reader.refuse(what, f"a plan of round {own.round}", expected)
-        if (told := own.told.get(own.run, {}).get(once)) is None:
-            return
-        vector, *people = told
-        if gone := sorted(set(people) - {self.client, *own.masked}):
-            raise reader.refuse(what, f"a plan without {gone}", f"the people of before, {people}")
-        if vector != digest:
-            expected = "the vector that was opened: weight, each and samples of then"
-            raise reader.refuse(what, "another vector", expected)
 
     def _demand_people(self, reader: Reader, people: int) -> None:
         if people < self.least:
@@ -276,7 +282,10 @@ class Participant:
         return f"fedsub shares {self._own.session} {self._own.round} {sender} {receiver}".encode()
 
 
-def between(session: str, one: str, other: str) -> bytes:
-    """Return what a pair's mask is for; `session` in hexadecimal."""
+def between(session: str, one: str, other: str, told: str) -> bytes:
+    """Return what a pair's mask is for; `session`, and a hash of what was `told`, in hexadecimal.
+
+    Who was told something else has another mask, and the two do not cancel.
+    """
     first, second = sorted((one, other))
-    return f"fedsub mask {session} {first} {second}".encode()
+    return f"fedsub mask {session} {first} {second} {told}".encode()

@@ -7,12 +7,14 @@ the masks of the sum: by the seeds of who sent a vector, and the pair keys of wh
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 import numpy as np
 
+from fedsub_core.errors import cut
 from fedsub_core.secure.graph import neighbours, threshold
 from fedsub_core.secure.keys import (
     KEY_BYTES,
@@ -37,6 +39,7 @@ from fedsub_core.secure.messages import (
     by_client,
 )
 from fedsub_core.secure.participant import between
+from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, value_at
 
@@ -80,6 +83,8 @@ class Summation:
         self.sent: set[str] = set()
         self._near: dict[str, tuple[str, ...]] = {}
         self._shares: dict[str, dict[str, bytes]] = {}
+        #: What those who open it were told, as a hash.
+        self._told: dict[str, str] = {}
         self._sum: Words = np.zeros(length, np.uint32)
         #: Whose shares did not fit the others', of whose secret.
         self.wrong: set[tuple[str, str]] = set()
@@ -116,10 +121,15 @@ class Summation:
     def ask_shares(self) -> dict[str, Record]:
         """Return what everybody who showed keys is asked; draw who is whose neighbour."""
         self._near = neighbours(sorted(self.keys), self.name.session)
+        joined = {client: keys.joined() for client, keys in self.keys.items()}
+        listed: Record = {}
+        if any(len(near) + 1 < len(joined) for near in self._near.values()):
+            listed["people"] = PeopleList.of(joined).joined()
         return {
             client: {
                 **self.name.record(SHARES),
-                **by_client({other: self.keys[other].joined() for other in near}),
+                **by_client({other: joined[other] for other in near}),
+                **listed,
             }
             for client, near in self._near.items()
         }
@@ -191,7 +201,9 @@ class Summation:
         """
         reader = Reader(client, self.name.round)
         held = [client, *self._masked(client)]
+        told = reader.told(record).hex()
         self._shares[client] = reader.values(record, SHARE_BYTES, held)
+        self._told[client] = told
 
     # Opening.
 
@@ -201,9 +213,10 @@ class Summation:
         Raises
         ------
         CannotOpen
-            If somebody's secret cannot be had of the shares that came.
+            If somebody's secret cannot be had of the shares that came; or people were told
+            different things, and their masks do not cancel.
         """
-        total, length = self._sum, len(self._sum)
+        total, length, told = self._sum, len(self._sum), self._told_all()
         for client in sorted(self.sent):
             held_to = self.keys[client].commitment
             seed = self._secret(client, "seed", lambda s, to=held_to: commitment(s) == to)
@@ -215,10 +228,21 @@ class Summation:
             found = self._secret(client, "pair key", lambda s, to=shown: public_of(s) == to)
             private = private_key(found)
             for other in others:
-                purpose = between(self.name.session.hex(), client, other)
+                purpose = between(self.name.session.hex(), client, other, told)
                 mask = expanded(agreed(private, self.keys[other].mask, purpose), length)
                 total = total - mask if other < client else total + mask
         return total
+
+    def _told_all(self) -> str:
+        """Return the hash of what all were told who open the sum."""
+        ((told, many), *others) = Counter(self._told.values()).most_common() or [("", 0)]
+        if others:
+            who = sorted(client for client, own in self._told.items() if own != told)
+            raise CannotOpen(
+                f"round {self.name.round}: what it is of: {cut(', '.join(who))} were told "
+                f"something else than {many} others, expected the same of all"
+            )
+        return told
 
     def _secret(self, client: str, what: str, fits: Any) -> bytes:
         """Return somebody's secret of the shares that came, some of which may be wrong."""

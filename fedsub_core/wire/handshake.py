@@ -18,7 +18,7 @@ from fedsub_core.data.standardise import LARGEST_VALUE, Moments
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.release import Release
-from fedsub_core.version import VERSION
+from fedsub_core.version import SUMS_VERSION, VERSION
 from fedsub_core.wire.exchange import STYPE, WIRES
 
 #: The name of the handshake's record in a message.
@@ -66,6 +66,7 @@ class Introduction:
     features : moments of what the run's encoder makes of the training part, where the method
         trains on it (:mod:`fedsub_core.encoders.standardised`).
     split : how its samples were divided, for readers of the results; None where it does not say.
+    sums : the version of secure sums in which it can take part; before 2 no device said it.
     """
 
     client: str
@@ -78,6 +79,7 @@ class Introduction:
     nodes: int = 0
     features: Moments | None = None
     split: SplitNote | None = None
+    sums: int = SUMS_VERSION
 
     def record(self) -> ConfigRecord:
         """Return it as plain values."""
@@ -86,6 +88,7 @@ class Introduction:
                 "client": self.client,
                 "version": self.version,
                 "schema": STYPE,
+                "sums": self.sums,
                 "classes": list(self.classes),
                 "shape": list(self.shape),
                 "examples": self.facts.examples,
@@ -147,6 +150,23 @@ def check_versions(record: ConfigRecord, client: str, version: str = VERSION) ->
         raise MessageRefused(client, 0, "versions", got, expected)
 
 
+def check_sums(said: Introduction) -> None:
+    """Refuse a device that can take part in no secure sum of this release's.
+
+    Raises
+    ------
+    MessageRefused
+        Names both sides' versions.
+    """
+    if said.sums != SUMS_VERSION:
+        got = f"version {said.sums} of fedsub {said.version}"
+        expected = (
+            f"version {SUMS_VERSION} of fedsub {VERSION}: install the server's release on this "
+            "device; it may take part in runs without secure-aggregation"
+        )
+        raise MessageRefused(said.client, 0, "secure sums", got, expected)
+
+
 def check_given(record: ConfigRecord, client: str, unknown: Collection[str]) -> None:
     """Refuse a server whose run gives values to keys that this device does not know.
 
@@ -190,6 +210,7 @@ def read_introduction(record: ConfigRecord) -> Introduction:
             ),
             people=_whole(record.get("people", 0), least=0),
             nodes=_whole(record.get("nodes", 0), least=0),
+            sums=_whole(record.get("sums", 1)),
         )
         if "feature_sum" in record:
             sums = (_numbers(record[f"feature_{part}"]) for part in ("sum", "sumsq"))

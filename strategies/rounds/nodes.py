@@ -51,6 +51,7 @@ class NodeRegistry:
     bound : whether that counts; else anybody may be anybody.
     version : this side's, by which a device is behind, or its packages are others.
     given : keys of the run's configuration that a device must know.
+    of_sums : whether the run is of secure sums, whose version a device must share.
     heard : when there was a sign of life last, on :func:`time.monotonic`'s clock: a node came or
         was let in anew, an answer came, or a heartbeat of a node that still starts.
     departures : who will not come back.
@@ -64,6 +65,7 @@ class NodeRegistry:
     bound: bool = True
     version: str = VERSION
     given: tuple[str, ...] = ()
+    of_sums: bool = False
     heard: float = -math.inf
     departures: Departures = field(default_factory=Departures)
     #: Nodes turned away for good, as the run was told to forget whose they are.
@@ -180,6 +182,8 @@ class NodeRegistry:
             record = reply.content.config_records[handshake.HANDSHAKE]
             said = read_introduction(record)
             handshake.check_versions(record, said.client, self.version)
+            if self.of_sums:
+                handshake.check_sums(said)
         except KeyError:
             self._refuse(node, "no handshake in its answer")
             return

@@ -105,7 +105,8 @@ class SecureSums:
         one = self._sum = self._prepared(asks, round, sorted(addends.clients), addends.numbers)
         one.opened_of = max(one.least, addends.opened_of)
         try:
-            self._levels = Levels.among(len(one.sealed), weight, addends.range)
+            # Of the list that all were shown: each device makes the same of it.
+            self._levels = Levels.among(len(one.keys), weight, addends.range)
         except ValueError as error:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"

@@ -140,6 +140,7 @@ class PersonalizedStrategy(Verbs):
             version=self.settings.version,
             given=self.settings.given,
             departures=self.departures,
+            of_sums=self.sums is not None,
         )
         begun = memory.agreed is not None
         if memory.agreed is None:

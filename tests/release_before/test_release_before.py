@@ -7,6 +7,7 @@ import logging
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from fedsub.status import reading
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import FolderStore
 from fedsub_core.config.run_config import dump_toml
+from fedsub_core.errors import RunError
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange
@@ -59,12 +61,14 @@ def test_each_side_takes_what_the_other_said_then(client: str) -> None:
 
 
 class OlderDevices(Devices):
-    """Devices that still say that they are of the release before."""
+    """Devices that still say that they are of the release before, and nothing that it did not."""
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
         for reply in super().answers(messages):
             if not reply.has_error() and HANDSHAKE in reply.content:
-                reply.content.config_records[HANDSHAKE]["version"] = BEFORE
+                said = reply.content.config_records[HANDSHAKE]
+                said["version"] = BEFORE
+                del said["sums"]
             yield reply
 
 
@@ -92,6 +96,23 @@ def test_devices_and_server_go_on_from_what_it_left(
     summary = json.loads((place / "run" / "summary.json").read_text("utf-8"))
     expected = f"Devices behind the server's release: ann ({BEFORE}), bob ({BEFORE}). Upgrade them."
     assert expected in summary["data"]["remarks"]
+
+
+def test_from_secure_sums_it_is_refused_by_name(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its masks are others. In the plain run of the test above the same devices take part."""
+    shutil.rmtree(place / "run")
+    of_sums = {"secure_aggregation": True, "robust": "none", "standardise": "client"}
+    of_sums |= {"upload_encoding": "float32", "method": "fedavg", "join_timeout": 0.5, "hyper": {}}
+    config = replace(configuration(place), **of_sums)
+    with pytest.raises(RunError, match="0 of at least 1 clients"):
+        serve(OlderDevices(config, place), config)
+    for client in CLIENTS:
+        said = (
+            f"client {client!r}, round 0: secure sums: got version 1 of fedsub {BEFORE}, expected"
+        )
+        assert f"{said} version 2 of fedsub {VERSION}: install the server's release" in caplog.text
 
 
 def test_a_round_trained_before_the_upgrade_is_answered_from_the_state_of_then(place: Path) -> None:

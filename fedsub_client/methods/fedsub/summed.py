@@ -200,6 +200,21 @@ class SummedSubnetworkLearner(FedSubLearner):
             sent.append(Bundle(upload.examples, tensors={NUMBERS: Floats(numbers)}))
         return new, sent, reports
 
+    def told_alike(self, received: Bundle) -> Bundle:
+        """Return a download without whether a client was in the sum that counted."""
+        counted = received.tensors.get(COUNTED)
+        if not isinstance(counted, Floats):
+            return received
+        tensors = {**received.tensors, COUNTED: Floats(counted.values[:1])}
+        return replace(received, tensors=tensors)
+
+    def outside(self, received: Bundle) -> int:
+        """Return the round of the last sum if a download says that a client was not in it."""
+        if COUNTED not in received.tensors:
+            return 0
+        counted_in, was_counted = (int(one) for one in received.floats(COUNTED))
+        return 0 if was_counted else counted_in
+
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
         """Return what one client adds to a sum; each counts once, whatever its samples."""
         if NUMBERS not in upload.tensors or not np.isfinite(upload.floats(NUMBERS)).all():

@@ -122,12 +122,13 @@ class SummedRidgeStrategy(FedSubRidgeStrategy):
     def _asks(self, state: State, clients: Sequence[str]) -> Asked | None:
         least, of_sums = self.settings.secure.secure_least, int(state[VERSIONS][0])
         every = np.ones(self.model.classes, np.bool_)
-        pools = not self.hyper.noise and of_sums not in (0, int(state[ANSWERED]))
-        if pools and len(clients) >= least:
-            return Asked(summing.EQUATIONS, tuple(clients), every)
-        # Sums of fewer features would be of whoever has as few, which may be one person.
+        # Sums of fewer features would be of whoever has as few, which may be one person. And all
+        # who add equations up are sent the same sums.
         features = prod(self.model.input_shape)
         whole = [c for c in clients if prod(self.held_by(c).input_shape) == features]
+        pools = not self.hyper.noise and of_sums not in (0, int(state[ANSWERED]))
+        if pools and len(whole) >= least:
+            return Asked(summing.EQUATIONS, tuple(whole), every)
         owing = [c for c in whole if not self._member(state, c).round]
         if of_sums and len(owing) < least:
             return None

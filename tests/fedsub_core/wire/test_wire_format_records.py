@@ -22,6 +22,7 @@ from fedsub_core.paired import Gain
 from fedsub_core.secure.exact import LIMBS
 from fedsub_core.secure.messages import KEYS, MOMENTS, SAMPLES, SECURE, SHARES, UNMASK
 from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.summation import Summation
 from fedsub_core.turn import Turn
@@ -72,7 +73,7 @@ def test_messages_carry_the_records_in_the_table() -> None:
 
 
 #: What not every device has to say.
-OPTIONAL = ("feature_sum", "split", "capacities")
+OPTIONAL = ("feature_sum", "split", "capacities", "sums")
 SPLIT = SplitNote("in time by t, gap 2 s", 3, 1, 0, 0)
 #: Who sends keys of kinds of samples, and such samples.
 OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
@@ -204,6 +205,6 @@ def test_a_secure_sums_records_have_the_keys_of_its_page() -> None:
         server.take_vector(name, people[name].masked(vector, plan.name))
     for name, unmask in server.ask_unmask().items():
         told += [unmask.record() | {"silent": ["d"]}, people[name].answer(unmask.record(), 1)]
-    told += moments_told()
+    told += [*moments_told(), {"people": PeopleList.of({"a": b"keys"}).joined()}]
     found = {key: value for record in told for key, value in record.items()}
     assert_types(found, stated)

@@ -63,7 +63,7 @@ def test_sums_are_those_of_quantised_plain_vectors_to_the_bit(
     people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sums = run_method(people(), "fedavg", **SUMS)
-    monkeypatch.setattr(Participant, "masked", lambda self, vector, name, once: vector)
+    monkeypatch.setattr(Participant, "masked", lambda self, vector, name, addend: vector)
     monkeypatch.setattr(Summation, "open", lambda self: self._sum)
     plain = run_method(people(), "fedavg", **SUMS)
     for ours, theirs in zip(sums.states, plain.states, strict=True):

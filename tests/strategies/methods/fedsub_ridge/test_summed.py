@@ -247,3 +247,14 @@ def test_a_person_in_the_sums_cannot_be_forgotten(
 def test_plain_runs_have_the_other_half(people: MakePeople, run_method: RunMethod) -> None:
     run = run_method(people(), NAME, **PLAIN | {"rounds": 1})
     assert type(run.strategy) is FedSubRidgeStrategy
+
+
+def test_who_holds_fewer_features_is_in_no_sum_and_receives_all(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    """Equations are of the sums that all who add them up are sent, with as many features."""
+    run = run_method(people((ALL,) * 5), NAME, capacities="p1=0.5", **SUMS)
+    added = dict.fromkeys([(round, "") for round in (CLASSES, STATISTICS, EQUATIONS)], 4)
+    assert run.metric("secure_people") == added
+    assert not run.refusals and inside(run)["p2"] == STATISTICS
+    assert inside(run).get("p1", 0) == 0
