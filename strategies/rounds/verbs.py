@@ -168,12 +168,12 @@ class Verbs(Protections, Strategy):
         self.population.left_out = self.memory.left_out
         self._rows += [MetricRow(round, client, None, "left_out", 1) for client in found]
         self._rows.append(MetricRow(round, "", None, "undone", 1))
+        rate = " (honest ones, if the learning rate is too high)" if diverged else ""
         log.warning(
             "round %d: most uploads cannot be used; the server goes back to an earlier state. Left "
-            "out from now on, as they moved most what came after it: %s%s",
+            "out from now on, as they moved most what came after it: %s",
             round,
-            ", ".join(found) or "nobody else; it begins anew",
-            ". If it comes back without them, the learning rate is too high" if diverged else "",
+            (", ".join(found) or "nobody else; it begins anew") + rate,
         )
         return True
 
