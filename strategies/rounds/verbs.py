@@ -150,7 +150,7 @@ class Verbs(Protections, Strategy):
         self._rows += rows
         return None, None
 
-    def _undo(self, round: int, diverged: str) -> bool:
+    def _undo(self, round: int, diverged: str = "") -> bool:
         """Go back to an earlier state, without who led away from it; False: impossible.
 
         `diverged` says so where uploads held no finite numbers.
