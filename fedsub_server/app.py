@@ -103,7 +103,7 @@ def run_method(
             model = strategy.model_record()
             flaw = [f"model {model.kind}: {model.ending}."] if model.ending else []
             for text in (found := [*named_idle(config), *flaw]):
-                log.warning("%s", text)
+                log.warning("note: %s", text)
             return found
 
         def progress(round: int) -> None:

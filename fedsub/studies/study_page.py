@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,6 @@ from fedsub.studies.runner import CHOSEN_FILE, RUNS, choose, unfinished_tuning
 from fedsub.studies.study import INDIFFERENT, Cell, Study, name_of
 from fedsub.studies.study_results import Row, Run, finished, tables
 from fedsub.studies.study_tables import how_measured, of_runs, table
-from fedsub_core.config.run_config import to_flat
 from fedsub_core.errors import RunError
 from fedsub_server.data_notes import DataNotes
 
@@ -38,6 +38,7 @@ _OF_A_RUN = frozenset({*_OF_A_TABLE, "seed", "other than the defaults"})
 #: How the line on learning says keys that a study may tune.
 _LEARNING = {"lr": "rate {}", "momentum": "momentum {}", "batch-size": "batches of {}",
              "epochs": "epochs in a round {}", "steps": "steps in a round {}"}  # fmt: skip
+_NUMBER = r"[0-9.]+(e[-+]?[0-9]+)?"
 
 
 def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
@@ -67,8 +68,8 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
         leads.append(_lead(cell, found, compared, twin(frame)))
         named = dict(protocol(frame, run_config(folder / RUNS / mine[0].task.name)))
         for key in study.tune.keys() & _LEARNING.keys():
-            ran = _LEARNING[key].format(to_flat(mine[0].task.config)[key])
-            named["learning"] = named["learning"].replace(ran, _LEARNING[key].format("as chosen"))
+            ran, chosen = (_LEARNING[key].format(text) for text in (_NUMBER, "as chosen"))
+            named["learning"] = re.sub(ran, chosen, named["learning"])
         for key in named.keys() - _OF_A_RUN:
             common.setdefault(key, []).append(named[key])
         done += [(f"{key} ({name_of(cell)})" if cell else key, named[key]) for key in _OF_A_TABLE]

@@ -173,7 +173,7 @@ class Verbs(Protections, Strategy):
         self.memory.left_out |= set(clients)
         self._rows += [MetricRow(round, client, None, "left_out", 1) for client in clients]
 
-    def _undo(self, round: int, diverged: str) -> bool:
+    def _undo(self, round: int, diverged: str = "") -> bool:
         """Go back to an earlier state, without who led away from it; False: impossible.
 
         `diverged` says so where uploads held no finite numbers.
@@ -189,12 +189,12 @@ class Verbs(Protections, Strategy):
         self.state = state
         self.leave_out(round, found)
         self._rows.append(MetricRow(round, "", None, "undone", 1))
+        rate = " (honest ones, if the learning rate is too high)" if diverged else ""
         log.warning(
             "round %d: most uploads cannot be used; the server goes back to an earlier state. Left "
-            "out from now on, as they moved most what came after it: %s%s",
+            "out from now on, as they moved most what came after it: %s",
             round,
-            ", ".join(found) or "nobody else; it begins anew",
-            ". If it comes back without them, the learning rate is too high" if diverged else "",
+            (", ".join(found) or "nobody else; it begins anew") + rate,
         )
         return True
 

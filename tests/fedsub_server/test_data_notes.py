@@ -40,6 +40,15 @@ def test_who_is_behind_is_noted_until_upgraded_or_forgotten(tmp_path: Path) -> N
     assert "bob" not in (tmp_path / DATA_FILE).read_text("utf-8")
 
 
+def test_warnings_of_other_methods_of_the_run_stay(tmp_path: Path) -> None:
+    """What devices say of their validation parts is said anew, with each device that comes."""
+    note_devices(tmp_path, said("ann"), "validation", {}, ["of fedavg"])
+    note_devices(tmp_path, said("bob"), "validation", {}, ["of ditto"])
+    lacking, *others = read_notes(tmp_path).warnings
+    assert others == ["of fedavg", "of ditto"]
+    assert lacking.startswith("No validation part, for too few samples: ann, bob.")
+
+
 def test_notes_of_the_release_before_are_read(tmp_path: Path) -> None:
     write_notes(tmp_path, DataNotes({"ann": SPLIT}, ("a warning",)))
     kept = json.loads((tmp_path / DATA_FILE).read_text("utf-8"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.data.findings import SplitNote
@@ -14,7 +15,7 @@ from fedsub_server.methods_paragraph import methods_paragraph
 NOTES = DataNotes({f"p{i}": SplitNote("in time by t, gap 2.56 s", 300, 120, 7, 0) for i in "12"})
 
 
-def runs(method: str, beside: str = "", **keys: str | float) -> Sequence[MethodRun]:
+def runs(method: str, beside: str = "", **keys: Any) -> Sequence[MethodRun]:
     """Return runs on windows of 9 x 128 of six classes, as their databases would have them."""
     config = read_config(None, {"method": method, "beside": beside, **keys})
     return [
@@ -52,7 +53,8 @@ def test_what_trains_says_its_steps_and_its_resolved_model() -> None:
 
 
 def test_data_split_seed_and_versions() -> None:
-    said = methods_paragraph(runs("fedavg", seed=7, split="blocked", **{"test-share": 0.4}), NOTES)
+    keys: dict[str, Any] = {"seed": 7, "split": "blocked", "test-share": 0.4}
+    said = methods_paragraph(runs("fedavg", **keys), NOTES)
     assert said[0] == "Data: watch, 2 people, samples of 9 x 128 numbers, 6 classes."
     assert said[1].startswith("Split: blocked: the last in time") and "0.4 of each" in said[1]
     assert said[2] == (
@@ -63,7 +65,7 @@ def test_data_split_seed_and_versions() -> None:
 
 
 def test_adam_has_no_momentum_and_seldom_settings_are_said() -> None:
-    keys = {"optimiser": "adam", "weight-decay": 0.1, "steps": 5}
+    keys: dict[str, Any] = {"optimiser": "adam", "weight-decay": 0.1, "steps": 5}
     text = " ".join(methods_paragraph(runs("fedavg", **keys), NOTES))
     assert "by adam, rate 0.005, batches of 32, steps in a round 5, L2 penalty 0.1." in text
 

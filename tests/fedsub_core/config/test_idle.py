@@ -8,9 +8,9 @@ from fedsub_core.config.idle import check_given, idle, named_idle
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
-from fedsub_core.options import describe
+from fedsub_core.options import Value, describe
 
-RIDGE = {"method": "fedsub-ridge", "beside": ""}
+RIDGE: dict[str, Value] = {"method": "fedsub-ridge", "beside": ""}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ RIDGE = {"method": "fedsub-ridge", "beside": ""}
         (RIDGE, {}),
     ],
 )
-def test_what_is_idle(keys: dict[str, str | float], found: dict[str, str]) -> None:
+def test_what_is_idle(keys: dict[str, Value], found: dict[str, str]) -> None:
     said = idle(read_config(None, keys))
     assert said.keys() == found.keys()
     assert all(said[key].startswith(text) for key, text in found.items())
@@ -58,7 +58,11 @@ def test_what_was_given_is_refused_and_what_a_file_says_is_named() -> None:
 
 
 def test_secure_sums_ask_for_robust_none() -> None:
-    secure = {"secure-aggregation": True, "robust": "none", "standardise": "federation"}
+    secure: dict[str, Value] = {
+        "secure-aggregation": True,
+        "robust": "none",
+        "standardise": "federation",
+    }
     assert idle(read_config(None, RIDGE | secure)) == {}
 
 
