@@ -161,7 +161,6 @@ def export(
     """
     from fedsub.commands.whose_model import run_of
     from fedsub.export.formats import export as write_model
-    from fedsub.export.weak import weak_model
     from fedsub_client.loaded_model import load_model
     from fedsub_core.config.capacities import EXPECTED
     from fedsub_core.data.samples import Pixels, Tokens
@@ -172,6 +171,8 @@ def export(
         raise ConfigError(f"--capacity: got {capacity!r}, expected {EXPECTED}")
     own = load_model(where, model)
     if share is not None:
+        from fedsub.export.weak import weak_model  # it builds what a server holds: other packages
+
         own = weak_model(own, share, None if state is not None else run_of(where), model)
     difference = write_model(own, format, output, force)
     checked = (

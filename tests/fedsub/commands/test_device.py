@@ -6,6 +6,8 @@ import csv
 import io
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -216,3 +218,33 @@ def test_whose_model_must_be_said(
     result = call(predict, *args, "--input", new)
     assert isinstance(result.exception, kind), result.output
     assert re.search(words, str(result.exception))
+
+
+#: `fedsub` where only what a device needs is installed: the packages of extras are not found.
+BARE = """
+import sys
+from importlib.abc import MetaPathFinder
+
+EXTRA = {"matplotlib", "pandas", "sklearn", "threadpoolctl", "zstandard"}
+
+class Lacking(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in EXTRA:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Lacking())
+from fedsub.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("form", ["", "safetensors", "torchscript"])
+def test_a_device_predicts_and_exports_without_any_extra(
+    state: Path, new: Path, tmp_path: Path, form: str
+) -> None:
+    asked = ["export", "--format", form, "--output", str(tmp_path / "own")]
+    if not form:
+        asked = ["predict", "--input", str(new), "--output", str(tmp_path / "own.csv")]
+    command = [sys.executable, "-c", BARE, *asked, "--state", str(state)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
