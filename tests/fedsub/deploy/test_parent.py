@@ -25,7 +25,7 @@ from fedsub_core.flower.clientapp import (
 
 from .test_warm_superexec import SuperNode, children, gone, until
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 #: Waits in the main thread, as Flower's pulls do: only a signal to the process wakes it.
 WAITS = "threading.Event().wait()"
 
