@@ -116,7 +116,7 @@ def test_a_fork_ends_with_its_superexec(tmp_path: Path) -> None:
         "from flwr.supercore.constant import TaskType\n"
         "from flwr.supercore.superexec.executor import ExecutionSpec\n"
         "from fedsub.deploy import warm_superexec\n"
-        "warm_superexec.READY_SECONDS = 600.0\n"
+        "warm_superexec.READY_SECONDS = warm_superexec.ANSWER_SECONDS = 600.0\n"
         "made = warm_superexec.WarmExecutor(600.0)\n"
         "made.launch(ExecutionSpec(task_type=TaskType.CLIENT_APP, token='token', insecure=True,\n"
         "    runtime_api_address=sys.argv[1], root_certificates_path=None, task_id=1,\n"
