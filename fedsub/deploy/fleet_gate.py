@@ -19,9 +19,6 @@ from fedsub.deploy.callers import CALL_SECONDS, CALLS_EACH, Callers, Signed
 from fedsub.deploy.connections import Connection, Connections
 from fedsub_core.flower.superlink import PUBLIC_KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
-_Handler = grpc.RpcMethodHandler
-_Details = grpc.HandlerCallDetails
-
 
 class _Refused(Exception):
     """A call that a handler has ended."""
@@ -58,20 +55,17 @@ class _Call:
 
 def signed_by(metadata: Sequence[tuple[str, str | bytes]]) -> Signed | None:
     """Return what a call's metadata say of who calls; None if they do not say it once."""
-    found = {}
-    for name, kind in (
-        (PUBLIC_KEY_HEADER, bytes),
-        (TIMESTAMP_HEADER, str),
-        (SIGNATURE_HEADER, bytes),
-    ):
-        values = [value for key, value in metadata if key == name]
-        if len(values) != 1 or not isinstance(values[0], kind):
-            return None
-        found[name] = values[0]
-    return Signed(*found.values())
+    key, stamp, signature = (
+        [value for name, value in metadata if name == header]
+        for header in (PUBLIC_KEY_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER)
+    )
+    match key, stamp, signature:
+        case [[bytes() as signer], [str() as signed_at], [bytes() as proof]]:
+            return Signed(signer, signed_at, proof)
+    return None
 
 
-def _work(handler: _Handler, request: bytes | None, call: _Call) -> bytes:
+def _work(handler: grpc.RpcMethodHandler, request: bytes | None, call: _Call) -> bytes:
     """Answer a call: what a worker does."""
     made: Any = request
     if handler.request_deserializer is not None:
@@ -99,8 +93,10 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         self._connections, self._pool = connections, pool
 
     async def intercept_service(
-        self, continuation: Callable[[_Details], Awaitable[_Handler]], details: _Details
-    ) -> _Handler | None:
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler | None:
         """Have a call answered by :meth:`_answer`, if there is such a method."""
         handler = await continuation(details)
         if handler is None:
@@ -109,8 +105,8 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
     async def _answer(
         self,
-        handler: _Handler,
-        details: _Details,
+        handler: grpc.RpcMethodHandler,
+        details: grpc.HandlerCallDetails,
         requests: AsyncIterator[bytes],
         context: Any,
     ) -> bytes:
@@ -142,8 +138,8 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         self,
         signed: Signed,
         connection: Connection,
-        handler: _Handler,
-        details: _Details,
+        handler: grpc.RpcMethodHandler,
+        details: grpc.HandlerCallDetails,
         requests: AsyncIterator[bytes],
         call: _Call,
     ) -> bytes:

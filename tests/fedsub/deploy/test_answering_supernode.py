@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
+import grpc
 import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode, SubStatus
@@ -19,10 +22,24 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.nodestate.nodestate_factory import NodeStateFactory
 
 from fedsub.deploy import answering_supernode
-from fedsub.deploy.answering_supernode import AnsweringNodeState
+from fedsub.deploy.answering_supernode import AnsweringNodeState, bound_calls
 from fedsub.deploy.seconds import LOOK_SECONDS
+from fedsub_core.flower.supernode import grpc_calls, grpc_starts
+
+from .raw_device.connection import OVER_HTTP
 
 RUN, NODE = 5, 7
+
+
+@pytest.fixture(autouse=True)
+def undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo what is replaced of Flower's calls in the end."""
+    if OVER_HTTP:
+        return
+    calls, starts = grpc_calls(), grpc_starts()
+    monkeypatch.setattr(calls, "create_channel", calls.create_channel)
+    name = "make_simple_grpc_retry_invoker"
+    monkeypatch.setattr(starts, name, getattr(starts, name))
 
 
 @pytest.fixture
@@ -162,3 +179,36 @@ def test_it_looks_for_messages_as_often_as_it_is_told(
     looping.time.sleep(0.5)
     assert waits == slept
     assert looping.time.monotonic is time.monotonic
+
+
+@pytest.mark.skipif(OVER_HTTP, reason="Flower bounds its calls over HTTP itself")
+def test_a_call_that_gets_no_answer_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the SuperLink's machine is cut off, and nothing tells the device."""
+    calls, starts = grpc_calls(), grpc_starts()
+    monkeypatch.setattr(answering_supernode, "CALL_SECONDS", 0.5)
+    came, end = list[bytes](), threading.Event()
+
+    def answer(request: bytes, context: Any) -> bytes:
+        came.append(request)
+        if len(came) == 1:
+            end.wait()
+        return b"answered"
+
+    handler = grpc.unary_unary_rpc_method_handler(answer)
+    pool = ThreadPoolExecutor(4)
+    server = grpc.server(pool)
+    handlers = grpc.method_handlers_generic_handler("silent", {"Call": handler})
+    server.add_generic_rpc_handlers((handlers,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        bound_calls()
+        channel = calls.create_channel(
+            server_address=f"127.0.0.1:{port}", insecure=True, interceptors=[]
+        )
+        invoker = starts.make_simple_grpc_retry_invoker()
+        assert invoker.invoke(channel.unary_unary("/silent/Call"), b"asked") == b"answered"
+        assert came == [b"asked"] * 2
+    finally:
+        end.set()
+        server.stop(None).wait()

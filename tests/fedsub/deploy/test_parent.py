@@ -25,7 +25,7 @@ from fedsub_core.flower.clientapp import (
 
 from .test_warm_superexec import SuperNode, children, gone, until
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 #: Waits in the main thread, as Flower's pulls do: only a signal to the process wakes it.
 WAITS = "threading.Event().wait()"
 
@@ -115,8 +115,9 @@ def test_a_fork_ends_with_its_superexec(tmp_path: Path) -> None:
         "import os, sys, time\n"
         "from flwr.supercore.constant import TaskType\n"
         "from flwr.supercore.superexec.executor import ExecutionSpec\n"
-        "from fedsub.deploy.warm_superexec import WarmExecutor\n"
-        "made = WarmExecutor(600.0)\n"
+        "from fedsub.deploy import warm_superexec\n"
+        "warm_superexec.READY_SECONDS = warm_superexec.ANSWER_SECONDS = 600.0\n"
+        "made = warm_superexec.WarmExecutor(600.0)\n"
         "made.launch(ExecutionSpec(task_type=TaskType.CLIENT_APP, token='token', insecure=True,\n"
         "    runtime_api_address=sys.argv[1], root_certificates_path=None, task_id=1,\n"
         "    runtime_dependency_install=False, parent_pid=os.getpid(), suppress_output=False,\n"
