@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sums_lies import opposite, repeated
+from attack_sums import opposite, repeated
 
 from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import PROTOTYPES, SCORE, SHARES
