@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from attack_sums import opposite, repeated
 from ridge_lies import LIES, Late, Lie, corners, lied, opposed
-from sums_lies import opposite, repeated
 
 from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, SHARES

@@ -17,6 +17,7 @@ from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.own_part import OwnPart
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
+from fedsub_core.secure.transcript import Addend
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, payload_of
 from fedsub_core.wire.unwritten import Unwritten
@@ -47,9 +48,9 @@ def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
         data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
         uploads.setdefault((client, round), data)
 
-    def before_masks(part: OwnPart, payload: bytes | Unwritten, once: str) -> Unwritten:
+    def before_masks(part: OwnPart, payload: bytes | Unwritten, addend: Addend) -> Unwritten:
         note(part.person.client, part.plan.name.round, payload)
-        return masked(part, payload, once)
+        return masked(part, payload, addend)
 
     def accepted(client: str, upload: Bundle, content: Content, round: int) -> None:
         note(client, round, payload_of(content))

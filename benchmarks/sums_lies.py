@@ -1,47 +1,129 @@
-"""Sums that a hostile device makes up: of samples that could be, so that no check refuses them."""
+"""What a lying server tells devices of a secure sum, what they do, and what it reads.
+
+    python benchmarks/sums_lies.py [--people 10] [--only each weight]
+        [--out benchmarks/results/sums-lies.csv] [--page docs/privacy.md]
+
+Real devices, each asked by messages of its own, and a server that tells some of them something
+else: one field at a time, to all but one person, whose numbers it wants, to one other person, or to
+three of ten, whom it then takes for silent. It opens whatever it can. A line says what the devices
+did that were told it, of how many people the sum is that was opened, and which share of the one
+person's numbers stands in it as they are. With --page no lie is told: the table of that page is
+written anew, from what --out wrote here and, of the release before, there.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import argparse
+import csv
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
 
-import numpy as np
+import torch
+from lies_of_sums import LIES
+from lying_server import Lie, Outcome, outcome
 
-from fedsub_core.closed_form.sending import Rounded
-from fedsub_core.closed_form.sums import UNIT, Statistics, statistics
-from fedsub_core.methods.fedsub_ridge import CROSS, GRAM, SHIFTS
-from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
-
-#: As how many each sample is said to be there: more is refused for its halvings.
-REPEATED = 2**10
-
-
-def opposite(upload: Bundle) -> Bundle:
-    """Return sums of as many samples of each class, all as far from where it lies as can be."""
-    if GRAM not in upload.tensors:
-        return upload
-    cross = _sums(upload).class_sums.astype(np.float64)
-    held = cross[:, :1] > 0
-    away = cross / np.where(held, cross[:, :1], 1) < cross.sum(0) / cross[:, 0].sum()
-    y = np.repeat(np.arange(len(cross)), (cross[:, 0] / UNIT).astype(int))
-    x = np.where(away[:, 1:], (UNIT - 1) / UNIT, -1.0)[y].astype(np.float32)
-    return _with(upload, statistics(x, y, len(cross)))
+TINY = ["--people", "4", "--only", "weight, each", "weight", "lr"]
+#: What the lines of results begin with.
+LINES = ("fedavg",)
+HEAD = ("method", "field", "told", "to", "devices", "opened of", "read", "written")
+#: What this release's devices did, and those of the release before.
+NOW, BEFORE = (Path(__file__).with_name("results") / f"sums-lies{of}.csv" for of in ("", "-before"))
+#: To whom it is told.
+OTHERS, ONE, SOME = "all but the one", "one other", "three, then taken for silent"
 
 
-def repeated(upload: Bundle) -> Bundle:
-    """Return sums in which each sample is there ``REPEATED`` times."""
-    if GRAM not in upload.tensors:
-        return upload
-    sums = _sums(upload).statistics()
-    return _with(upload, Statistics(sums.gram * REPEATED, sums.cross * REPEATED))
+def lied_to(whom: str, number: int) -> Collection[str]:
+    """Return who is told a lie, among people of whom the first is the victim."""
+    others = [f"p{i}" for i in range(2, number + 1)]
+    return others if whom == OTHERS else others[:1] if whom == ONE else others[:3]
 
 
-def _sums(upload: Bundle) -> Rounded:
-    shifts = upload.floats(SHIFTS).astype(np.int64)
-    return Rounded(upload.whole(GRAM), upload.whole(CROSS), shifts)
+def lines(number: int, only: Collection[str] = ()) -> list[tuple[Lie, str, Outcome]]:
+    """Return what comes of each lie, told to each of those whom it can be told to."""
+    found = []
+    for lie in LIES:
+        if only and lie.about not in only:
+            continue
+        for whom in (OTHERS, ONE, SOME):
+            told = lied_to(whom, number)
+            ignored = told if whom == SOME else ()
+            if whom != OTHERS and lie.about not in ("weight", "linear", "run"):
+                continue  # what is told to one comes to the same
+            found.append((lie, whom, outcome(lie, told, number, ignored)))
+            print(*line(*found[-1]), sep=" | ", flush=True)
+    return found
 
 
-def _with(upload: Bundle, sums: Statistics) -> Bundle:
-    sent = Rounded.of(sums)
-    tensors: dict[str, Part] = {**upload.tensors, GRAM: Whole(sent.gram), CROSS: Whole(sent.cross)}
-    tensors[SHIFTS] = Floats(sent.shifts.astype(np.float32))
-    return replace(upload, tensors=tensors, examples=int(sent.class_sums[:, 0].sum()) // UNIT)
+def line(lie: Lie, whom: str, of: Outcome) -> tuple[str, ...]:
+    """Return a line of the table."""
+    day = datetime.now(UTC).date().isoformat()
+    read = f"{of.read:.3f}" if of.opened_of else ""
+    return lie.method, lie.about, lie.said, whom, of.devices, str(of.opened_of), read, day
+
+
+def written(page: str) -> str:
+    """Return a page with the table of what was told, before and now."""
+    now, before = (rows_of(path) for path in (NOW, BEFORE))
+    head = "| Method | Told differently | Devices | Before: people in the sum, read | Now |"
+    found = [head, "|---|---|---|---|---|"]
+    for key, (devices, people, _) in now.items():
+        named, field, said, whom = key
+        if whom == ONE:
+            continue
+        _, opened_before, read = before.get(key, ("", "0", ""))
+        then = f"{opened_before}, {100 * float(read):.0f} %" if int(opened_before) else "none"
+        does = devices.partition(":")[0].partition(" of ")
+        acts = "answer" if devices == "answer" else f"{does[0]} of {does[2]}"
+        told = f"`{field}`: {said}" + ("" if whom == OTHERS else f", to {whom}")
+        opened = people if int(people) else "none"
+        found.append(f"| `{named}` | {told} | {acts} | {then} | {opened} |")
+    first, last = "<!-- sums-lies -->\n", "<!-- /sums-lies -->"
+    start, end = page.index(first) + len(first), page.index(last)
+    return page[:start] + "\n".join(found) + "\n" + page[end:]
+
+
+def rows_of(path: Path) -> dict[tuple[str, ...], tuple[str, str, str]]:
+    """Return what a file of results says of each lie: devices, people in the sum, share read."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return {tuple(row[:4]): (row[4], row[5], row[6]) for row in list(csv.reader(file))[1:]}
+
+
+def main() -> None:
+    """Print what comes of each lie."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--people", type=int, default=10)
+    parser.add_argument("--only", nargs="+", default=[], help="fields")
+    parser.add_argument("--out", type=Path, help="a CSV file that the lines are written into, too")
+    parser.add_argument("--page", type=Path, help="a page in which to write the table anew")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    args = parser.parse_args()
+    if args.tiny:
+        args = parser.parse_args(TINY)
+    if args.page is not None:
+        args.page.write_text(written(args.page.read_text("utf-8")), "utf-8")
+        return
+    torch.set_num_threads(1)
+    found = lines(args.people, args.only)
+    if args.out is not None:
+        write(args.out, [line(*one) for one in found])
+
+
+def write(path: Path, new: list[tuple[str, ...]]) -> None:
+    """Write lines into a file, in the order of lies; lines of other lies stay in it."""
+    kept = list[tuple[str, ...]]()
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            kept = [tuple(row) for row in list(csv.reader(file))[1:]]
+    every = {row[:4]: row for row in [*kept, *new]}
+    order = [
+        (lie.method, lie.about, lie.said, whom) for lie in LIES for whom in (OTHERS, ONE, SOME)
+    ]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(
+            [HEAD, *(every[key] for key in order if key in every)]
+        )
+
+
+if __name__ == "__main__":
+    main()

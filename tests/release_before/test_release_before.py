@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
@@ -103,7 +104,11 @@ def test_from_secure_sums_it_is_refused_by_name(
 ) -> None:
     """Its masks are others. In the plain run of the test above the same devices take part."""
     shutil.rmtree(place / "run")
-    of_sums = {"secure_aggregation": True, "robust": "none", "standardise": "client"}
+    of_sums: dict[str, Any] = {
+        "secure_aggregation": True,
+        "robust": "none",
+        "standardise": "client",
+    }
     of_sums |= {"upload_encoding": "float32", "method": "fedavg", "join_timeout": 0.5, "hyper": {}}
     config = replace(configuration(place), **of_sums)
     with pytest.raises(RunError, match="0 of at least 1 clients"):

@@ -15,7 +15,7 @@ from fedsub_core.secure.messages import Reader, Record
 from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.secure.transcript import Addend, beside_download, of_bundle
-from fedsub_core.wire.bundles import Bits, Bundle, Floats, Whole
+from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part, Whole
 
 from .people import LEVELS, Sum
 
@@ -238,7 +238,7 @@ def test_what_is_of_one_person_is_in_no_hash_and_all_else_is() -> None:
 
 def test_a_download_is_hashed_by_all_that_it_says() -> None:
     values, mask = np.ones((2, 3), np.float32), np.array([True, False, True])
-    parts = [
+    parts: list[dict[str, Part]] = [
         {},
         {"a": Floats(values)},
         {"b": Floats(values)},

@@ -1,0 +1,146 @@
+"""What a server of secure sums tells some devices otherwise, one field at a time.
+
+The plan of a sum, the list of its people, the run's configuration, what stands beside a download,
+the download itself, and questions for moments.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from lying_server import ANY, Lie, Told
+
+from fedsub_core.secure.keys import commitment, public_of
+from fedsub_core.secure.messages import SECURE
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.wire import exchange
+
+
+def plan(**keys: object) -> Lie:
+    """Return a lie in the plan of a sum."""
+    said = ", ".join("zeros" if isinstance(v, bytes) else str(v) for v in keys.values())
+    return Lie(", ".join(keys), said, lambda told: told.put(SECURE, **keys))
+
+
+def turn(**keys: object) -> Lie:
+    """Return a lie in what stands beside a download."""
+    (key,) = keys
+    said = "other numbers" if isinstance(keys[key], bytes) else str(keys[key])
+    return Lie(f"turn: {key}", said, lambda told: told.put(exchange.TURN, **keys))
+
+
+def config(key: str, value: object, **more: object) -> Lie:
+    """Return a lie in the run's configuration."""
+    return Lie(key, str(value), config={key: value}, keys=more)
+
+
+def download(name: str, said: str, method: str, round: int, of: str = "<f4") -> Lie:
+    """Return a lie that a tensor is zero."""
+    return Lie(
+        name,
+        said,
+        lambda told: told.set_tensor(name, np.zeros_like, of),
+        method=method,
+        round=round,
+    )
+
+
+def not_counted(told: Told) -> None:
+    """Say that somebody was not in the sum that counted."""
+    told.set_tensor("counted", lambda values: values * np.array([1, 0], "<f4"))
+
+
+def counted_elsewhere(told: Told) -> None:
+    """Say that another round's sum counted."""
+    told.set_tensor("counted", lambda values: values * np.array([0, 1], "<f4"))
+
+
+def invented(told: Told) -> None:
+    """Show one person more, of the server's making."""
+    keys = public_of(bytes([1] * 32)) + public_of(bytes([2] * 32)) + commitment(bytes(32))
+    record = told.records[SECURE]
+    told.put(
+        SECURE,
+        clients=[*record["clients"], "x"],
+        values=[*record["values"], keys],
+    )
+
+
+def earlier_plan(told: Told) -> None:
+    """Send the plan of the round before again."""
+    told.records[SECURE] = told.before[SECURE]
+
+
+def weight_one(told: Told) -> None:
+    """Say that nobody weighs more than 1, and levels as they are then."""
+    people = len(told.records[SECURE]["clients"]) + 1
+    told.put(SECURE, weight=1, each=Levels.among(people, 1, 8.0).each)
+
+
+def another_run(told: Told) -> None:
+    """Call the run another wherever it is named."""
+    told.put(SECURE, run="another")
+    if exchange.TURN in told.records:
+        told.put(exchange.TURN, run="another")
+
+
+HUGE = np.full(4, 1e30, "<f4").tobytes()
+SHARED = {"standardise": "federation"}
+STATISTICS = {"encoder": "relu:8", "most_examples": 0}
+LIES = (
+    Lie("nothing", "the same", lambda told: None),
+    plan(weight=1, each=1),
+    plan(each=1),
+    Lie("weight", "1, with levels that fit", weight_one),
+    plan(version=1),
+    plan(round=2),
+    plan(session=bytes(16)),
+    plan(method="fedprox"),
+    plan(later="of a later release"),
+    Lie("people", "one of the server's more", invented, phase="shares"),
+    Lie("run", "another", another_run, phase=ANY),
+    Lie("plan", "that of the round before", earlier_plan, round=2),
+    config("secure-range", 1e6),
+    config("secure-least", 2**20),
+    config("lr", 1e-30),
+    config("dp-clip", 1e-9, dp_noise=1e-9),
+    config("dp-noise", 0.0, dp_noise=1e-9),
+    turn(rounds=99),
+    turn(seed=99),
+    turn(later="of a later release"),
+    Lie(
+        "turn: std", "1e30 each", lambda told: told.put(exchange.TURN, std=HUGE), keys=SHARED,
+    ),
+    download("linear", "zeros", "fedavg", 1),
+    Lie(
+        "linear", "zeros, in a session that is broken off; then the same to all",
+        lambda told: told.set_tensor("linear", np.zeros_like), session=1,
+    ),
+    download("asked", "no class", "fedproto", 2),
+    download("prototypes", "zeros", "fedproto", 3),
+    download("asked", "no cluster", "fedsub", 2, "u1"),
+    download("open", "no cluster", "fedsub", 2, "u1"),
+    download("centroids", "zeros", "fedsub", 3),
+    Lie("counted", "not in the last sum", not_counted, method="fedsub", round=2),
+    Lie("counted", "by no round", counted_elsewhere, method="fedsub", round=2),
+    download("linear1.asked", "no unit", "fedsub", 3, "u1"),
+    Lie(
+        "gate.asked", "all of it", lambda told: told.set_tensor("gate.asked", np.ones_like, "u1"),
+        method="fedsub-gated", round=2,
+    ),
+    Lie(
+        "asked.classes", "no class", lambda told: told.set_tensor("asked.classes", np.zeros_like),
+        method="fedsub-ridge", round=2, keys=STATISTICS,
+    ),
+    Lie(
+        "everybody", "zeros", lambda told: told.set_tensor("everybody", np.zeros_like),
+        method="fedsub-ridge", round=3, keys=STATISTICS,
+    ),
+    Lie(
+        "of", "features", lambda told: told.put(SECURE, of="features"), "moments", round=0,
+        keys=SHARED,
+    ),
+    Lie(
+        "weight of moments", "2", lambda told: told.put(SECURE, weight=2), "moments", round=0,
+        keys=SHARED,
+    ),
+)  # fmt: skip
