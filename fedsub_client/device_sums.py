@@ -90,9 +90,10 @@ class DeviceSums:
             Where the run is of no sums.
         """
         with store.lock():
-            person = self._participant(store, str(record.get("run", "")))
+            run = str(record.get("run", ""))
+            person = self._participant(store, run)
             said = answered(person, record, moments, self._config)
-            store.save_sums(person.kept())
+            store.save_sums(person.kept(), run)
         return said
 
     def train(
@@ -127,7 +128,7 @@ class DeviceSums:
         # Before all work: what cannot be sent need not be made.
         part = accepted(person, content, told, self.settings, self._noise, self._config)
         answer = work(exchange.unpack(content), told, part)
-        store.save_sums(person.kept())
+        store.save_sums(person.kept(), told.run)
         return answer
 
     def single(self, told: Instructions) -> MessageRefused:
@@ -136,7 +137,7 @@ class DeviceSums:
         return MessageRefused(self.client, told.turn.round, "secure sum", got, expected)
 
     def _took_part(self, run: str, store: Store) -> bool:
-        return self._person(store, 0).took_part(run)
+        return self._person(store, 0, run).took_part(run)
 
     def _participant(self, store: Store, run: str) -> Participant:
         """Return the person as it takes part in a run's sums, with what it kept."""
@@ -145,10 +146,10 @@ class DeviceSums:
             raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
         return self._person(store, max(self.settings.secure_least, self._least), run)
 
-    def _person(self, store: Store, least: int, run: str = "") -> Participant:
-        elsewhere = [kept for one in self._stores if (kept := one.load_sums()) is not None]
+    def _person(self, store: Store, least: int, run: str) -> Participant:
+        elsewhere = [kept for one in self._stores if (kept := one.load_sums(run)) is not None]
         try:
-            return Participant(self.client, least, store.load_sums(), elsewhere=elsewhere)
+            return Participant(self.client, least, store.load_sums(run), elsewhere=elsewhere)
         except ValueError as error:
             # Of its run nobody knows any more which sums were opened.
             saved = store.load()

@@ -26,9 +26,13 @@ def kept_name(saved: Saved) -> str:
 
 def kept_names(run: str, method: str) -> tuple[str, str]:
     """Return the names that :func:`kept_name` may have given: not finished, and finished."""
-    digest = hashlib.blake2b(run.encode(), digest_size=8).hexdigest()
-    name = f"{digest}-{method}.safetensors"
+    name = f"{run_digest(run)}-{method}.safetensors"
     return KEPT + name, FINISHED + name
+
+
+def run_digest(run: str) -> str:
+    """Return how the names of a run's files tell it from others, whatever its name is."""
+    return hashlib.blake2b(run.encode(), digest_size=8).hexdigest()
 
 
 def make_room(folder: Path, client: str) -> None:

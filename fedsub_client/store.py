@@ -11,9 +11,10 @@ from typing import Protocol, cast
 
 from flwr.app import ArrayRecord, RecordDict
 
-from fedsub_client.kept_runs import kept_name, kept_names, make_room
+from fedsub_client.kept_runs import kept_name, kept_names, make_room, run_digest
 from fedsub_client.saved_state import Saved
 from fedsub_client.state_files import latest, load_state, read_state
+from fedsub_client.sums_files import load_sums, save_sums
 from fedsub_core.errors import RunError
 from fedsub_core.files import lock, make_folder, private, remove_drafts, replace_file
 from fedsub_core.wire import exchange
@@ -24,7 +25,7 @@ STATE_FILE = "state.safetensors"
 #: What earlier releases called the last state of the run before this one.
 PREVIOUS_FILE = "previous.safetensors"
 RECORD = "fedsub"
-#: What a secure sum's participant keeps from message to message.
+#: What a participant in secure sums keeps from message to message, each run's in a file of its own.
 SUMS_FILE, SUMS_RECORD = "sums.json", "fedsub-sums"
 
 
@@ -53,10 +54,10 @@ class Store(Protocol):
         With `new_run` another run's or method's state stands there, which is kept, too.
         """
 
-    def load_sums(self) -> bytes | None:
-        """Return what a secure sum's participant kept; None where there is nothing."""
+    def load_sums(self, run: str) -> bytes | None:
+        """Return what a participant in a run's secure sums kept; None where there is nothing."""
 
-    def save_sums(self, kept: bytes) -> None:
+    def save_sums(self, kept: bytes, run: str) -> None:
         """Keep it in place of what it kept before."""
 
 
@@ -88,13 +89,13 @@ class ContextStore:
         """Keep `saved`; a context belongs to one run."""
         self.records[self.name] = exchange.pack(saved.to_bytes())
 
-    def load_sums(self) -> bytes | None:
-        """Return what a secure sum's participant kept."""
+    def load_sums(self, run: str) -> bytes | None:
+        """Return what a participant in secure sums kept; a context belongs to one run."""
         if self.sums not in self.records:
             return None
         return cast(ArrayRecord, self.records[self.sums])[exchange.PAYLOAD].data
 
-    def save_sums(self, kept: bytes) -> None:
+    def save_sums(self, kept: bytes, run: str) -> None:
         """Keep it."""
         self.records[self.sums] = exchange.pack(kept)
 
@@ -190,23 +191,17 @@ class FolderStore:
                 f"({error}); the state before it is kept. Free some space"
             ) from error
 
-    def load_sums(self) -> bytes | None:
-        """Return what a secure sum's participant kept.
+    def load_sums(self, run: str) -> bytes | None:
+        """Return what a participant in a run's secure sums kept.
 
         Raises
         ------
         RunError
             Where there is a file that cannot be read.
         """
-        path = self._sums
-        try:
-            return path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise RunError(f"{path}: cannot be read ({error})") from error
+        return load_sums(*self._sums(run), run)
 
-    def save_sums(self, kept: bytes) -> None:
+    def save_sums(self, kept: bytes, run: str) -> None:
         """Write a new file and move it over the old one.
 
         Raises
@@ -214,15 +209,17 @@ class FolderStore:
         RunError
             Where it cannot be written, as on a full disk.
         """
+        own, before = self._sums(run)
         try:
-            replace_file(self._sums, kept)
+            save_sums(own, before, kept)
         except OSError as error:
-            why = f"{self._sums} could not be written ({error}). Free some space"
+            why = f"{own} could not be written ({error}). Free some space"
             raise RunError(f"client {self.client!r}: {why}") from error
 
-    @property
-    def _sums(self) -> Path:
-        return self.folder / beside(SUMS_FILE, self.method)
+    def _sums(self, run: str) -> tuple[Path, Path]:
+        """Return the run's file, and the one of earlier releases."""
+        own = self._at(beside(beside(SUMS_FILE, run_digest(run)), self.method))
+        return own, self._at(beside(SUMS_FILE, self.method))
 
     def _at(self, name: str) -> Path:
         return self.folder / name

@@ -72,7 +72,7 @@ def test_devices_give_what_a_simulation_gives(
     sums = 3 if name == "fedsub-ridge" else rounds
     assert found.metric("secure_people") == {round: 4 for round in range(1, sums + 1)}
     for client in ("p1", "p2", "p3", "p4"):
-        kept = tmp_path / "states" / client / "sums.json"
+        (kept,) = (tmp_path / "states" / client).glob("sums-*.json")
         assert kept.stat().st_mode & 0o777 == 0o600
         left = json.loads(kept.read_text())
         assert (left["opened"], left["seed"], left["mask"], left["shares"]) == (sums, "", "", {})
@@ -161,7 +161,26 @@ def test_a_round_that_is_repeated_with_fewer_people_is_rounded_by_their_levels(
 
 def grid_state(tmp_path: Path) -> bytes:
     """Return what p1 keeps of its sums."""
-    return (tmp_path / "states" / "p1" / "sums.json").read_bytes()
+    (kept,) = (tmp_path / "states" / "p1").glob("sums-*.json")
+    return kept.read_bytes()
+
+
+def test_runs_of_sums_go_on_side_by_side(tmp_path: Path, config: RunConfig) -> None:
+    """One makes all its sums while the other waits for shares, then for what opens its own."""
+    grid, alone = devices(tmp_path, config), Server(config, devices(tmp_path / "alone", config))
+    others: dict[str, Server] = {}
+
+    def meanwhile(message: Message) -> bool:
+        if (asked := phase(message)) in ("shares", "unmask") and asked not in others:
+            others[asked] = Server(config, devices(tmp_path, config), f"run of {asked}")
+        return True
+
+    grid.passes = meanwhile
+    found = Server(config, grid)
+    assert others.keys() == {"shares", "unmask"}
+    for one in (found, *others.values()):
+        assert one.metric("secure_people") == {1: 4, 2: 4} and not one.metric("secure_lost")
+        assert all(map(equal, one.states, alone.states))
 
 
 @pytest.mark.parametrize("damaged", [b"", b'{"round": 1', b"[1]", b'{"later": 1}'])
@@ -172,7 +191,7 @@ def test_a_device_whose_sums_are_damaged_takes_part_in_the_next(
     store = device.states.store("fedavg")
     asked = ConfigRecord(Name(1, bytes(16), "run", "fedavg").record("keys"))
     with store.lock():
-        store.save_sums(damaged)
+        store.save_sums(damaged, "run")
     said = device.query(RecordDict({SECURE: asked}))
     assert isinstance(said.config_records[SECURE]["keys"], bytes)
     assert f"client {device.client}: what it kept of its sums is damaged" in caplog.text

@@ -14,7 +14,6 @@ from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.federation import NoOpFederationManager
 
-from strategies.rounds import departures
 from strategies.rounds.departures import LOOK_SECONDS, Departures
 from strategies.rounds.link import Link
 
@@ -67,7 +66,7 @@ class RecordGrid(PartialGrid):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds, which the test moves."""
     now = [0.0]
-    monkeypatch.setattr(departures.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("strategies.rounds.departures.time.monotonic", lambda: now[0])
     return now
 
 

@@ -1,0 +1,61 @@
+"""What a participant in secure sums keeps on disk: each run's in a file of its own.
+
+Earlier releases kept that of all runs in one file. It is read where a run has none of its own: if
+it names the run, or is damaged and may have named it.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from fedsub_core.errors import RunError
+from fedsub_core.files import replace_file
+
+
+def load_sums(own: Path, before: Path, run: str) -> bytes | None:
+    """Return what is kept of a run's sums; None where there is nothing.
+
+    Parameters
+    ----------
+    own, before : the run's file, and the one of earlier releases.
+
+    Raises
+    ------
+    RunError
+        Where there is a file that cannot be read.
+    """
+    if (kept := _bytes(own)) is not None or (older := _bytes(before)) is None:
+        return kept
+    return older if json.dumps(run).encode() in older or not _is_json(older) else None
+
+
+def save_sums(own: Path, before: Path, kept: bytes) -> None:
+    """Write a new file and move it over the old one.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be written, as on a full disk.
+    """
+    replace_file(own, kept)
+    # Whoever asked first has noted that a damaged one may have named its run; no other run need.
+    if not _is_json(_bytes(before) or b"{}"):
+        before.unlink()
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error})") from error
+
+
+def _is_json(data: bytes) -> bool:
+    with suppress(ValueError):
+        json.loads(data)
+        return True
+    return False
