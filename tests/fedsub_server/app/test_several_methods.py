@@ -63,6 +63,9 @@ def test_methods_run_one_after_another_into_one_folder(
     assert list(summary) == METHODS
     assert all(0 < summary[method]["macro_f1"] <= 1 for method in METHODS)
     assert [summary[method]["tested"] for method in METHODS] == ["trained", "trained", "received"]
+    # Devices report what their own heads reach, whatever the method.
+    assert len({summary[method]["own_heads_macro_f1"] for method in METHODS}) == 1
+    assert None not in {summary[method]["own_heads_macro_f1"] for method in METHODS}
     summaries = method_summaries(folder)
     for columns, rows in tables_of(summaries):
         assert text_table(rows, columns) in caplog.text
@@ -71,6 +74,7 @@ def test_methods_run_one_after_another_into_one_folder(
     assert f"run folder: {folder}" in caplog.text
     assert caplog.messages[-1] == f"report: {folder / 'report.html'}"
     page = (folder / "report.html").read_text("utf-8")
+    assert "Without others: " in page and "own heads" in page
     assert "fedavg-finetune" in page and "Not finished" not in page
 
 
