@@ -19,7 +19,9 @@ from fedsub_server.results import method_summaries
 
 from .people import people
 
-QUIET: dict[str, Any] = {"progress": False, "rounds": 2, "hidden": "8"}
+#: Of a model of one's own, which has its hidden layers itself; and of mlp.
+OWN: dict[str, Any] = {"progress": False, "rounds": 2}
+QUIET = OWN | {"hidden": "8"}
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +99,7 @@ def test_wrong_keys_are_refused_as_on_the_command_line() -> None:
 def test_a_module_is_trained_from_its_weights_and_stays_as_it_is(tmp_path: Path) -> None:
     module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    run = fedsub.run(
-        people(), "fedavg", beside="", model=module, out=str(tmp_path), lr=1e-9, **QUIET
-    )
+    run = fedsub.run(people(), "fedavg", beside="", model=module, out=str(tmp_path), lr=1e-9, **OWN)
     x, _ = people()["01"]
     model = run.model("01")
     for name, tensor in module.state_dict().items():
@@ -119,7 +119,7 @@ def test_numbers_are_read_without_a_model_that_lay_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    made = fedsub.run(people(), "fedavg", beside="", model=model, out=str(tmp_path), **QUIET)
+    made = fedsub.run(people(), "fedavg", beside="", model=model, out=str(tmp_path), **OWN)
     classes = made.model("01").classes
     monkeypatch.delitem(sys.modules, "fedsub_given")  # as in another process
     found = fedsub.load(made.folder)
@@ -131,7 +131,7 @@ def test_numbers_are_read_without_a_model_that_lay_in_memory(
 
 def test_a_builder_may_be_any_function(tmp_path: Path) -> None:
     for model in (_built, lambda shape, classes: _built(shape, classes)):
-        run = fedsub.run(people(), "fedavg", beside="", model=model, out=str(tmp_path), **QUIET)
+        run = fedsub.run(people(), "fedavg", beside="", model=model, out=str(tmp_path), **OWN)
         assert run.model("01")(people()["01"][0]).shape == (40, 2)
 
 
