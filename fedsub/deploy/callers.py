@@ -24,6 +24,11 @@ from fedsub_core.flower.superlink import STAMP_SECONDS
 KNOWN_SECONDS, UNKNOWN_SECONDS = 5.0, 1.0
 #: Calls of one key at once, and seconds in which one has to be complete: 32 MiB at 1 Mbit/s.
 CALLS_EACH, CALL_SECONDS = 64, 300.0
+#: What is said to who asks to be let in with another key.
+UNREGISTERED = (
+    "Failed to activate SuperNode: its public key is not registered; keys must be registered via "
+    "the CLI"
+)
 #: Signatures that are remembered of one key; who signs more in 310 s is refused.
 MOST_SIGNATURES = 50_000
 

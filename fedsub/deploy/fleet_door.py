@@ -18,7 +18,7 @@ from typing import Any
 
 import uvicorn
 
-from fedsub.deploy.callers import CALL_SECONDS, CALLS_EACH, Callers, Signed
+from fedsub.deploy.callers import CALL_SECONDS, CALLS_EACH, UNREGISTERED, Callers, Signed
 from fedsub.deploy.connections import Connection, Connections, most_connections
 from fedsub.deploy.relay import HOST, Relay, bound
 from fedsub_core.flower.superlink import (
@@ -38,6 +38,8 @@ App = Callable[[Event, Receive, Send], Awaitable[None]]
 
 #: Where Flower answers SuperNodes.
 PATH = "/v1/fleet/"
+#: Flower's number for a SuperNode that is not let in.
+NOT_ACTIVATED = 2004
 #: What it says to who has not signed.
 INVALID = 401, "Invalid SuperNode authentication"
 
@@ -92,8 +94,8 @@ class FleetDoor:
         if signed is None:
             return INVALID
         if not await self._callers.know(signed.key):
-            said = "the public key: got one that is not registered"
-            return (412 if path.endswith("/activate-node") else 401), said
+            begins = path.endswith(("/activate-node", "/register-node"))
+            return 412 if begins else 401, UNREGISTERED
         if not verified(signed.key, signed.stamp, signed.signature):
             return INVALID
         if not self._callers.use(signed):
@@ -157,7 +159,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _refuse(send: Send, status: int, said: str) -> None:
-    body = json.dumps({"detail": said}).encode()
+    # Its SuperNode prints what has a code.
+    told: dict[str, Any] = {"detail": said} | ({"code": NOT_ACTIVATED} if status == 412 else {})
+    body = json.dumps(told).encode()
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})

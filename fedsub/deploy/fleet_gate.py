@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import grpc
 import grpc.aio
 
-from fedsub.deploy.callers import CALL_SECONDS, CALLS_EACH, Callers, Signed
+from fedsub.deploy.callers import CALL_SECONDS, CALLS_EACH, UNREGISTERED, Callers, Signed
 from fedsub.deploy.connections import Connection, Connections
 from fedsub_core.flower.superlink import PUBLIC_KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
@@ -121,13 +121,10 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             if signed is None:
                 raise _Refused(grpc.StatusCode.UNAUTHENTICATED, "Missing authentication metadata")
             if not await self._callers.know(signed.key):
-                # What Flower says to those whom it does not know.
-                activates = details.method.endswith("/ActivateNode")
+                # As Flower does with those whom it does not know.
+                begins = details.method.endswith(("/ActivateNode", "/RegisterNode"))
                 code = grpc.StatusCode.FAILED_PRECONDITION
-                raise _Refused(
-                    code if activates else grpc.StatusCode.UNAUTHENTICATED,
-                    "the public key: got one that is not registered",
-                )
+                raise _Refused(code if begins else grpc.StatusCode.UNAUTHENTICATED, UNREGISTERED)
             return await self._let_in(signed, connection, handler, details, requests, call)
         except _Refused as refused:
             self._connections.refused(connection)

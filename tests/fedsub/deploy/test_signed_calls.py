@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWar
 INVALID = "UNAUTHENTICATED: .*Invalid SuperNode authentication"
 NOT_THE_SIGNER = INVALID if OVER_HTTP else "PERMISSION_DENIED: .* did not sign this call"
 #: Refused before it is read whom it names.
-A_STRANGER = ": .*the public key: got one that is not registered"
+A_STRANGER = ": .*its public key is not registered"
 NOT_THE_NODE = INVALID if OVER_HTTP else "Invalid node ID"
 
 
