@@ -83,12 +83,11 @@ def reached(federation: Federation, config: RunConfig) -> dict[str, dict[str, fl
 
 def line_of(table: Mapping[str, Any], federation: Federation, seeds: int) -> dict[str, str]:
     """Return a table's line, by column: means over people of each person's mean over seeds."""
-    options = {key: value for key, value in table.items() if key != "data"}
+    options: dict[str, Any] = {key: value for key, value in table.items() if key != "data"}
+    options |= {"method": "local", "beside": ""}
     of_seed = [
-        reached(federation, read_config(None, {"method": "local", "beside": "", "seed": seed}
-                                        | options))
-        for seed in range(seeds)
-    ]  # fmt: skip
+        reached(federation, read_config(None, options | {"seed": seed})) for seed in range(seeds)
+    ]
     people = sorted(set().union(*of_seed))
     row = {"row": name_of(table), "people": str(len(people)), "seeds": str(seeds)}
     f1, _, loss = (

@@ -17,7 +17,7 @@ from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Nodes, Pixels, Tokens
 from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.errors import MessageRefused
-from fedsub_core.metrics import CLASS_MEANS, ClientMetrics
+from fedsub_core.metrics import CLASS_MEANS, OWN_HEADS, ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.secure.exact import LIMBS
 from fedsub_core.secure.messages import KEYS, MOMENTS, SAMPLES, SECURE, SHARES, UNMASK
@@ -143,11 +143,11 @@ def test_the_turn_has_the_keys_in_the_table() -> None:
 
 def test_metrics_have_the_keys_in_the_table() -> None:
     stated, means = keys("metrics"), dict.fromkeys(CLASS_MEANS, 0.4)
+    own = dict.fromkeys(OWN_HEADS, 0.9)
+    gain, counts = Gain(0.1, 0.0, 0.2), {(7, 7): 3}
     assert_types(
         exchange.metric_values(
-            ClientMetrics(
-                1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3, Gain(0.1, 0.0, 0.2), means, 2, 0.5, {(7, 7): 3}
-            )
+            ClientMetrics(1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3, gain, means, 2, 0.5, counts, own)
         ),
         {key.replace("<label>", "7"): kind for key, kind in stated.items()},
     )
