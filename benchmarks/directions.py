@@ -14,6 +14,7 @@ import csv
 import os
 import sys
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -30,7 +31,7 @@ from strategies.parts.averaging import weights
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--clients", "4", "--rounds", "1"]
-HEAD = ["federation", "people", "round", "mean cosine", "least", "people below 0"]
+HEAD = ["federation", "people", "round", "mean cosine", "least", "people below 0", "written"]
 #: What the lines of results begin with.
 LINES = ("wisdm 4 1 ",)
 
@@ -75,7 +76,7 @@ def main() -> None:
             found = cosines(uploads, state)
             below = sum(one < 0 for one in found)
             shown = [f"{fmean(found):.2f}", f"{min(found):.2f}", below]
-            lines.append([Path(given.data).name, len(names), turn.round, *shown])
+            lines.append([Path(given.data).name, len(names), turn.round, *shown, date.today()])
             return super().aggregate(state, uploads, turn)
 
     strategy.__class__ = Watched
