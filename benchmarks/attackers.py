@@ -150,7 +150,7 @@ def ones(scene: Scene) -> Bundle:
             layer = name.removesuffix(MASKS)
             rows = scene.upload.floats(layer)
             whole = np.ones((every.shape[1], *rows.shape[1:]), np.float32)
-            tensors |= {name: Bits(every), layer: Floats.rows(every.any(0), whole)}
+            tensors |= {name: Bits(every), layer: Floats.rows(np.asarray(every.any(0)), whole)}
     upload = replace(scene.upload, tensors=tensors)
     return best(changed(scene, lambda name, values, start: np.ones_like(values), upload))
 

@@ -1,0 +1,98 @@
+"""How honest updates of FedAvg point: whether their direction could tell who is hostile.
+
+    python benchmarks/directions.py [--data ../shared/data/wisdm] [--clients 10] [--rounds 20]
+        [--lr 0.05] [--seed 0] [--out results/directions.csv]
+
+Of each round: the cosine of each person's update with the weighted sum of all others', its mean
+over people and the least, and how many of them are below 0, as that of a negated update would be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sys
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.sources import load_federation
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from strategies.parts.averaging import weights
+
+REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
+TINY = ["--clients", "4", "--rounds", "1"]
+HEAD = ["federation", "people", "round", "mean cosine", "least", "people below 0", "written"]
+#: What the lines of results begin with.
+LINES = ("wisdm 4 1 ",)
+
+
+def cosines(uploads: Mapping[str, Bundle], start: Mapping[str, torch.Tensor]) -> list[float]:
+    """Return of each update its cosine with the weighted sum of all others."""
+    ways = [
+        torch.cat(
+            [torch.tensor(one.floats(n)).flatten() - t.flatten() for n, t in start.items()]
+        ).double()
+        for one in uploads.values()
+    ]
+    added = torch.stack(ways) * torch.tensor(weights(uploads))[:, None]
+    others = added.sum(0) - added
+    return torch.nn.functional.cosine_similarity(added, others).tolist()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=f"{REAL}/wisdm")
+    parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="a CSV file that the lines are added to")
+    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
+    given = parser.parse_args()
+    if given.tiny:
+        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    people = load_federation(given.data)
+    names = list(people.clients)[: given.clients]
+    people = Federation(people.card, {name: people.clients[name] for name in names})
+    keys = {"rounds": given.rounds, "lr": given.lr, "seed": given.seed}
+    config = read_config(
+        None, {**keys, "method": "fedavg", "evaluate-every": given.rounds, "beside": ""}
+    )
+    strategy, grid = build_strategy(config, "fedavg"), build_grid(config, "fedavg", people)
+    lines: list[list[Any]] = []
+
+    class Watched(type(strategy)):  # type: ignore[misc]
+        def aggregate(self, state: Any, uploads: Mapping[str, Bundle], turn: Turn) -> Any:
+            found = cosines(uploads, state)
+            below = sum(one < 0 for one in found)
+            shown = [f"{fmean(found):.2f}", f"{min(found):.2f}", below]
+            lines.append([Path(given.data).name, len(names), turn.round, *shown, date.today()])
+            return super().aggregate(state, uploads, turn)
+
+    strategy.__class__ = Watched
+    try:
+        strategy.start(grid)
+    finally:
+        grid.close()
+    print("; ".join(HEAD))
+    for line in lines:
+        print(*line)
+    if given.out:
+        new = not given.out.exists()
+        with given.out.open("a", newline="") as file:
+            sheet = csv.writer(file, lineterminator="\n")
+            sheet.writerows([HEAD, *lines] if new else lines)
+
+
+if __name__ == "__main__":
+    main()
