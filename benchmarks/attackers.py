@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from ridge_lies import LIES, Late, Lie, corners, lied, opposed
 from sums_lies import opposite, repeated
 
+from fedsub.testing.lying_sums import LIES, Late, Lie, corners, lied, opposed
 from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import PROTOTYPES, SCORE, SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE
