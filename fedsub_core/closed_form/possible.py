@@ -117,7 +117,7 @@ class Lost:
     @classmethod
     def of(cls, sums: Rounded) -> Lost:
         """Return what one person's rounding did; two for who counts in part."""
-        steps: Floats = 4.0 ** sums.shifts[1:] + 2
+        steps = (4.0 ** sums.shifts[1:] + 2).astype(np.float64)
         return cls(steps, 2.0 ** sums.shifts[0] + 1)
 
     @classmethod
@@ -158,7 +158,7 @@ def sound(sums: Statistics, people: int) -> bool:
 
 def _right(sums: Statistics) -> Floats:
     """Return products with what is right, 1 for a sample's class and -1 else, [classes, D + 1]."""
-    cross: Floats = sums.cross / UNIT
+    cross = (sums.cross / UNIT).astype(np.float64)
     right: Floats = 2 * cross - cross.sum(0)
     return right
 
