@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from attack_sums import opposite, repeated
-from ridge_lies import LIES, Late, Lie, corners, lied, opposed
 
+from fedsub.testing.lying_sums import LIES, Late, Lie, corners, lied, opposed
 from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE

@@ -21,8 +21,8 @@ from statistics import fmean
 
 from attackers import ATTACKS
 from attacks import honest_result
-from ridge_lies import LIES
 
+from fedsub.testing.lying_sums import LIES
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.options import Value

@@ -11,10 +11,8 @@ from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_client.parts.own_sums import Known, KnownSums, Own, There
-from fedsub_core.closed_form.candidates import Shared
 from fedsub_core.closed_form.noise import deviation
 from fedsub_core.closed_form.personal import Head, Solved, Sums, personal_head
-from fedsub_core.closed_form.possible import sound
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.data.stacks import Stack
@@ -122,12 +120,13 @@ class FedSubRidgeLearner(Learner):
             names = groups(self.hyper, self.model.classes)
             there = [f"{name}.{GRAM}" in bundle.tensors for name in names]
             each = [
-                (known.sums(bundle, name, lacks) if of_group else everybody).shared
+                known.sums(bundle, name, lacks) if of_group else everybody
                 for name, of_group in zip(names, there, strict=True)
             ]
-            if self._sound(everybody.shared, *each):
-                sets = [everybody.shared, *([each] if len(each) > 1 else each)]
-            else:
+            if self.hyper.noise or all(one.sound for one in (everybody, *each)):
+                groups_sums = [one.shared for one in each]
+                sets = [everybody.shared, *([groups_sums] if len(each) > 1 else groups_sums)]
+            else:  # no samples have them: own ones remain
                 everybody = None
         if everybody and POOLED in bundle.tensors:
             pooled = unflat(bundle.floats(POOLED), candidates(self.hyper), 1.0)
@@ -141,10 +140,6 @@ class FedSubRidgeLearner(Learner):
         if everybody:
             everybody.keep(own, solved)
         return head
-
-    def _sound(self, *sums: Shared) -> bool:
-        """Return whether heads may be solved on sums; with noise leave-one-out says it alone."""
-        return bool(self.hyper.noise) or all(map(sound, sums))
 
 
 def sums_of(statistics: Statistics) -> dict[str, Part]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedsub_core.closed_form.candidates import Scale, Shared
 from fedsub_core.closed_form.grids import STRETCHES
 from fedsub_core.closed_form.personal import Solved
+from fedsub_core.closed_form.possible import sound
 from fedsub_core.closed_form.sending import Portable, Rounded
 from fedsub_core.closed_form.sums import Statistics, recency, statistics
 from fedsub_core.data.stacks import Stack
@@ -169,6 +170,16 @@ class Known:
         #: What stands here takes: the sums' vectors, and twice the sums themselves.
         self.nbytes = 24 * (sums.features + 1) ** 2
         self._candidates: dict[tuple[float, ...], Solved] = {}
+
+    @cached_property
+    def sound(self) -> bool:
+        """Whether samples can have led to these sums.
+
+        Of how many people they are nobody says: what rounding may have done is that of people who
+        have ten samples each.
+        """
+        sums = self.shared.sums
+        return sound(sums, int(sums.counts.sum()) // 10 + 1)
 
     def candidates(self, own: Own) -> Solved:
         """Return what is known of a client's candidates on these sums, and on its own alone."""

@@ -3,26 +3,27 @@
 Of samples the products about the mean are those of class means and those within classes: so what is
 left when the products of class means are taken away has no negative eigenvalue. And a head's
 squared error ``y^T y - 2 b^T w + w^T A w`` is not below 0, so that one that is solved of samples
-says no more of them than what is right: ``b^T (A + lam I)^-1 b`` is at most ``y^T y``.
+says no more of them than what is right: ``2 b^T w - w^T A w`` is at most ``y^T y``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.closed_form.candidates import LEAST_DEVIATION, Shared
+from fedsub_core.closed_form.candidates import LEAST_DEVIATION
 from fedsub_core.closed_form.grids import WITH_OTHERS
 from fedsub_core.closed_form.sending import Rounded
-from fedsub_core.closed_form.sums import UNIT, Statistics, squared
+from fedsub_core.closed_form.sums import GREATEST, UNIT, Statistics, squared, triangle
 
 Floats = NDArray[np.float64]
 
 #: How much of a class mean may be rounding, where class sums were rounded.
 _PART = 0.05
-#: Sums whose head says more than so many times what is right lead people astray. Rounding alone
-#: may do a little: it hides what of directions is as small as the least penalty. Where devices have
-#: failed, less is enough.
+#: Sums whose head says more than so many times what is right may lead people astray: then it is
+#: looked at whose do. Where devices have failed, less is enough.
 MOST_SAID, FAILED_SAID = 100.0, 2.0
 
 
@@ -30,7 +31,8 @@ def could_be(sums: Rounded, fading: bool = False) -> bool:
     """Return whether samples can have led to a person's sums, but for rounding.
 
     Rounding moves each product by half a step at most: no direction's square by more than half of
-    the number of features in steps, which is what the diagonal is given.
+    the number of features in steps, which is what each direction is given. And samples vary in no
+    more directions than there are of them: sums of few that vary in all would stiffen all heads.
 
     Parameters
     ----------
@@ -59,8 +61,13 @@ def could_be(sums: Rounded, fading: bool = False) -> bool:
     held = counts > 0
     away = away[held] / np.sqrt(counts[held])[:, None]
     inside -= away.T @ away
-    inside[np.diag_indices(width)] += room
-    return positive(inside[1:, 1:])
+    directions = int(counts.sum()) - int(held.sum())
+    # What was given for rounded class sums has some more.
+    directions += len(cross) + 1 if lost else 0
+    if fading or directions >= width - 1:
+        return positive((inside + np.diag(room))[1:, 1:])
+    values = np.linalg.eigvalsh(inside[1:, 1:])
+    return bool(values[0] > -room.max() and values[-1 - directions] < room.max())
 
 
 def positive(matrix: Floats) -> bool:
@@ -75,8 +82,9 @@ def positive(matrix: Floats) -> bool:
 def said_most(sums: Statistics) -> tuple[float, Floats]:
     """Return how much a head says of the samples that it is solved of, over what is right.
 
-    Of sums over samples at most 1. Also that head, [D + 1], of the class of which most is said: for
-    features in units with the constant in front. Products are solved as devices solve them.
+    Of sums over samples at most 1, but for rounding. Also that head, [D + 1], of the class of which
+    most is said: for features in units with the constant in front. Products are solved as devices
+    solve them.
     """
     n = max(float(sums.cross[:, 0].sum()) / UNIT, 1.0)
     right = _right(sums)
@@ -87,32 +95,70 @@ def said_most(sums: Statistics) -> tuple[float, Floats]:
     b = (right[:, 1:] - right[:, :1] * mean).T / deviation[:, None]
     heads = _solved(about, b)
     bias = right[:, 0] / (n + WITH_OTHERS[0])
-    much = (b * heads).sum(0) + bias * right[:, 0]
+    much = (2 * b * heads - heads * (about @ heads)).sum(0) + (2 * right[:, 0] - n * bias) * bias
     most = int(much.argmax())
     weight = heads[:, most] / deviation
     return float(much[most]) / n, np.concatenate([[bias[most] - weight @ mean], weight])
 
 
-def sound(shared: Shared) -> bool:
-    """Return whether heads on sums that came say no more than a little beyond what is right."""
-    values, _, b = shared.solved
-    n = max(float(shared.sums.cross[:, 0].sum()) / UNIT, 1.0)
-    much = (b**2 / (values + WITH_OTHERS[0])[:, None]).sum(0)
-    return bool(much.max() <= MOST_SAID * n)  # also where it is no number
+@dataclass(frozen=True, eq=False)
+class Lost:
+    """What rounding may have taken from sums, of one person or of many.
+
+    Parameters
+    ----------
+    steps : of each feature's square, the sum of people's steps, [D + 1], in levels squared.
+    cross : the sum of people's steps of class sums.
+    """
+
+    steps: Floats
+    cross: float
+
+    @classmethod
+    def of(cls, sums: Rounded) -> Lost:
+        """Return what one person's rounding did; two for who counts in part."""
+        steps = (4.0 ** sums.shifts[1:] + 2).astype(np.float64)
+        return cls(steps, 2.0 ** sums.shifts[0] + 1)
+
+    @classmethod
+    def of_many(cls, sums: Statistics, people: int) -> Lost:
+        """Return what it did at most in sums over people: who halves has numbers that need it."""
+        _, _, diagonal = triangle(sums.features + 1)
+        steps = 4 * np.maximum(sums.gram[diagonal], 0) / GREATEST + 3 * people
+        return cls(steps, float(2 * sums.cross[:, 0].sum() / GREATEST + 2 * people))
+
+    def first(self, features: int) -> Lost:
+        """Return what it took from sums of the first features."""
+        return replace(self, steps=self.steps[: features + 1])
+
+    def most(self, head: Floats, classes: int) -> float:
+        """Return by how much a class's `head` [D + 1] may seem to have a smaller squared error."""
+        size = np.abs(head)
+        rest = size[1:].sum()
+        products = (size * np.sqrt(self.steps)).sum() ** 2 / 2
+        sums = classes * self.cross * UNIT * (size[0] * (size[0] + rest) + size[0] + rest + 1)
+        return float(products + sums) / UNIT**2
 
 
-def squared_error(sums: Statistics, head: Floats) -> float:
-    """Return the squared error of a class's `head` [D + 1] over the samples of sums.
+def squared_error(sums: Statistics, head: Floats, lost: Lost) -> float:
+    """Return the squared error of a class's `head` [D + 1] over the samples of sums, at most.
 
     Below 0 no samples have it, whatever the head. The class is the one of which it is least.
     """
     n = float(sums.cross[:, 0].sum()) / UNIT
-    return n - 2 * float((_right(sums) @ head).max()) + float(head @ sums.square @ head)
+    least = n - 2 * float((_right(sums) @ head).max()) + float(head @ sums.square @ head)
+    return least + lost.most(head, len(sums.cross))
+
+
+def sound(sums: Statistics, people: int) -> bool:
+    """Return whether samples can have led to sums over so many people, or fewer, by their heads."""
+    said, head = said_most(sums)
+    return said <= MOST_SAID or squared_error(sums, head, Lost.of_many(sums, people)) >= 0
 
 
 def _right(sums: Statistics) -> Floats:
     """Return products with what is right, 1 for a sample's class and -1 else, [classes, D + 1]."""
-    cross = sums.cross / UNIT
+    cross = (sums.cross / UNIT).astype(np.float64)
     right: Floats = 2 * cross - cross.sum(0)
     return right
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.closed_form.grids import TEMPERATURES
-from fedsub_core.closed_form.possible import MOST_SAID, said_most
+from fedsub_core.closed_form.possible import sound
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, Statistics, packed, triangle
 from fedsub_core.secure.keys import Words
@@ -91,8 +91,8 @@ def classes_in(total: Total) -> NDArray[np.int64]:
     return np.rint(total.sum).astype(np.int64)
 
 
-def statistics_in(total: Total, features: int, classes: int) -> Statistics:
-    """Return the statistics that a sum says.
+def statistics_in(total: Total, features: int, classes: int, people: int) -> Statistics:
+    """Return the statistics that a sum over so many people says.
 
     Raises
     ------
@@ -109,10 +109,8 @@ def statistics_in(total: Total, features: int, classes: int) -> Statistics:
     _, _, diagonal = triangle(features + 1)
     if (found.gram[diagonal] < 0).any():
         raise ValueError(f"a square of {found.gram[diagonal].min()}, expected 0 or more")
-    if (much := said_most(found)[0]) > MOST_SAID:
-        raise ValueError(
-            f"heads that say {much:.3g} times what is right, expected {MOST_SAID:g} at most"
-        )
+    if not sound(found, people):
+        raise ValueError("heads with a squared error below 0, expected sums over samples")
     return found
 
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fedsub_core.closed_form.possible import said_most, squared_error
-from fedsub_core.closed_form.sums import Statistics
+from fedsub_core.closed_form.possible import Lost, said_most, squared_error
+from fedsub_core.closed_form.sums import UNIT, Statistics
+from fedsub_core.errors import MessageRefused
+from fedsub_core.turn import Turn
+from strategies.methods.fedsub_ridge.checks import check_rounded
 from strategies.methods.fedsub_ridge.everybody import by_features, over_all
-from strategies.methods.fedsub_ridge.people import counted, people, width
+from strategies.methods.fedsub_ridge.people import counted, held, people, width
+from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State
 
 
@@ -35,6 +39,22 @@ def astray(state: State, counts_as: Mapping[str, int], most: float) -> list[str]
     return sorted(found)
 
 
+def impossible(state: State, turn: Turn, fading: bool) -> dict[str, MessageRefused]:
+    """Return whose sums would be refused if they came now, and why.
+
+    `fading` is :func:`~strategies.methods.fedsub_ridge.checks.check_sums`'s.
+    """
+    found = {}
+    for client in people(state):
+        sums = held(state, client)
+        samples = int(sums.class_sums[:, 0].sum()) // UNIT
+        try:
+            check_rounded(sums, samples, Sender(client, turn).refuse, fading)
+        except MessageRefused as error:
+            found[client] = error
+    return found
+
+
 def _worst(
     total: Statistics, state: State, inside: set[str], counts_as: Mapping[str, int], most: float
 ) -> Iterator[str]:
@@ -44,7 +64,10 @@ def _worst(
         if said <= most:
             return
         own = {c: counted(state, c, counts_as).first(total.features) for c in sorted(inside)}
-        errors = {client: squared_error(one, head) for client, one in own.items()}
+        errors = {
+            client: squared_error(one, head, Lost.of(held(state, client)).first(total.features))
+            for client, one in own.items()
+        }
         worst = min(errors, key=errors.__getitem__)
         if errors[worst] >= 0:
             return

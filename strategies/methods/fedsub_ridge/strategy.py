@@ -18,15 +18,14 @@ from fedsub_core.closed_form.noise import noisy
 from fedsub_core.closed_form.possible import FAILED_SAID, MOST_SAID
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import UNIT, Statistics
-from fedsub_core.errors import MessageRefused
 from fedsub_core.methods import fedsub_ridge as card
 from fedsub_core.methods.fedsub_ridge import CROSS, EQUATIONS, EVERYBODY, GRAM, HELD, POOLED
 from fedsub_core.metrics import MetricRow
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
-from strategies.methods.fedsub_ridge.astray import astray
-from strategies.methods.fedsub_ridge.checks import check_equations, check_rounded, check_sums
+from strategies.methods.fedsub_ridge.astray import astray, impossible
+from strategies.methods.fedsub_ridge.checks import check_equations, check_sums
 from strategies.methods.fedsub_ridge.everybody import (
     by_features,
     nobodys,
@@ -42,7 +41,6 @@ from strategies.methods.fedsub_ridge.people import (
     came,
     equations_noted,
     facts,
-    held,
     noted,
     people,
     sums_noted,
@@ -153,14 +151,9 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         """Continue after `round`; sums that an older release took, and no samples have, go."""
         super().resume(round, state)
         assert self.state is not None
-        for client in people(self.state):
-            sums, refuse = held(self.state, client), Sender(client, self.turn(round)).refuse
-            samples = int(sums.class_sums[:, 0].sum()) // UNIT
-            try:
-                check_rounded(sums, samples, refuse, self._fading)
-            except MessageRefused as error:
-                log.warning("round %d: its sums are taken out: %s", round, error)
-                self.state = self.without(self.state, client)
+        for client, error in impossible(self.state, self.turn(round), self._fading).items():
+            log.warning("round %d: the sums that it had sent are taken out: %s", round, error)
+            self.state = self.without(self.state, client)
         for client in self._left_out(self.state, round):
             self.state = self.without(self.state, client)
         self._undoing.made(people(self.state))

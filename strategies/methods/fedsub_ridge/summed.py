@@ -239,7 +239,7 @@ class SummedRidgeStrategy(FedSubRidgeStrategy):
             pooled = torch.from_numpy(summing.equations_in(total, card.candidates(self.hyper)))
         else:
             features = prod(self.model.input_shape)
-            new = summing.statistics_in(total, features, self.model.classes)
+            new = summing.statistics_in(total, features, self.model.classes, len(clients))
             sums = by_features(state)[features] + new
             of_sums, found = name_of(sums.gram, sums.cross), sums_of_all(sums, features)
             for client in clients:

@@ -27,7 +27,7 @@ def test_statistics_are_exact_as_long_as_31_bits_hold_them(weight: int, off: int
     levels = Levels.among(4, weight, 1.0)
     vectors = np.stack([summing.of_statistics(one, 50, levels) for one in people])
     said = Levels(summing.RANGE, levels.weight, levels.each).total(vectors.sum(0, np.uint32), 4)
-    opened = summing.statistics_in(said, FEATURES, CLASSES)
+    opened = summing.statistics_in(said, FEATURES, CLASSES, 3)
     expected = total([one.statistics() for one in people])
     for ours, theirs in ((opened.gram, expected.gram), (opened.cross, expected.cross)):
         assert np.abs(ours - theirs).max() <= off

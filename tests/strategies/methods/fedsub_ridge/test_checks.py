@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsub.testing.lying_sums import LIES, lied
 from fedsub_core.closed_form.grids import TEMPERATURES
 from fedsub_core.closed_form.sending import Rounded, flat
 from fedsub_core.closed_form.stacking import Equations
@@ -98,6 +99,14 @@ def test_other_sums_are_refused_by_name(change: Callable[[Bundle], Bundle], comp
     assert "client 'eve', round 2" in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["empty sums", "torn sums", "strong sums"])
+def test_products_that_pass_in_pairs_are_refused_together(name: str) -> None:
+    honest = upload(5 if name == "strong sums" else 50)
+    check_sums(honest, REFUSE)
+    with pytest.raises(MessageRefused, match="gram: got products that no samples have whose cla"):
+        check_sums(lied(honest, LIES[name]), REFUSE)
+
+
 def equations() -> Equations:
     """Return a sample's worth of what three candidates said, of 40 samples."""
     stream = np.random.default_rng(0)
@@ -130,6 +139,13 @@ def test_other_equations_are_refused_by_name(
     values[place] = value
     with pytest.raises(MessageRefused, match=complaint):
         check(replace(honest, **{name: values}))
+
+
+def test_equations_that_pass_in_pairs_are_refused_together() -> None:
+    """No three candidates are all the opposite of each other."""
+    gram = np.full((3, 3), -0.9) + 1.9 * np.eye(3)
+    with pytest.raises(MessageRefused, match="equations: got products that no candidates have"):
+        check(replace(equations(), gram=gram, target=np.zeros(3)))
 
 
 def test_who_sends_chooses_no_room_for_itself() -> None:

@@ -1,4 +1,4 @@
-"""Lies about sums for `attackers.py`: what no samples have, and what some have that nobody does.
+"""Lies about sums: what no samples have, and what some have that nobody does.
 
 Each changes honest class sums [classes, D + 1] and products about the mean [D + 1, D + 1], in
 levels; as many samples are said as the person has.
@@ -106,6 +106,17 @@ def corners(sums: Sums) -> Sums:
     return moved, _between(moved)
 
 
+def noisy(sums: Sums) -> Sums:
+    """Say that each sample has each feature at one of its ends: no check can tell."""
+    counts = np.rint(sums[0][:, 0] / UNIT).astype(int)
+    ends = _signs((counts.sum(), sums[0].shape[1]))
+    x = np.where(ends > 0, UNIT - 1.0, -UNIT)
+    x[:, 0] = UNIT
+    cross = np.stack([part.sum(0) for part in np.split(x, np.cumsum(counts)[:-1])])
+    away = x - np.rint(x.mean(0))
+    return cross, away.T @ away
+
+
 def edge(lie: Lie) -> Lie:
     """Go as far from the honest sums towards a lie as what the server checks lets pass."""
 
@@ -128,8 +139,10 @@ LIES: Mapping[str, Lie] = {
     "empty sums, edge": edge(empty),
     "bound sums, edge": edge(bound),
     "torn sums, edge": edge(torn),
+    "strong sums, edge": edge(strong),
     "line sums": line,
     "strong sums": strong,
+    "noisy sums": noisy,
     "grown sums": grown,
     "shrunk sums": shrunk,
     "classless sums": classless,
@@ -144,13 +157,17 @@ def lied(upload: Bundle, lie: Lie) -> Bundle:
     if GRAM not in upload.tensors:
         return upload
     shifts = upload.floats(SHIFTS).astype(np.int64)
-    honest = Rounded(upload.whole(GRAM), upload.whole(CROSS), shifts)
-    cross = honest.class_sums
-    about = squared(honest.statistics().gram - about_zero(cross), cross.shape[1])
-    sent = _sent(*lie((cross.astype(np.float64), about)))
+    sent = rounded_lie(Rounded(upload.whole(GRAM), upload.whole(CROSS), shifts), lie)
     tensors: dict[str, Part] = {**upload.tensors, GRAM: Whole(sent.gram), CROSS: Whole(sent.cross)}
     tensors[SHIFTS] = Floats(sent.shifts.astype(np.float32))
     return replace(upload, tensors=tensors)
+
+
+def rounded_lie(honest: Rounded, lie: Lie) -> Rounded:
+    """Return other sums of as many samples, as they travel."""
+    cross = honest.class_sums
+    about = squared(honest.statistics().gram - about_zero(cross), cross.shape[1])
+    return _sent(*lie((cross.astype(np.float64), about)))
 
 
 class Late:
