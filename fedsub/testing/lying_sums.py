@@ -212,7 +212,7 @@ def _room(cross: Array) -> Array:
     room = samples * UNIT**2 - 2 * mean * cross.sum(0) + samples * mean**2
     room = np.maximum(np.minimum(room, samples * UNIT**2 - samples * mean**2) - samples * UNIT, 0)
     room[0] = 0
-    return room
+    return np.asarray(room, np.float64)
 
 
 def _between(cross: Array) -> Array:

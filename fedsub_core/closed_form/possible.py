@@ -159,8 +159,7 @@ def sound(sums: Statistics, people: int) -> bool:
 def _right(sums: Statistics) -> Floats:
     """Return products with what is right, 1 for a sample's class and -1 else, [classes, D + 1]."""
     cross = (sums.cross / UNIT).astype(np.float64)
-    right: Floats = 2 * cross - cross.sum(0)
-    return right
+    return np.asarray(2 * cross - cross.sum(0), np.float64)
 
 
 def _solved(products: Floats, b: Floats) -> Floats:
@@ -168,8 +167,7 @@ def _solved(products: Floats, b: Floats) -> Floats:
     penalty = WITH_OTHERS[0]
     ridge = products + penalty * np.eye(len(products))
     if positive(ridge):
-        found: Floats = np.linalg.solve(ridge, b)
-        return found
+        return np.asarray(np.linalg.solve(ridge, b), np.float64)
     values, vectors = np.linalg.eigh(products)
-    among: Floats = vectors @ ((vectors.T @ b) / (np.maximum(values, 0) + penalty)[:, None])
-    return among
+    among = vectors @ ((vectors.T @ b) / (np.maximum(values, 0) + penalty)[:, None])
+    return np.asarray(among, np.float64)

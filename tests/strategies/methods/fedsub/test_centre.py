@@ -37,7 +37,8 @@ def everybody(capacities: list[float] | None = None) -> Holdings:
 
 def away(rows: Tensor) -> Tensor:
     """Return how far rows [n, units, width] are from the mean of all but the first, [n]."""
-    return torch.linalg.vector_norm((rows - rows[1:].mean(0)).flatten(1), dim=1)
+    lengths: Tensor = torch.linalg.vector_norm((rows - rows[1:].mean(0)).flatten(1), dim=1)
+    return lengths
 
 
 def test_honest_ones_are_the_very_same() -> None:
