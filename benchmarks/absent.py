@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -90,6 +91,7 @@ def seconds_of_rounds(config: RunConfig, people: int, faults: dict[int, Fault]) 
     """Return the seconds of each round; as round r begins, device c<r> has `faults[r]`."""
     victims = {round: f"c{i}" for i, round in enumerate(faults)}
     rehearsal = Rehearsal(config, people, lambda text: None, lambda round: None)
+    rehearsal.config = replace(rehearsal.config, min_clients=1)
     ends: dict[int, float] = {}
     with rehearsal.up():
         for finished in rehearsal.follow(rehearsal.submit()):

@@ -12,10 +12,13 @@ import re
 import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fedsub_core.data.federation import Federation
 from fedsub_core.errors import RunError
 from fedsub_core.files import write_whole
+
+if TYPE_CHECKING:
+    from fedsub_core.data.federation import Federation
 
 FORGOTTEN_FILE = "forgotten.json"
 _ALIAS = re.compile(r"\(forgotten \d+\)")

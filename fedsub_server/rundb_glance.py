@@ -20,9 +20,12 @@ from fedsub_server.rundb_file import APPLICATION_ID, SCHEMA_VERSION, database_er
 
 #: Rounds that are looked back: as many as a client rests at most.
 LOOK_BACK = 32
+#: The metric of a device that keeps nothing of the run any more; :mod:`fedsub_core.wire.exchange`
+#: names it, but imports Flower.
+ANEW = "begins_anew"
 _COUNTED = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent", "missing_replies",
             "refused_replies", "late_replies", "slow_replies", "resting", "left_out", "capacity",
-            "macro_f1", "group", "begins_anew")  # fmt: skip
+            "macro_f1", "group", ANEW)  # fmt: skip
 
 #: By client: what a metric was in a round.
 ByClient = dict[str, float]

@@ -9,8 +9,7 @@ from typing import Any
 from fedsub.status.facts import Status, Trouble
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.release import behind
-from fedsub_core.wire import exchange
-from fedsub_server.rundb_glance import Glance
+from fedsub_server.rundb_glance import ANEW, Glance
 
 #: A disk with less room is said; a run's database, its log and Flower's grow on it.
 LEAST_FREE = 1024**3
@@ -35,7 +34,7 @@ def troubles(
             todo="Start it with the same folder, and it goes on",
         )
     yield from _people(status)
-    anew = {} if look is None else look.rounds.get(look.round, {}).get(exchange.ANEW, {})
+    anew = {} if look is None else look.rounds.get(look.round, {}).get(ANEW, {})
     if anew:
         said = "began anew in the last round: the device has no state of this run left"
         yield Trouble("began anew", said, sorted(anew), todo="See whether its state-dir was lost")

@@ -117,8 +117,11 @@ def _files(module: str) -> list[Path]:
         # Not `find_spec` of importlib: it imports the packages around a module.
         specs = (finder.find_spec(name, places) for finder in sys.meta_path)
         spec = next((spec for spec in specs if spec is not None), None)
-        if spec is None or not spec.has_location or spec.origin is None:
+        if spec is None:
             return []
-        files.append(Path(spec.origin))
+        if spec.has_location and spec.origin is not None:
+            files.append(Path(spec.origin))
+        elif name == module or spec.submodule_search_locations is None:
+            return []  # only a package around it may have no file
         places = spec.submodule_search_locations
     return files

@@ -148,7 +148,9 @@ def test_a_run_that_goes_on_with_another_main_method_gets_no_sum_of_fewer_people
         caplog.clear()
         strategy.start(grid)
         assert strategy.state is not None and not strategy.state["everybody.gram"].any()
-        assert "client 'p1', round 2: secure sum: statistics again: got" in caplog.text
+        # Devices refuse a sum of fewer; or who keeps what the former server told is no part of one.
+        refused = "client 'p1', round 2: secure sum: statistics again: got" in caplog.text
+        assert refused or "p4 were told something else than 3 others" in caplog.text
 
 
 def test_what_all_standardise_by_is_added_up_of_the_same_people_alone(

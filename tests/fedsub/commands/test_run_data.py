@@ -159,7 +159,7 @@ def test_a_simulation_that_nobody_can_take_part_in_ends_at_once(
     begun = time.monotonic()
     with pytest.raises(RunError, match=r"0 of at least 1 clients can take part .*Correct their da"):
         train_methods(config, everybody, tmp_path, lambda name, round: None)
-    assert time.monotonic() - begun < 20 < config.join_timeout
+    assert time.monotonic() - begun < 20
 
 
 @pytest.mark.usefixtures("blank_figures")

@@ -33,7 +33,16 @@ def test_warnings_and_the_record(fedsub: Call, tmp_path: Path) -> None:
     data = one_signal(tmp_path / "noise")
     Path("m.py").write_text(SOFT)
     Path("run.toml").write_text('split = "stratified"\nmodel = "m.py:soft"\nunseen-share = 0.5\n')
-    alone = ("--data", data, "--method", "fedavg", "--beside", "fedsub-ridge")
+    alone = (
+        "--data",
+        data,
+        "--method",
+        "fedavg",
+        "--beside",
+        "fedsub-ridge",
+        "--model",
+        "m.py:soft",
+    )
     folder, out = run_of(fedsub("run", "run.toml", *alone, *QUICK))
     warned = (
         "Windows overlap, and those of all 3 clients are divided at random",

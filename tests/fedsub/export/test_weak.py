@@ -23,6 +23,7 @@ from fedsub_core.config.run_config import RunConfig, dump_toml
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.models.exits import with_all_exits
 from fedsub_core.models.kinds import mlp
+from fedsub_core.models.known_code import note_code
 from fedsub_core.models.pools import numbers
 from fedsub_server.rundb import RunDatabase
 
@@ -36,6 +37,7 @@ def trained(folder: Path, name: str, **keys: Any) -> PersonalModel:
     given: dict[str, Any] = {"rounds": ROUNDS, "device": "cpu", "threads": 1, "lr": 0.05}
     config = RunConfig(method=name, beside="", **given | keys)
     (folder / "run.toml").write_text(dump_toml(config))
+    note_code(config.model)
     train_method(config, name, people(), folder / name, lambda round: None)
     return load_model(folder / name / "models" / "p1.safetensors", keys.get("model", ""))
 
