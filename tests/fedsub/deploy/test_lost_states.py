@@ -77,7 +77,7 @@ def losses(seen: Seen) -> Generator[None, None, None]:
 def seen(deployment: Deployment, recoveries: None) -> Iterator[Seen]:
     """A run in which one device's disk was full, and another's state was damaged."""
     rehearsal = deployment.rehearsal
-    rehearsal.config = replace(rehearsal.config, rounds=ROUNDS)
+    rehearsal.config = replace(rehearsal.config, rounds=ROUNDS, quorum=0.5)
     disk, seen = deployment.state("p1"), Seen(deployment)
     disk.mkdir(parents=True)
     # Room for the old state and the new one, of 1 MB each.
