@@ -16,6 +16,7 @@ import logging
 import os
 import sys
 from collections import defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
@@ -112,13 +113,14 @@ def table(path: Path) -> list[str]:
         if line["macro_f1"]:
             lost = 100 * (float(line["calm"]) - float(line["macro_f1"]))
             points[who, line["data"]].append(lost)
-    shown = ["attack," + ",".join(federations) + ",mean,worst run,runs ended"]
+    shown = ["attack," + ",".join(federations) + ",mean,worst run,runs ended,written"]
+    today = datetime.now(UTC).date().isoformat()
     for who, ends in ended.items():
         each = [points[who, data] for data in federations]
         every = [one for some in each for one in some]
         cells = [f"{fmean(some):.1f}" if some else "-" for some in each]
         both = (f"{fmean(every):.1f}", f"{max(every):.1f}") if every else ("-", "-")
-        shown.append(",".join([who.replace(",", ";"), *cells, *both, str(ends)]))
+        shown.append(",".join([who.replace(",", ";"), *cells, *both, str(ends), today]))
     return shown
 
 
