@@ -45,7 +45,7 @@ class Forgotten:
     def without_them(self, federation: Federation) -> Federation:
         """Return the federation of everybody else."""
         left = {name: own for name, own in federation.clients.items() if name not in self}
-        return Federation(federation.card, left)
+        return replace(federation, clients=left)
 
 
 def read_forgotten(folder: Path) -> Forgotten:
