@@ -37,7 +37,7 @@ LINES = ("wisdm 4 1 ",)
 
 
 def cosines(uploads: Mapping[str, Bundle], start: Mapping[str, torch.Tensor]) -> list[float]:
-    """Return of each update its cosine with the weighted sum of all others."""
+    """Return the cosine of each update with the weighted sum of all others."""
     ways = [
         torch.cat(
             [torch.tensor(one.floats(n)).flatten() - t.flatten() for n, t in start.items()]

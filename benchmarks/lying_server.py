@@ -162,7 +162,7 @@ class LyingGrid(DeviceGrid):
 
 
 def outcome(lie: Lie, lied_to: Collection[str], number: int, ignored: Collection[str]) -> Outcome:
-    """Return what comes of a lie.
+    """Return the outcome of a lie.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def _outcome(seen: Seen, refused: Counter[str], lied_to: int) -> Outcome:
 
 
 def _of(message: Message) -> tuple[int, str]:
-    """Return of which round a message is, and of which phase of a sum; -1: of none."""
+    """Return the round of a message, and its phase of a sum; -1: none."""
     records = message.content.config_records
     if SECURE in records:
         return int(records[SECURE]["round"]), str(records[SECURE]["phase"])  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ def name_of(table: Mapping[str, Any]) -> str:
 
 
 def reached(federation: Federation, config: RunConfig) -> dict[str, dict[str, float]]:
-    """Return what everybody's own head reaches."""
+    """Return the scores of everybody's own head."""
     settings = config.device_settings(config.method)
     people = split_clients(settings.split, federation, config.capacity_settings)
     shared: Scaling | None = None

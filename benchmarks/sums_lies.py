@@ -34,13 +34,13 @@ OTHERS, ONE, SOME = "all but the one", "one other", "three, then taken for silen
 
 
 def lied_to(whom: str, number: int) -> Collection[str]:
-    """Return who is told a lie, among people of whom the first is the victim."""
+    """Return the people who are told a lie; the first of all is the victim."""
     others = [f"p{i}" for i in range(2, number + 1)]
     return others if whom == OTHERS else others[:1] if whom == ONE else others[:3]
 
 
 def lines(number: int, only: Collection[str] = ()) -> list[tuple[Lie, str, Outcome]]:
-    """Return what comes of each lie, told to each of those whom it can be told to."""
+    """Return the outcome of each lie, for each group of people that it can be told to."""
     found = []
     for lie in LIES:
         if only and lie.about not in only:
@@ -84,7 +84,7 @@ def written(page: str) -> str:
 
 
 def rows_of(path: Path) -> dict[tuple[str, ...], tuple[str, str, str]]:
-    """Return what a file of results says of each lie: devices, people in the sum, share read."""
+    """Return each lie's row in a file of results: devices, people in the sum, share read."""
     with path.open(newline="", encoding="utf-8") as file:
         return {tuple(row[:4]): (row[4], row[5], row[6]) for row in list(csv.reader(file))[1:]}
 

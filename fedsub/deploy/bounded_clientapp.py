@@ -44,7 +44,7 @@ def bound_waits() -> None:
 def impatient(
     pull: Callable[[str], bytes], clock: Callable[[], float] = time.monotonic
 ) -> Callable[[str], bytes]:
-    """Return what pulls objects as `pull` does, but fails once none has come for too long."""
+    """Return a puller of objects like `pull`, which fails once none has come for too long."""
     last = clock()
 
     def pulled(identity: str) -> bytes:
