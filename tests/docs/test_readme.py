@@ -166,6 +166,12 @@ class LocalFlower:
         )
         return done.stdout + done.stderr
 
+    def start(self) -> None:
+        """Start the SuperLink: Flower gives it 15 s, and a busy machine needs more tries."""
+        until = time.monotonic() + 180
+        while "{" not in (said := self.flwr(["list", "local", "--format", "json"])):
+            assert time.monotonic() < until, said
+
     def status(self) -> str:
         """Return how the last run ended: `flwr run --stream` exits 0 whatever happened."""
         printed = self.flwr(["list", "local", "--limit", "1", "--format", "json"])
@@ -193,15 +199,18 @@ def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFlower]:
     if not Path("/proc/self/environ").exists():
         pytest.skip("needs Linux's /proc to end the SuperLink that Flower leaves running")
     flower = LocalFlower(tmp_path_factory.mktemp("flower"))
-    yield flower
-    flower.end()
+    try:
+        flower.start()
+        yield flower
+    finally:
+        flower.end()
 
 
 @pytest.mark.slow
 def test_the_superlink_that_is_left_ends_by_the_pages_commands(tmp_path: Path) -> None:
     flower = LocalFlower(tmp_path)
     try:
-        flower.flwr(["list", "local"])  # starts it, as a run would
+        flower.start()
         found = subprocess.run(LEFT, shell=True, capture_output=True, text=True).stdout
         port = flower.env["FLWR_LOCAL_SUPERLINK_HTTP_API_PORT"]
         (pid,) = [int(line.split()[0]) for line in found.splitlines() if f"--port {port} " in line]
