@@ -31,7 +31,7 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, load_federation
 from fedsub_core.data.standardise import POOLS, Scaling, moments, scaling
-from fedsub_core.metrics import OWN_HEADS
+from fedsub_core.metric_names import OWN_HEADS
 
 STUDIES = Path(__file__).resolve().parents[1] / "studies"
 #: Whose tables have a line: those that docs/which-method.md shows.

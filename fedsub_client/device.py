@@ -35,6 +35,7 @@ from fedsub_core.data.standardise import Moments
 from fedsub_core.encoders.names import NONE, resolve_encoder
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
+from fedsub_core.metric_names import ANEW
 from fedsub_core.packages import version_with
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.transcript import Addend
@@ -206,7 +207,7 @@ class Device:
         answer = client.train(told, payload, levels)
         report = client.report
         if round > 1 and (saved is None or self._outgrown(saved, client.cohort)):
-            report = {**report, exchange.ANEW: 1.0}
+            report = {**report, ANEW: 1.0}
             answer = {**answer, exchange.REPORT: report}
         reply = answer[exchange.PAYLOAD].to_bytes()
         # Before it is kept: what is not sent shall not count as sent.

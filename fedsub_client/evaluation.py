@@ -17,7 +17,8 @@ from fedsub_client.scaled_data import ScaledData
 from fedsub_core.cores import each
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.metrics import LABELLED, NEW, UNLABELLED, Evaluation, evaluate
+from fedsub_core.metric_names import LABELLED, NEW, UNLABELLED
+from fedsub_core.metrics import Evaluation, evaluate
 from fedsub_core.turn import Turn
 
 Said = TypeVar("Said")

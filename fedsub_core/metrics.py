@@ -15,27 +15,9 @@ import torch
 from torch import Tensor
 
 from fedsub_core.errors import DataError
+from fedsub_core.metric_names import CHOSEN, CONFUSION, CONFUSION_PEOPLE, GAIN
 from fedsub_core.paired import Gain
 
-#: The numbers of a gain, as metrics.
-GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
-#: What a person's head reaches that is solved of its own samples alone, whatever the method.
-OWN_HEADS = ("own_heads_macro_f1", "own_heads_weighted_f1", "own_heads_loss")
-#: Mean F1 of tested classes that a person has not labelled, of those that this person has, and of
-#: those that came with the newest data. With macro_ before it: macro F1 of people who have such.
-UNLABELLED, LABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_labelled", "f1_new")
-#: Share of the model that a client's device can hold.
-CAPACITY = "capacity"
-#: In which rounds a client's upload held no finite numbers, as of training that diverged.
-DIVERGED = "diverged_upload"
-#: Which round a client's model is of where the best is chosen, and by what.
-BEST_ROUND, VALIDATION = CHOSEN = ("best_round", "validation_macro_f1")
-#: Of a confusion matrix's row, with the true class as the row's label: how many people have the
-#: class, and (with the predicted label behind) the mean share of its samples so predicted.
-CONFUSION_PEOPLE, CONFUSION = "confusion_people", "confusion."
-#: Where a prototype lies in the plane of its round, by client and class; and the mean distance of
-#: people's prototypes to their class's mean over that to other classes'.
-PROTOTYPE_X, PROTOTYPE_Y, PROTOTYPE_RATIO = "prototype_x", "prototype_y", "prototype_ratio"
 #: Classes of the largest confusion matrix that is counted: a larger one cannot be read.
 MOST_CONFUSED = 50
 
@@ -69,7 +51,8 @@ class ClientMetrics:
     best_round : of the model, the client's best so far; None where the newest is tested.
     validation_macro_f1 : by which it is the best; None for a client without a validation part.
     confusion : test samples by true and predicted class; empty where they are not counted.
-    own_heads : by the names of :data:`OWN_HEADS`; empty where the person has no such head.
+    own_heads : by the names of :data:`.metric_names.OWN_HEADS`; empty where the person has no
+        such head.
     """
 
     macro_f1: float
@@ -120,7 +103,7 @@ class Evaluation:
     validation : float64 [clients], macro F1 by which it was chosen, nan without a validation part
     confusion : int64 [clients, true class, predicted class], test samples; None where they are not
         counted
-    own_heads : each client's, by the names of :data:`OWN_HEADS`; or ()
+    own_heads : each client's, by the names of :data:`.metric_names.OWN_HEADS`; or ()
     """
 
     macro_f1: Tensor

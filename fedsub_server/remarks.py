@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import DataError
-from fedsub_core.metrics import CAPACITY
+from fedsub_core.metric_names import CAPACITY
 from fedsub_server.convergence import FALLS
 from fedsub_server.forgotten import is_alias
 from fedsub_server.round_remarks import lower, why_untested

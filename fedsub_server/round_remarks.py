@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from fedsub_core.methods.table import METHODS
-from fedsub_core.metrics import DIVERGED
+from fedsub_core.metric_names import DIVERGED
 from fedsub_server.rundb import RunDatabase
 
 #: People that are named in a sentence at most.

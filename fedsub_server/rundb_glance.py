@@ -15,17 +15,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fedsub_core.errors import RunError
+from fedsub_core.metric_names import ANEW, OWN_HEADS
 from fedsub_server.rundb_classes import agreed_classes
 from fedsub_server.rundb_file import APPLICATION_ID, SCHEMA_VERSION, database_errors
 
 #: Rounds that are looked back: as many as a client rests at most.
 LOOK_BACK = 32
-#: The metric of a device that keeps nothing of the run any more; :mod:`fedsub_core.wire.exchange`
-#: names it, but imports Flower.
-ANEW = "begins_anew"
 _COUNTED = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent", "missing_replies",
             "refused_replies", "late_replies", "slow_replies", "resting", "left_out", "capacity",
-            "macro_f1", "group", ANEW)  # fmt: skip
+            "macro_f1", "group", ANEW, OWN_HEADS[0])  # fmt: skip
 
 #: By client: what a metric was in a round.
 ByClient = dict[str, float]
@@ -61,6 +59,13 @@ class Glance:
         found: dict[str, int] = {}
         for round, metrics in sorted(self.rounds.items()):
             found |= dict.fromkeys(metrics.get(metric, {}), round)
+        return found
+
+    def newest(self, metric: str) -> ByClient:
+        """Return by client the metric's last value, of the rounds looked back at."""
+        found: ByClient = {}
+        for _, metrics in sorted(self.rounds.items()):
+            found |= metrics.get(metric, {})
         return found
 
     def sums(self, metric: str) -> ByClient:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fedsub_core.errors import RunError
-from fedsub_core.metrics import PROTOTYPE_X, PROTOTYPE_Y, MetricRow
+from fedsub_core.metric_names import PROTOTYPE_X, PROTOTYPE_Y
+from fedsub_core.metrics import MetricRow
 from fedsub_server.rundb_seal import Row, committed_metrics
 
 

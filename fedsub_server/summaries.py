@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from fedsub_core.metrics import BEST_ROUND, CAPACITY, OWN_HEADS
+from fedsub_core.metric_names import BEST_ROUND, CAPACITY, OWN_HEADS
 from fedsub_server.convergence import FALLS, last_fall
 from fedsub_server.remarks import by_reason, diverged, left_out
 from fedsub_server.reported_epsilon import reported_epsilon

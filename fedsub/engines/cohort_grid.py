@@ -32,7 +32,7 @@ from fedsub_core.data.samples import Pixels
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
-from fedsub_core.metrics import CAPACITY
+from fedsub_core.metric_names import CAPACITY
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
 from fedsub_core.turn import Turn

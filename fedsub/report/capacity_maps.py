@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.svg import INK, LOOK, SOFT, WIDTH, Drawn, drawn
-from fedsub_core.metrics import CAPACITY
+from fedsub_core.metric_names import CAPACITY
 from fedsub_data.inspection.drawing import COLOURS, short_name
 
 #: Macro F1 by method and by share, the greatest first: a number a person, each the mean over seeds.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fedsub.report.comparing import Pair, differences, twin
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.rows import NONE, Rows
-from fedsub_core.metrics import GAIN
+from fedsub_core.metric_names import GAIN
 from fedsub_server.twins import IN_WORDS
 
 

@@ -16,7 +16,7 @@ from fedsub.report.frame import Frame, Grid, Trace
 from fedsub.report.maps import class_means, last_f1, people_scores, shares
 from fedsub.report.recovery import Recovery
 from fedsub_core.data.findings import SplitNote
-from fedsub_core.metrics import CAPACITY
+from fedsub_core.metric_names import CAPACITY
 
 
 def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) -> dict[str, str]:

@@ -16,14 +16,14 @@ from fedsub.report.run_card import run_card
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.fingerprint import CARD_KEY
 from fedsub_core.errors import ConfigError
-from fedsub_core.metrics import (
+from fedsub_core.metric_names import (
     CONFUSION,
     CONFUSION_PEOPLE,
     PROTOTYPE_RATIO,
     PROTOTYPE_X,
     PROTOTYPE_Y,
-    MetricRow,
 )
+from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
 from fedsub_server.data_notes import read_notes
 from fedsub_server.results import method_summaries

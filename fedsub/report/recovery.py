@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 
 from fedsub.report.frame import Trace
-from fedsub_core.metrics import NEW
+from fedsub_core.metric_names import NEW
 
 #: Rounds after which classes that came are looked at again.
 LATER = 10

@@ -70,7 +70,7 @@ class Person:
     seconds : its last usable answer took.
     bytes_up, bytes_down : in the last round that it took part in.
     macro_f1 : when it was tested last.
-    alone : what it was then where it trained alone, if `local` is one of the run's methods.
+    alone : what it is by the method's twin, which learns from nobody else; None without one.
     """
 
     client: str
@@ -92,7 +92,7 @@ class Person:
 
     @property
     def worse_than_alone(self) -> bool:
-        """Whether training alone gave it a better model."""
+        """Whether the twin without others gave it a better model."""
         return self.macro_f1 is not None and self.alone is not None and self.macro_f1 < self.alone
 
 
@@ -122,6 +122,7 @@ class Status:
         on another machine, whose server has spoken of late.
     host, version : the machine whose process says so, and its release; "" where none has said it.
     method, methods : whose rounds these are, and all of the run.
+    twin : of the method, which learns from nobody else: own heads or `local`; "" for none.
     round, finished, rounds : the one it is in, the last committed one, how many there are; 0 as
         long as that is not known.
     phase, phase_seconds, limit : what it is doing, for how long, how long it waits at most.
@@ -146,6 +147,7 @@ class Status:
     version: str = ""
     method: str = ""
     methods: Sequence[str] = ()
+    twin: str = ""
     round: int = 0
     finished: int = 0
     rounds: int = 0
@@ -180,7 +182,7 @@ class Status:
 
     @property
     def worse_than_alone(self) -> list[str]:
-        """Who has a worse model than one trained alone."""
+        """Who has a worse model than the twin without others."""
         return [person.client for person in self.people if person.worse_than_alone]
 
     @property

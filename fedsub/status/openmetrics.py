@@ -60,7 +60,12 @@ def _metrics(status: Status, names: bool) -> Iterator[tuple[str, str, str, Sampl
     yield "asked", "", "Devices asked in the exchange that goes on.", one(len(status.asked))
     yield "waited_for", "", "Of these, who has not answered.", one(len(status.waited_for))
     worse = len(status.worse_than_alone) if status.compared else None
-    yield "worse_than_alone", "", "Devices whose model is worse than one trained alone.", one(worse)
+    yield (
+        "worse_than_alone",
+        "",
+        "Devices whose model is worse than the twin that learns from nobody else.",
+        one(worse),
+    )
     tested = [person.macro_f1 for person in status.people if person.macro_f1 is not None]
     mean = fmean(tested) if tested else None
     yield "macro_f1", "", "Mean over devices, of each when it was tested last.", one(mean)

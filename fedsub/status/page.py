@@ -124,7 +124,7 @@ def _facts(status: Status, what: str) -> Iterator[tuple[str, str]]:
         yield "certificate ends in", f"{status.certificate_days:.0f} days"
     if status.compared:
         yield (
-            "worse off than alone",
+            f"worse off than alone ({status.twin})",
             f"{len(status.worse_than_alone)} of {status.compared}"
             + "".join(f", {name}" for name in status.worse_than_alone[:MOST]),
         )

@@ -25,17 +25,17 @@ from fedsub.status.troubles import troubles
 from fedsub.studies.study import STUDY_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import RunError
+from fedsub_core.metric_names import OWN_HEADS
 from fedsub_server.forgotten import is_alias
 from fedsub_server.live_file import BEAT_SECONDS, read_live
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb_glance import Glance, glance
+from fedsub_server.twins import LOCAL, better_twin
 
 #: What a rehearsal, and the commands of a deployment, call the folder of a run in theirs.
 RUN_IN_DEPLOYMENT = "run"
 #: Where the server's certificate may lie in a deployment's folder.
 CERTIFICATES = ("certs/server.pem", "server.pem")
-#: The method without a federation.
-ALONE = "local"
 #: After how many beats without a word a server on another machine is taken for gone.
 BEATS = 4
 #: A deployment whose run has not begun is starting as long as its logs are no older, in seconds.
@@ -115,6 +115,17 @@ class _Found:
         return self.looks.get(self.method)
 
     @property
+    def twin(self) -> tuple[str, Mapping[str, float]]:
+        """The method's twin, and what each person has by it; "" where there is none."""
+        local = self.looks.get(LOCAL)
+        trained = {} if local is None else local.newest("macro_f1")
+        solved = next((h for g in (local, self.look) if g and (h := g.newest(OWN_HEADS[0]))), {})
+        name = better_twin(trained, solved)
+        if name == self.method:
+            return "", {}
+        return name, trained if name == LOCAL else solved
+
+    @property
     def done(self) -> bool:
         """Whether all rounds of all methods are committed."""
         wanted = self.config.methods
@@ -170,6 +181,7 @@ def run_status(folder: Path, kind: str, certificate: Path | None = None) -> Stat
         version=str(live.get("version") or ""),
         method=method,
         methods=config.methods,
+        twin=found.twin[0],
         round=_round(found) if current else (look.round if look else 0),
         finished=look.round if look else 0,
         rounds=config.rounds,
@@ -204,7 +216,7 @@ def _people(found: _Found, current: bool) -> list[Person]:
     usable = {} if look is None else look.last("bytes_up_sent")
     waited = set(_texts(found.live.get("waited_for"))) if current else set[str]()
     last = {} if look is None else look.rounds.get(look.round, {})
-    alone = found.looks.get(ALONE) if found.method != ALONE else None
+    _, alone = found.twin
     people = []
     for client in sorted(known | said.keys()):
         own = said.get(client)
@@ -232,7 +244,7 @@ def _people(found: _Found, current: bool) -> list[Person]:
             bytes_up=_last(look, "bytes_up_sent", client),
             bytes_down=_last(look, "bytes_down_sent", client),
             macro_f1=_last(look, "macro_f1", client),
-            alone=_last(alone, "macro_f1", client),
+            alone=alone.get(client),
         )
         lost = current and isinstance(told, Mapping) and client not in said
         state = (

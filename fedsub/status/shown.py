@@ -135,7 +135,7 @@ def lines(status: Status) -> Iterator[str]:
     if status.compared:
         worse = status.worse_than_alone
         yield (
-            f"worse off than alone: {len(worse)} of {status.compared}"
+            f"worse off than alone ({status.twin}): {len(worse)} of {status.compared}"
             + (f" ({', '.join(worse)})" if worse else "")
         )
 

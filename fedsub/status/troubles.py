@@ -8,8 +8,9 @@ from typing import Any
 
 from fedsub.status.facts import Status, Trouble
 from fedsub_core.config.run_config import RunConfig
+from fedsub_core.metric_names import ANEW
 from fedsub_core.release import behind
-from fedsub_server.rundb_glance import ANEW, Glance
+from fedsub_server.rundb_glance import Glance
 
 #: A disk with less room is said; a run's database, its log and Flower's grow on it.
 LEAST_FREE = 1024**3

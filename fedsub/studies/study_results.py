@@ -13,7 +13,7 @@ from fedsub.report.comparing import interval
 from fedsub.studies.measures import mean_of, measured
 from fedsub.studies.runner import RUNS, database_of, final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
-from fedsub_core.metrics import GAIN, OWN_HEADS
+from fedsub_core.metric_names import GAIN, OWN_HEADS
 from fedsub_server.data_notes import read_notes
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method

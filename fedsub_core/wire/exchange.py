@@ -23,16 +23,8 @@ from flwr.app import (
 
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import MessageRefused, cut
-from fedsub_core.metrics import (
-    BEST_ROUND,
-    CHOSEN,
-    CLASS_MEANS,
-    GAIN,
-    MOST_CONFUSED,
-    OWN_HEADS,
-    VALIDATION,
-    ClientMetrics,
-)
+from fedsub_core.metric_names import BEST_ROUND, CHOSEN, CLASS_MEANS, GAIN, OWN_HEADS, VALIDATION
+from fedsub_core.metrics import MOST_CONFUSED, ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import codec
@@ -52,8 +44,6 @@ STYPE = f"fedsub.v{WIRE}"
 PAYLOAD, TURN, METRICS, REPORT = "payload", "turn", "metrics", "report"
 #: Key of metrics: test samples by true and predicted class, as a list of numbers.
 CONFUSION = "confusion"
-#: Key of a report after the first round, of a device that keeps nothing of this run.
-ANEW = "begins_anew"
 #: Keys that a device's records may have in all: a few dozen, and one for each class, of which there
 #: may be 10,000.
 MOST_KEYS = 12_000

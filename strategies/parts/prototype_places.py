@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.methods.prototypes import PROTOTYPES
-from fedsub_core.metrics import PROTOTYPE_RATIO, PROTOTYPE_X, PROTOTYPE_Y, MetricRow
+from fedsub_core.metric_names import PROTOTYPE_RATIO, PROTOTYPE_X, PROTOTYPE_Y
+from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.prototype_means import HELD

@@ -26,7 +26,8 @@ from fedsub_core.capacity import WHOLE, Capacity, held_in
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError, cut
 from fedsub_core.methods.table import method
-from fedsub_core.metrics import CAPACITY, MetricRow
+from fedsub_core.metric_names import CAPACITY
+from fedsub_core.metrics import MetricRow
 from fedsub_core.models.held import Held, why_unfit
 from fedsub_core.models.model import Model
 from fedsub_core.models.record import ModelRecord

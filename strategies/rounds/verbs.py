@@ -13,7 +13,8 @@ from flwr.serverapp.strategy import Strategy
 
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import MessageRefused, NumbersRefused, RunError
-from fedsub_core.metrics import DIVERGED, MetricRow
+from fedsub_core.metric_names import ANEW, DIVERGED
+from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
@@ -101,8 +102,8 @@ class Verbs(Protections, Strategy):
                 if isinstance(error, NumbersRefused):
                     wild[client] = error
                 continue
-            report = exchange.read_report(content, {*self.card.reports, exchange.ANEW})
-            if report.pop(exchange.ANEW, 0):
+            report = exchange.read_report(content, {*self.card.reports, ANEW})
+            if report.pop(ANEW, 0):
                 self._note_anew(client, server_round)
             self.transport.accept(client, upload, content, server_round)
             # Beyond what a device said before the first round it may have what most have, no more.
@@ -116,7 +117,9 @@ class Verbs(Protections, Strategy):
             diverged = training_diverged(wild, asked, self.card, self.hyper, self.settings.training)
             self._rows += [MetricRow(server_round, client, None, DIVERGED, 1) for client in wild]
             log.warning("round %d: %s", server_round, diverged)
-        self.population.registry.bind(uploads)
+        registry = self.population.registry
+        registry.bind(uploads)
+        registry.departures.retired |= self.transport.delivery.unregistered
         if self.settings.rounds.clients_per_round:
             self.memory.trained |= uploads.keys()
         self.transport.forget_silent()
@@ -264,7 +267,7 @@ class Verbs(Protections, Strategy):
     def _note_anew(self, client: str, round: int) -> None:
         """Say that a device that was known has nothing left of this run; a newcomer never had."""
         if last := self.transport.usable.get(client):
-            self._rows.append(MetricRow(round, client, None, exchange.ANEW, last))
+            self._rows.append(MetricRow(round, client, None, ANEW, last))
             log.warning(
                 "client %s: begins anew in round %d: its device keeps no state of this run that it "
                 "can use, though it trained round %d. Was its state-dir lost or changed?",

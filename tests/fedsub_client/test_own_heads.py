@@ -14,7 +14,7 @@ from fedsub_client.own_heads import own_encoder
 from fedsub_core.closed_form.personal import personal_head
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.samples import Nodes, Tokens
-from fedsub_core.metrics import OWN_HEADS
+from fedsub_core.metric_names import OWN_HEADS
 
 
 def reached(method: str, clients: Any, index: list[int] | None = None) -> list[Any]:

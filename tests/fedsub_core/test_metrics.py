@@ -15,14 +15,8 @@ from torch import Tensor
 
 from fedsub_core.aggregates import mean_over_clients, mean_over_samples
 from fedsub_core.errors import DataError
-from fedsub_core.metrics import (
-    MOST_CONFUSED,
-    UNLABELLED,
-    ClientMetrics,
-    MetricRow,
-    confusion_rows,
-    evaluate,
-)
+from fedsub_core.metric_names import UNLABELLED
+from fedsub_core.metrics import MOST_CONFUSED, ClientMetrics, MetricRow, confusion_rows, evaluate
 
 
 def ragged(seed: int, counts: list[int], classes: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedsub_core.metrics import DIVERGED, MetricRow
+from fedsub_core.metric_names import DIVERGED
+from fedsub_core.metrics import MetricRow
 from fedsub_server.remarks import remarks
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import MethodSummary, summarise_method

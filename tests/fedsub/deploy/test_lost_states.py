@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fedsub_client.store import STATE_FILE
-from fedsub_core.metrics import CONFUSION
+from fedsub_core.metric_names import CONFUSION
 
 pytestmark = [
     pytest.mark.slow,

@@ -24,8 +24,7 @@ from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.card import read_card
 from fedsub_core.data.federation import Federation, write_federation
-from fedsub_core.metrics import CONFUSION, CONFUSION_PEOPLE, DIVERGED
-from fedsub_core.wire import exchange
+from fedsub_core.metric_names import ANEW, CONFUSION, CONFUSION_PEOPLE, DIVERGED
 from fedsub_server.rundb import RunDatabase
 
 from .raw_device.openings import OPENINGS
@@ -191,7 +190,7 @@ def test_what_was_not_asked_for_is_in_no_table(attack: Attack, config: RunConfig
         "slow_replies",
         "resting",
         DIVERGED,
-        exchange.ANEW,
+        ANEW,
     }
     assert not any("name" in metric or "report" in metric for metric in known)
 

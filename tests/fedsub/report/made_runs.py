@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsub_core.config.run_config import RunConfig, dump_toml, to_flat
-from fedsub_core.metrics import OWN_HEADS, MetricRow
+from fedsub_core.metric_names import OWN_HEADS
+from fedsub_core.metrics import MetricRow
 from fedsub_server.rundb import RunDatabase
 
 #: Macro F1 of a round and person, by its place.

@@ -11,7 +11,7 @@ from fedsub.report.capacity_maps import capacity_maps, reached
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.reading import read_run
 from fedsub.report.report import write_report
-from fedsub_core.metrics import CAPACITY
+from fedsub_core.metric_names import CAPACITY
 
 from .html_checks import checked
 from .made_runs import PEOPLE, make_run, weak

@@ -22,6 +22,7 @@ from fedsub.status.page import page, parts
 from fedsub.status.reading import read_status
 from fedsub.status.troubles import troubles
 from fedsub_core.config.run_config import RunConfig
+from fedsub_core.metric_names import OWN_HEADS
 from fedsub_core.metrics import MetricRow
 from fedsub_server.rundb import RunDatabase
 
@@ -111,23 +112,32 @@ def test_who_is_worse_off_than_alone() -> None:
         Person("bob", "trained", macro_f1=0.5, alone=0.5),
         Person("cyd", "idle"),
     ]
-    status = Status("x", "run", "going on", people=people)
-    assert "worse off than alone 1 of 2, ann" in re.sub(r"\s+", " ", words(page(status, True)))
+    status = Status("x", "run", "going on", twin="local", people=people)
+    assert "worse off than alone (local) 1 of 2, ann" in re.sub(
+        r"\s+", " ", words(page(status, True))
+    )
     assert "0.625 better" in parts(status)["people"]
 
 
-def test_alone_is_what_local_training_gave(tmp_path: Path) -> None:
+@pytest.mark.parametrize("heads", [0.5, 0.1, None])
+def test_alone_is_what_the_better_twin_gave(tmp_path: Path, heads: float | None) -> None:
+    """Heads of a person's own samples, or the model trained alone, whichever is higher in mean."""
     make_deployment(tmp_path / "run", rounds=3).close()
     text = (tmp_path / "run" / "run.toml").read_text()
     (tmp_path / "run" / "run.toml").write_text(text.replace('beside = ""', 'beside = "local"'))
     (tmp_path / "run" / "local").mkdir()
     with RunDatabase(tmp_path / "run" / "local" / "state.db", {}) as alone:
-        alone.commit(3, {}, [MetricRow(3, one, None, "macro_f1", 0.3) for one in PEOPLE])
+        given = {"macro_f1": 0.3} | ({OWN_HEADS[0]: heads} if heads is not None else {})
+        rows = [MetricRow(3, one, None, *each) for one in PEOPLE for each in given.items()]
+        alone.commit(3, {}, rows)
     found = read_status(tmp_path / "run")
     assert (found.state, found.method) == ("finished", "fedavg"), "what the run was for"
-    assert {p.client: p.alone for p in found.people} == dict.fromkeys(PEOPLE, 0.3)
+    twin, reached = ("own heads", 0.5) if heads == 0.5 else ("local", 0.3)
+    assert found.twin == twin
+    assert {p.client: p.alone for p in found.people} == dict.fromkeys(PEOPLE, reached)
     # 0, 0.2, 0.4 and 0.6 in the order of PEOPLE.
-    assert found.worse_than_alone == ["ann", "bob"] and found.compared == 4
+    worse = ["ann", "bob", "cyd"] if heads == 0.5 else ["ann", "bob"]
+    assert found.worse_than_alone == worse and found.compared == 4
 
 
 def test_of_very_many_people_those_to_look_at_are_shown() -> None:

@@ -56,10 +56,11 @@ def test_who_is_with_whom_and_worse_off_than_alone() -> None:
     alike = [Together("", [["ann", "bob"]]), Together("walk", [["ann", "bob"], ["cyd", "dee"]])]
     out = StringIO()
     show(
-        Console(file=out, width=200), Status("x", "run", "finished", people=people, together=alike)
+        Console(file=out, width=200),
+        Status("x", "run", "finished", twin="own heads", people=people, together=alike),
     )
     for line in ("alike: ann, bob", "alike in walk: ann, bob; cyd, dee",
-                 "worse off than alone: 1 of 1 (ann)"):  # fmt: skip
+                 "worse off than alone (own heads): 1 of 1 (ann)"):  # fmt: skip
         assert line in out.getvalue().splitlines(), line
 
 

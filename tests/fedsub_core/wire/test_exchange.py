@@ -13,7 +13,8 @@ from fedsub_core.capacity import Capacity
 from fedsub_core.data.samples import Tokens
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.errors import MessageRefused
-from fedsub_core.metrics import OWN_HEADS, ClientMetrics
+from fedsub_core.metric_names import OWN_HEADS
+from fedsub_core.metrics import ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION

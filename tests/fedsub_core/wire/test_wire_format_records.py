@@ -17,7 +17,8 @@ from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Nodes, Pixels, Tokens
 from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.errors import MessageRefused
-from fedsub_core.metrics import CLASS_MEANS, OWN_HEADS, ClientMetrics
+from fedsub_core.metric_names import CLASS_MEANS, OWN_HEADS
+from fedsub_core.metrics import ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.secure.exact import LIMBS
 from fedsub_core.secure.messages import KEYS, MOMENTS, SAMPLES, SECURE, SHARES, UNMASK

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fedsub_core.wire import exchange
+from fedsub_core.metric_names import ANEW
 
 
 @pytest.fixture
@@ -71,5 +71,5 @@ def test_a_device_that_was_known_and_begins_anew_is_said(
         said = [record.message for record in caplog.records if "begins anew" in record.message]
         assert len(said) == (lost is not None)
         assert all(text.startswith(f"client {lost}: begins anew in round 3: ") for text in said)
-    rows = [(*row[:2], row.value) for row in result(config)[2] if row.metric == exchange.ANEW]
+    rows = [(*row[:2], row.value) for row in result(config)[2] if row.metric == ANEW]
     assert rows == [(3, "anna", 2.0)]
