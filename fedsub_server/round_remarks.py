@@ -6,11 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from fedsub_core.methods.table import METHODS
-from fedsub_core.metric_names import DIVERGED
+from fedsub_core.metric_names import ANEW, DIVERGED
 from fedsub_server.rundb import RunDatabase
 
 #: People that are named in a sentence at most.
 NAMED = 10
+#: What happened on devices, by the metric that counts it.
+_DEVICES = {
+    "missing_replies": "No answer",
+    "late_replies": "Answered after the deadline, so it was not used",
+    ANEW: "Began anew, as the device kept nothing of the run any more",
+}
 
 
 def in_rounds(db: RunDatabase, method: str) -> str:
@@ -29,6 +35,11 @@ def in_rounds(db: RunDatabase, method: str) -> str:
         said.append(f"What came could not be used of {_who(refused)}; the log says why.")
     if out := _rounds(db, "left_out"):
         said.append(f"Left out from then on, as the others' training broke: {_who(out)}.")
+    said += [
+        f"{words}: {_who(rounds)}."
+        for metric, words in _DEVICES.items()
+        if (rounds := _rounds(db, metric))
+    ]
     undone = sorted({row.round for row in db.metrics("undone")})
     if undone:
         rounds = f"round{'s' * (len(undone) > 1)} {', '.join(map(str, undone))}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedsub_core.metric_names import DIVERGED
+from fedsub_core.metric_names import ANEW, DIVERGED
 from fedsub_core.metrics import MetricRow
 from fedsub_server.remarks import remarks
 from fedsub_server.rundb import RunDatabase
@@ -57,6 +57,20 @@ def test_each_reason_is_its_own(tmp_path: Path) -> None:
         "p1 (never tested: what it sent in round 58 could not be used); "
         "p2 (never tested: did not answer in round 59); "
         "p3 (never tested: left out from round 3 on, as the others' training broke)"
+    )
+
+
+def test_what_happened_on_devices_stands_beside_the_table(tmp_path: Path) -> None:
+    more = [
+        *counted(3, "p1", "missing_replies"),
+        *counted(3, "p2", "late_replies"),
+        *counted(5, "p2", "late_replies"),
+        *counted(7, "p3", ANEW),
+    ]
+    assert summarised(tmp_path, *more).in_rounds == (
+        "No answer: p1 (in round 3). Answered after the deadline, so it was not used: p2 (in 2 of "
+        "rounds 3 to 5). Began anew, as the device kept nothing of the run any more: p3 (in round "
+        "7)."
     )
 
 
