@@ -42,6 +42,10 @@ class Forgotten:
         """Whether it is one of them."""
         return bool(self.digests) and _digest(str(client), self.salt) in self.digests
 
+    def __len__(self) -> int:
+        """How many they are."""
+        return len(self.digests)
+
     def without_them(self, federation: Federation) -> Federation:
         """Return the federation of everybody else."""
         left = {name: own for name, own in federation.clients.items() if name not in self}

@@ -42,8 +42,8 @@ def in_rounds(db: RunDatabase, method: str) -> str:
     ]
     undone = sorted({row.round for row in db.metrics("undone")})
     if undone:
-        rounds = f"round{'s' * (len(undone) > 1)} {', '.join(map(str, undone))}"
-        said.append(f"The server went back to an earlier state in {rounds}.")
+        when = f"round{'s' * (len(undone) > 1)} {', '.join(map(str, undone))}"
+        said.append(f"The server went back to an earlier state in {when}.")
     return " ".join(said)
 
 

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from flwr.app import Message, MessageType, RecordDict
 
@@ -22,6 +23,14 @@ log = logging.getLogger("fedsub")
 LOOK_SECONDS = 60.0
 #: Seconds for which a message to one of them counts: a device that comes back later never sees it.
 TTL_SECONDS = 1.0
+
+
+class Forgotten(Protocol):
+    """Whom a run was told to forget: it tells a name that it is given, and how many they are."""
+
+    def __contains__(self, client: object, /) -> bool: ...
+
+    def __len__(self) -> int: ...
 
 
 @dataclass
@@ -37,7 +46,7 @@ class Departures:
 
     nodes: dict[str, int] = field(default_factory=dict)
     retired: set[str] = field(default_factory=set)
-    forgotten: Container[str] = frozenset()
+    forgotten: Forgotten = frozenset()
     _next: float = -math.inf
     _sent: set[str] = field(default_factory=set)
 
@@ -45,6 +54,15 @@ class Departures:
         """Take over what an earlier process of the run knew."""
         self.nodes = {client: n for client, n in nodes.items() if client not in self.forgotten}
         self.retired = self.nodes.keys() & set(retired)
+
+    def least(self, demanded: int) -> int:
+        """Return how many clients a round needs, of whom the operator demanded so many.
+
+        Where these were all who ever came, those who will not come back are no longer needed.
+        """
+        known = len(self.nodes) + len(self.forgotten)
+        left = known - len(self.retired) - len(self.forgotten)
+        return demanded if known < demanded else max(1, min(demanded, left))
 
     def admit(self, client: str, node: int) -> None:
         """Note the node of a client who is here, whatever was known before."""

@@ -63,7 +63,7 @@ def agree(
     classes, shape = kind
     _turn_away_misfits(registry, kind)
     _turn_away_without_features(registry, features(shape))
-    if len(registry.online) < settings.min_clients:
+    if len(registry.online) < _least(registry, settings):
         raise _too_few(registry, settings, link)
     held_out: frozenset[str] = frozenset()
     if settings.unseen is not None:
@@ -93,7 +93,7 @@ def gather(
     kind = agreed.classes, agreed.shape
     _await_answers(registry, link, settings, all_answers, kind)
     _turn_away_misfits(registry, kind)
-    if len(registry.online) < settings.min_clients:
+    if len(registry.online) < _least(registry, settings):
         raise _too_few(registry, settings, link)
 
 
@@ -119,7 +119,7 @@ def _await_answers(
         if card is not None:
             _turn_away_strangers(registry, card)
         wanted = kind or _majority(registry)
-        enough = wanted is not None and _votes(registry)[wanted] >= settings.min_clients
+        enough = wanted is not None and _votes(registry)[wanted] >= _least(registry, settings)
         now = time.monotonic()
         if enough and not (all_answers and registry.waiting and now < begun + ANSWER_SECONDS):
             return
@@ -131,7 +131,7 @@ def _await_answers(
                 "waiting for devices: %d of at least %d can take part; %d connected and starting, "
                 "%d turned away",
                 0 if wanted is None else _votes(registry)[wanted],
-                settings.min_clients,
+                _least(registry, settings),
                 registry.waiting,
                 len(registry.turned_away),
             )
@@ -140,6 +140,10 @@ def _await_answers(
         if link.simulates and registry.all_refused:
             return  # nor will they say anything else
         time.sleep(POLL_SECONDS)
+
+
+def _least(registry: NodeRegistry, settings: RoundSettings) -> int:
+    return registry.departures.least(settings.min_clients)
 
 
 def _votes(registry: NodeRegistry) -> Counter[Kind]:
@@ -234,13 +238,13 @@ def _turn_away_without_features(registry: NodeRegistry, made: int) -> None:
 def _too_few(registry: NodeRegistry, settings: RoundSettings, link: Link) -> RunError:
     away = "; ".join(f"node {n}: {why}" for n, why in sorted(registry.turned_away.items()))
     silent = f"; {registry.waiting} connected but did not answer" if registry.waiting else ""
+    there = f"{len(registry.online)} of at least {_least(registry, settings)} clients"
     if link.closed or (link.simulates and registry.all_refused):
         return RunError(
-            f"{len(registry.online)} of at least {settings.min_clients} clients can take part "
-            f"(turned away: {away or 'none'}). Correct their data, or lower min-clients"
+            f"{there} can take part (turned away: {away or 'none'}). Correct their data, or lower "
+            "min-clients"
         )
     return RunError(
-        f"{len(registry.online)} of at least {settings.min_clients} clients after "
-        f"{settings.join_timeout:g} s (turned away: {away or 'none'}{silent}). Start more devices, "
-        "read their logs, or lower min-clients"
+        f"{there} after {settings.join_timeout:g} s (turned away: {away or 'none'}{silent}). Start "
+        "more devices, read their logs, or lower min-clients"
     )

@@ -120,3 +120,15 @@ def test_where_all_is_one_process_nobody_is_asked(tmp_path: Path) -> None:
     known = Departures({"ann": 7})
     known.look(Link(grid), ())
     assert known.retired == set()
+
+
+def test_of_everybody_who_ever_came_those_are_needed_who_can_come_again() -> None:
+    known = Departures(forgotten={"cyd"})
+    known.recall({"ann": 1, "bob": 2, "dan": 3, "eve": 4}, {"dan"})
+    # Five came; one is to be forgotten, the key of another was unregistered.
+    assert [known.least(demanded) for demanded in (1, 3, 5)] == [1, 3, 3]
+    assert known.least(6) == 6, "one who never came is still to come"
+    assert Departures().least(2) == 2
+    alone = Departures(forgotten={"cyd"})
+    alone.recall({"ann": 1}, {"ann"})
+    assert alone.least(2) == 1
