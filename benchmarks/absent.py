@@ -20,7 +20,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,23 +87,34 @@ def _signal(rehearsal: Rehearsal, client: str, number: signal.Signals) -> None:
             os.killpg(child.process.pid, number)
 
 
-def seconds_of_rounds(config: RunConfig, people: int, faults: dict[int, Fault]) -> dict[int, float]:
-    """Return the seconds of each round; as round r begins, device c<r> has `faults[r]`."""
-    victims = {round: f"c{i}" for i, round in enumerate(faults)}
+def seconds_of_rounds(
+    config: RunConfig, people: int, faults: Sequence[Fault], quiet: int
+) -> list[float]:
+    """Return the seconds of a round without a fault, and of the rounds in which devices have one.
+
+    Device c<i> has the i-th fault after `quiet` rounds without one, as far as they are seen: on a
+    busy machine a round may begin and end between two looks.
+    """
     rehearsal = Rehearsal(config, people, lambda text: None, lambda round: None)
     rehearsal.config = replace(rehearsal.config, min_clients=1)
-    ends: dict[int, float] = {}
+    ends, faulty = dict[int, float](), list[int]()
     with rehearsal.up():
         for finished in rehearsal.follow(rehearsal.submit()):
             if finished in ends:
                 continue
             ends[finished] = time.monotonic()
-            if (fault := faults.get(finished + 1)) is not None:
-                fault(rehearsal, victims[finished + 1])
+            done = len(faulty)
+            if done < len(faults) and finished >= (faulty[-1] if faulty else 0) + quiet:
+                faulty.append(finished + 1)
+                faults[done](rehearsal, f"c{done}")
         for child in rehearsal.supervisor.children:
             if child.task and child.process.poll() is None:
                 os.killpg(child.process.pid, signal.SIGCONT)
-    return {r: ends[r] - ends[r - 1] for r in ends if r - 1 in ends and r > 1}
+    free = [ends[r] - ends[r - 1] for r in ends if r - 1 in ends and 1 < r < faulty[0]]
+    return [
+        max(free),
+        *(min(ends[later] for later in ends if later >= r) - ends[r - 1] for r in faulty),
+    ]
 
 
 def read_arguments() -> argparse.Namespace:
@@ -126,7 +137,7 @@ def measured(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
     if not arguments.few:
         named |= {"one killed": kill, "one stopped": stop}
 
-    def run(people: int, faults: list[Fault]) -> dict[int, float]:
+    def run(people: int, faults: Sequence[Fault]) -> list[float]:
         folder.mkdir(exist_ok=True)
         given = {
             "data": small_federation(folder / f"data-{people}", people, 60),
@@ -134,17 +145,15 @@ def measured(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
             "method": "fedavg",
             "beside": "",
             "evaluate-every": 1000,
-            "rounds": (len(faults) + 1) * quiet,
+            "rounds": (len(faults) + 2) * quiet,
             "round-timeout": arguments.timeout,
         }
-        rounds = {1 + quiet * (i + 1): fault for i, fault in enumerate(faults)}
-        return seconds_of_rounds(read_config(None, given), people, rounds)
+        return seconds_of_rounds(read_config(None, given), people, faults, quiet)
 
     found = run(arguments.people, list(named.values()))
-    seconds = {"all there": max(found[r] for r in range(2, quiet + 1))}
-    seconds |= {what: found[1 + quiet * (i + 1)] for i, what in enumerate(named)}
+    seconds = dict(zip(("all there", *named), found, strict=True))
     if not arguments.few:
-        seconds["one of two killed"] = run(2, [kill])[1 + quiet]
+        seconds["one of two killed"] = run(2, [kill])[1]
     return seconds
 
 

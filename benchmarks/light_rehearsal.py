@@ -20,7 +20,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.secure.transcript import Addend
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, payload_of
-from fedsub_core.wire.unwritten import Unwritten
+from fedsub_core.wire.lazy_message import LazyMessage
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 2**20
@@ -44,11 +44,11 @@ def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
     uploads = dict[tuple[str, int], bytes]()
     masked, accept = OwnPart.masked, strategy.transport.accept
 
-    def note(client: str, round: int, payload: bytes | Unwritten) -> None:
-        data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
+    def note(client: str, round: int, payload: bytes | LazyMessage) -> None:
+        data = payload.to_bytes() if isinstance(payload, LazyMessage) else payload
         uploads.setdefault((client, round), data)
 
-    def before_masks(part: OwnPart, payload: bytes | Unwritten, addend: Addend) -> Unwritten:
+    def before_masks(part: OwnPart, payload: bytes | LazyMessage, addend: Addend) -> LazyMessage:
         note(part.person.client, part.plan.name.round, payload)
         return masked(part, payload, addend)
 

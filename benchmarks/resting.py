@@ -19,7 +19,7 @@ import torch
 from simulation import Rounds  # a script beside this one
 
 from fedsub_core.config.run_config import read_config
-from fedsub_core.data import shelf
+from fedsub_core.data import feature_store
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, read_federation, write_federation
@@ -70,7 +70,8 @@ def main() -> None:
          "clients-per-round": arguments.asked},
     )  # fmt: skip
     print(
-        f"features: {features:.0f} MiB, {shelf.MEMORY / 2**20:.0f} of them kept in memory at most"
+        f"features: {features:.0f} MiB, "
+        f"{feature_store.MEMORY / 2**20:.0f} of them kept in memory at most"
     )
     with TemporaryDirectory() as folder:
         write(Path(folder, "data"), arguments.clients, arguments.windows)

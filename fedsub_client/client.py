@@ -22,7 +22,7 @@ from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.transcript import Addend
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Content, Instructions
-from fedsub_core.wire.unwritten import Unwritten
+from fedsub_core.wire.lazy_message import LazyMessage
 
 Arrays = list[NDArray[Any]]
 
@@ -65,7 +65,7 @@ class FedSubClient(NumPyClient):
             If the download does not fit this client, round and method.
         """
         content = self.train(exchange.read_instructions(config), _payload(parameters))
-        upload: Unwritten = content[exchange.PAYLOAD]
+        upload: LazyMessage = content[exchange.PAYLOAD]
         array = np.frombuffer(upload.to_bytes(), np.uint8)
         return [array], upload.header.examples, _numbers(content.get(exchange.METRICS, {}))
 

@@ -11,14 +11,18 @@ from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.codec import Address, compose_upload, decode_download
 from fedsub_core.wire.envelope import Envelope, refusal
-from fedsub_core.wire.unwritten import Unwritten
+from fedsub_core.wire.lazy_message import LazyMessage
 
 #: What somebody received who was sent nothing.
 NOTHING = Bundle()
 
 
 def read_download(
-    cohort: Cohort, i: int, payload: bytes | Unwritten, round: int, last: LastTensors | None = None
+    cohort: Cohort,
+    i: int,
+    payload: bytes | LazyMessage,
+    round: int,
+    last: LastTensors | None = None,
 ) -> Bundle:
     """Decode the `i`-th client's download; `last`: what another of the cohort was sent.
 
@@ -46,7 +50,7 @@ def write_upload(
     received: Bundle,
     round: int,
     levels: Levels | None = None,
-) -> Unwritten:
+) -> LazyMessage:
     """Encode the `i`-th client's upload, and remember what the server will then hold.
 
     With `levels` as one vector of whole numbers, which is yet to be masked.

@@ -22,7 +22,7 @@ from fedsub_core.secure.transcript import Addend, beside_download, digest
 from fedsub_core.wire import exchange
 from fedsub_core.wire.codec import Address, compose_upload
 from fedsub_core.wire.exchange import Content, Instructions
-from fedsub_core.wire.unwritten import Unwritten
+from fedsub_core.wire.lazy_message import LazyMessage
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 
@@ -117,7 +117,7 @@ class OwnPart:
         """Return an addend that says all that it was made of: the download, and what is beside."""
         return replace(addend, made_of=digest([self.beside, addend.made_of]))
 
-    def masked(self, payload: bytes | Unwritten, addend: Addend) -> Unwritten:
+    def masked(self, payload: bytes | LazyMessage, addend: Addend) -> LazyMessage:
         """Return an upload's vector under masks.
 
         Parameters
@@ -130,7 +130,7 @@ class OwnPart:
             If another vector was sent before; if this one is in a sum that was opened of others; or
             if there is none that may be added up.
         """
-        data = payload.to_bytes() if isinstance(payload, Unwritten) else payload
+        data = payload.to_bytes() if isinstance(payload, LazyMessage) else payload
         address = Address(self.person.client, self.plan.name.round)
         vector = _vector(data)
         if not len(vector):

@@ -10,7 +10,7 @@ import click
 
 from fedsub.commands.as_json import AS_JSON, beside, print_json
 from fedsub.commands.engines import check_engine, engine_options
-from fedsub.commands.going_on import told_how_to_go_on
+from fedsub.commands.interruption import told_how_to_go_on
 
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")

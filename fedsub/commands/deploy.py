@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from fedsub.commands.going_on import say_interrupted
+from fedsub.commands.interruption import say_interrupted
 from fedsub.commands.nearest import Group
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fedsub.commands.going_on import interruptible, say_interrupted
+from fedsub.commands.interruption import interruptible, say_interrupted
 
 
 class Group(click.Group):

@@ -14,7 +14,7 @@ import click
 from fedsub.commands.as_json import AS_JSON, beside, print_json
 from fedsub.commands.declared import options_of
 from fedsub.commands.engines import check_engine, engine_options
-from fedsub.commands.going_on import told_how_to_go_on
+from fedsub.commands.interruption import told_how_to_go_on
 from fedsub.commands.progress import progress
 from fedsub.commands.sections import Sectioned
 from fedsub.commands.tracking import check_tracking, tracking

@@ -18,7 +18,7 @@ from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.transcript import Addend
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundle_tensors import LastTensors
-from fedsub_core.wire.handed import answer, content_of
+from fedsub_core.wire.in_process_message import answer, content_of
 
 #: Who takes part in no sums.
 NOBODY: Mapping[str, Participant] = {}

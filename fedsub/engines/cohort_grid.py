@@ -38,7 +38,7 @@ from fedsub_core.secure.participant import Participant
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
-from fedsub_core.wire.handed import content_of
+from fedsub_core.wire.in_process_message import content_of
 
 #: Most clients per stack. On a CPU eight models and their batch stay in a core's cache; a GPU wants
 #: as many at once as there are.

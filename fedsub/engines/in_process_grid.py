@@ -33,7 +33,8 @@ class InProcessGrid(Grid):
 
     #: It takes whole lists, and trains them together.
     in_process = True
-    #: Whether messages may be :class:`~fedsub_core.wire.handed.Handed`; written ones always may.
+    #: Whether messages may be :class:`~fedsub_core.wire.in_process_message.InProcessMessage`;
+    #: written ones always may.
     by_reference = False
 
     def __init__(self, nodes: Sequence[int]) -> None:

@@ -17,8 +17,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fedsub.status.anonymous import anonymised
 from fedsub.status.facts import Status, Verdict
-from fedsub.status.nameless import nameless
 from fedsub.status.openmetrics import CONTENT_TYPE, metrics_text
 from fedsub.status.page import POLICY, failed, page, parts
 from fedsub_core.errors import FedSubError, cut
@@ -154,7 +154,7 @@ class _Answers:
             if time.monotonic() - self._at >= FRESH:
                 try:
                     found = await run_in_threadpool(self.look)
-                    self._seen = found if self.names else nameless(found)
+                    self._seen = found if self.names else anonymised(found)
                 except FedSubError as error:
                     self._seen = error
                 self._at = time.monotonic()

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from fedsub.status.facts import Person, Status
-from fedsub.status.likeness import who_is_with_whom
+from fedsub.status.groups import who_is_with_whom
 from fedsub.status.machine import (
     certificate_days,
     free_bytes,

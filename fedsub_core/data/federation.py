@@ -16,8 +16,8 @@ import tomli_w
 
 from fedsub_core.data.card import CARD_FILE, Card, card_table, check_card, read_card
 from fedsub_core.data.client_data import ClientData, check_client, read_client
+from fedsub_core.data.feature_store import FeatureStore
 from fedsub_core.data.npz import write_npz
-from fedsub_core.data.shelf import Shelf
 from fedsub_core.errors import DataError
 from fedsub_core.files import check_new_folder, whole_folder
 
@@ -54,7 +54,7 @@ class Federation:
 def read_federation(folder: Path | str) -> Federation:
     """Return the federation in `folder`: its card and every ``clients/<id>.npz``.
 
-    Features beyond what is little (:mod:`fedsub_core.data.shelf`) stay on disk until they are read.
+    Features beyond a bound stay on disk until read (:mod:`fedsub_core.data.feature_store`).
 
     Raises
     ------
@@ -65,12 +65,12 @@ def read_federation(folder: Path | str) -> Federation:
     """
     folder = Path(folder)
     card = read_card(folder)
-    shelf, clients = Shelf(), list[ClientData]()
+    store, clients = FeatureStore(), list[ClientData]()
     for data in _each_client(folder, card):
-        shelf.put(data.x)
-        clients.append(replace(data, x=_NOTHING))  # the shelf alone keeps them
-    shelved = zip(clients, shelf.arrays(), strict=True)
-    federation = Federation(card, {data.client: replace(data, x=x) for data, x in shelved})
+        store.put(data.x)
+        clients.append(replace(data, x=_NOTHING))  # the store alone keeps them
+    stored = zip(clients, store.arrays(), strict=True)
+    federation = Federation(card, {data.client: replace(data, x=x) for data, x in stored})
     _check_together(folder, federation)
     return federation
 

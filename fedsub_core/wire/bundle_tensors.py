@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedsub_core.wire.as_is import AsIs
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Kind, Part, kinds
 from fedsub_core.wire.encoding import FORMATS, Encoding
 from fedsub_core.wire.envelope import Envelope
+from fedsub_core.wire.lazy_message import Tensor, Tensors
+from fedsub_core.wire.raw_tensor import RawTensor
 from fedsub_core.wire.references import Reference
 from fedsub_core.wire.tensors import decode_tensor, encode_tensor, followed_inputs
-from fedsub_core.wire.unwritten import Tensor, Tensors
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 
@@ -73,7 +73,7 @@ def decode_tensors(
         if name not in declared or name in taken:
             expected = f"one each of {', '.join(declared) or 'none'}"
             raise envelope.refuse("tensor", repr(name), expected)
-        if isinstance(tensor, AsIs):
+        if isinstance(tensor, RawTensor):
             taken[name] = tensor.read(declared[name], envelope.refuse, envelope.check_numbers)
             continue
         held = None if kept is None else kept.tensors.get(name)

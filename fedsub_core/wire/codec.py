@@ -17,8 +17,8 @@ from fedsub_core.wire.bundles import Bundle, Declaration, Part
 from fedsub_core.wire.encoding import Encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import compress, is_frame, open_frame, open_whole
+from fedsub_core.wire.lazy_message import LazyMessage, Tensor, Tensors
 from fedsub_core.wire.references import Reference
-from fedsub_core.wire.unwritten import Tensor, Tensors, Unwritten
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 SCHEMA_VERSION = 2
@@ -50,7 +50,7 @@ def compose_upload(
     sends: Declaration,
     encoding: Encoding = EXACT,
     reference: Reference | None = None,
-) -> Unwritten:
+) -> LazyMessage:
     """Return an upload; a device's `reference` becomes that of this round."""
     differences = encoding.delta and reference is not None
     begun = reference.round if differences and reference is not None else 0
@@ -58,7 +58,7 @@ def compose_upload(
     tensors = encode_tensors(bundle, sends, encoding, reference, remember=True)
     if reference is not None:
         reference.round = address.round
-    return Unwritten(header, tensors, encoding.zstd)
+    return LazyMessage(header, tensors, encoding.zstd)
 
 
 def encode_download(
@@ -80,7 +80,7 @@ def compose_download(
     encoding: Encoding = EXACT,
     reference: Reference | None = None,
     tensors: Tensors | None = None,
-) -> Unwritten:
+) -> LazyMessage:
     """Return a download.
 
     Parameters
@@ -96,7 +96,7 @@ def compose_download(
         tensors = encode_tensors(bundle, receives, encoding, reference)
     elif tensors is None:
         tensors = encode_tensors(bundle, receives, encoding)
-    return Unwritten(header, tensors, encoding.zstd)
+    return LazyMessage(header, tensors, encoding.zstd)
 
 
 def _header(
@@ -115,7 +115,7 @@ def _header(
     )
 
 
-def decode_upload(data: bytes | Unwritten, envelope: Envelope) -> Bundle:
+def decode_upload(data: bytes | LazyMessage, envelope: Envelope) -> Bundle:
     """Return the upload in `data`.
 
     Raises
@@ -138,7 +138,7 @@ def decode_upload(data: bytes | Unwritten, envelope: Envelope) -> Bundle:
 
 
 def decode_download(
-    data: bytes | Unwritten, envelope: Envelope, last: LastTensors | None = None
+    data: bytes | LazyMessage, envelope: Envelope, last: LastTensors | None = None
 ) -> Bundle:
     """Return the download in `data`.
 
@@ -206,10 +206,10 @@ def _below(bound: int, value: int, what: str, envelope: Envelope) -> int:
     return value
 
 
-def _open(data: bytes | Unwritten, envelope: Envelope) -> tuple[pb.Bundle, Sequence[Tensor]]:
+def _open(data: bytes | LazyMessage, envelope: Envelope) -> tuple[pb.Bundle, Sequence[Tensor]]:
     """Return a message's header and tensors."""
     tensors: Sequence[Tensor]
-    if isinstance(data, Unwritten):
+    if isinstance(data, LazyMessage):
         message, tensors = data.header, data.tensors
         if (size := max(len(data), data.opened_size)) > envelope.most_bytes:
             raise envelope.refuse("size", f"{size} bytes", f"{envelope.most_bytes} bytes at most")

@@ -28,7 +28,7 @@ from fedsub_core.metrics import MOST_CONFUSED, ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import codec
-from fedsub_core.wire.unwritten import Unwritten
+from fedsub_core.wire.lazy_message import LazyMessage
 
 #: What a message carries, by the names below: Flower's records; or, where it stays in this process,
 #: the payload unwritten and numbers as a plain dictionary.
@@ -64,17 +64,17 @@ def write(content: Content) -> RecordDict:
     """Return what a message carries, written."""
     records: dict[str, Any] = dict(content)
     for name, record in records.items():
-        if isinstance(record, Unwritten):
+        if isinstance(record, LazyMessage):
             records[name] = pack(record.to_bytes())
         elif isinstance(record, dict):
             records[name] = MetricRecord(record)
     return RecordDict(records)
 
 
-def payload_of(content: Content) -> bytes | Unwritten:
+def payload_of(content: Content) -> bytes | LazyMessage:
     """Return the payload of a message, written or not; raises as :func:`unpack`."""
     payload = content.get(PAYLOAD)
-    return payload if isinstance(payload, Unwritten) else unpack(content)
+    return payload if isinstance(payload, LazyMessage) else unpack(content)
 
 
 def numbers_of(content: Content, name: str) -> Mapping[str, Any] | None:

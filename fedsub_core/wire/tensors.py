@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.placement import EVERYWHERE, Placement, Shape, owned
-from fedsub_core.wire.as_is import AsIs, mark_place
 from fedsub_core.wire.bundles import (
     Bits,
     BoolArray,
@@ -31,6 +30,7 @@ from fedsub_core.wire.numbers import (
     unpack,
     unpack_differences,
 )
+from fedsub_core.wire.raw_tensor import RawTensor, mark_place
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 
@@ -41,7 +41,7 @@ def encode_tensor(
     encoding: Encoding,
     kept: FloatArray | None,
     remember: bool,
-) -> pb.Tensor | AsIs:
+) -> pb.Tensor | RawTensor:
     """Return the tensor as the encoding wants it; as it is, where it changes nothing.
 
     Numbers too large for a format or a difference become infinite, and the receiver refuses them.
@@ -52,11 +52,11 @@ def encode_tensor(
     remember : change `kept` to what the receiver will hold or be owed afterwards.
     """
     if not isinstance(part, Floats) or declared.exact:
-        return AsIs.of(name, part, declared)
+        return RawTensor.of(name, part, declared)
     numbers = encoding.numbers
     alone = kept is None or not encoding.feeds_back
     if alone and numbers == "float32":
-        return AsIs.of(name, part, declared)
+        return RawTensor.of(name, part, declared)
     message = pb.Tensor(name=name, shape=declared.shape)
     mark_place(message, part.at, declared)
     if kept is None or alone:

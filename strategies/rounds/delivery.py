@@ -18,7 +18,7 @@ from flwr.app import Error, Message
 
 from fedsub_core.errors import cut
 from fedsub_core.flower.messages import ErrorCode, stamp_answered
-from fedsub_core.wire.handed import Handed
+from fedsub_core.wire.in_process_message import InProcessMessage
 from strategies.rounds.identity import NodeKey
 from strategies.rounds.link import Fault, Link
 from strategies.rounds.pace import Pace
@@ -347,7 +347,7 @@ class Delivery:
 def _fresh(message: Message, node: int) -> Message:
     """Return a message that can be sent, however often this one was."""
     told = message.metadata
-    if isinstance(message, Handed) and message.carried is not None:
+    if isinstance(message, InProcessMessage) and message.carried is not None:
         return message  # nothing is put into it on its way, and its node stays
     kind, ttl, group = told.message_type, told.ttl, told.group_id
     return Message(message.content, node, kind, ttl=ttl, group_id=group)

@@ -21,10 +21,10 @@ from fedsub_core.wire.codec import Address, compose_download, decode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.exchange import Content, Instructions
-from fedsub_core.wire.handed import Handed, content_of
+from fedsub_core.wire.in_process_message import InProcessMessage, content_of
+from fedsub_core.wire.lazy_message import Tensors
 from fedsub_core.wire.message_sizes import message_bytes
 from fedsub_core.wire.references import Reference
-from fedsub_core.wire.unwritten import Tensors
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
 
@@ -149,7 +149,7 @@ class Transport:
             # Twice the deadline: a reply that comes late is to be seen and counted.
             envelope: dict[str, Any] = {"ttl": 2 * timeout, "group_id": str(round)}
             if link is not None and link.by_reference:
-                yield Handed(content, nodes[client], kind, **envelope)
+                yield InProcessMessage(content, nodes[client], kind, **envelope)
             else:
                 yield Message(exchange.write(content), nodes[client], kind, **envelope)
 

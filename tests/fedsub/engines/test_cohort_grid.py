@@ -30,7 +30,7 @@ from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, encode_download
 from fedsub_core.wire.exchange import Instructions
-from fedsub_core.wire.unwritten import Unwritten
+from fedsub_core.wire.lazy_message import LazyMessage
 from strategies.methods.fedavg import FedAvgStrategy
 from strategies.rounds import link
 from strategies.rounds.server_half import State
@@ -132,7 +132,7 @@ def test_no_message_to_a_client_of_this_process_is_written(
 
     keys = {"upload_encoding": "int8", "download_encoding": "bfloat16"}
     with monkeypatch.context() as never:
-        never.setattr(Unwritten, "to_bytes", fail)
+        never.setattr(LazyMessage, "to_bytes", fail)
         handed = Outcome(town(3), "fedavg", **keys)
     monkeypatch.setattr(CohortGrid, "by_reference", False)
     assert_equal(handed, Outcome(town(3), "fedavg", **keys))

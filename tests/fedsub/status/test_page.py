@@ -16,8 +16,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from fedsub.status import answers, reading
+from fedsub.status.anonymous import anonymised
 from fedsub.status.facts import Person, Status, Trouble
-from fedsub.status.nameless import nameless
 from fedsub.status.page import page, parts
 from fedsub.status.reading import read_status
 from fedsub.status.troubles import troubles
@@ -66,7 +66,7 @@ def test_who_is_silent_refused_rests_and_is_alike(run: Path) -> None:
 @pytest.mark.parametrize("names", [False, True])
 def test_what_devices_say_is_text_and_on_one_line(run: Path, names: bool) -> None:
     status = read_status(run)
-    html = page(status if names else nameless(status), names)
+    html = page(status if names else anonymised(status), names)
     assert html.count("<script>") == html.count("</script>") == 1
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", html)
     assert ("got\\nnan&lt;script&gt;" in html) == names
@@ -74,7 +74,7 @@ def test_what_devices_say_is_text_and_on_one_line(run: Path, names: bool) -> Non
 
 def test_nobody_is_named_unasked(run: Path) -> None:
     status = read_status(run)
-    hidden = nameless(status)
+    hidden = anonymised(status)
     told = words(page(hidden, names=False)) + repr(hidden)
     # 103 is Flower's id of a node.
     for name in (*PEOPLE, "eve", "anna", "987", "103", "tensor", run.parent.name, status.host):
@@ -89,7 +89,7 @@ def test_a_sentence_that_names_somebody_is_not_said() -> None:
     people = [Person("ann.b", "trained"), Person("01", "trained")]
     for who in ("ann.b", "01"):
         troubles = [Trouble("resting", f"{who}: rests"), Trouble("disk", "101 MB are left")]
-        hidden = nameless(Status("x", "run", "going on", people=people, troubles=troubles))
+        hidden = anonymised(Status("x", "run", "going on", people=people, troubles=troubles))
         assert [one.text for one in hidden.troubles] == ["resting", "101 MB are left"]
 
 
@@ -98,7 +98,7 @@ def test_what_a_device_calls_its_version_names_nobody_unasked() -> None:
     people = [Person("bob.", "trained", version=own), Person("dan", "idle", version="bob. it is")]
     status = Status("x", "run", "going on", version="0.1.0", people=people)
     found = [*troubles(status, RunConfig(), None, {}), Trouble("disk", "bob. has none")]
-    hidden = nameless(replace(status, troubles=found))
+    hidden = anonymised(replace(status, troubles=found))
     assert [person.version for person in hidden.people] == ["0.0.9", "?"]
     said = ["device 1: is behind the server, which runs 0.1.0", "disk"]
     assert [one.text for one in hidden.troubles] == said

@@ -12,10 +12,10 @@ import pytest
 
 from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.client_data import ClientData, check_client, read_client
+from fedsub_core.data.feature_store import FeatureStore
 from fedsub_core.data.federation import Federation, read_federation, write_federation
 from fedsub_core.data.fingerprint import card_digest
 from fedsub_core.data.samples import Pixels, Tokens, facts_of, shape_with
-from fedsub_core.data.shelf import Shelf
 from fedsub_core.errors import DataError
 
 from ... import shapes
@@ -46,11 +46,11 @@ def test_real_samples_come_back_as_they_were(
 
 
 def test_bytes_beyond_memory_stay_bytes() -> None:
-    shelf = Shelf(memory=10)
+    store = FeatureStore(memory=10)
     arrays = [np.arange(n, dtype=np.uint8).reshape(1, 1, n, 1) for n in (7, 5, 13)]
     for array in arrays:
-        shelf.put(array)
-    for ours, array in zip(shelf.arrays(), arrays, strict=True):
+        store.put(array)
+    for ours, array in zip(store.arrays(), arrays, strict=True):
         assert ours.dtype == np.uint8
         np.testing.assert_array_equal(ours, array)
 

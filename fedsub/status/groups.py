@@ -1,4 +1,4 @@
-"""Who is with whom: people whom a method put into one group, or into one cluster of a class."""
+"""Groups of people: whom a method put into one group, or into one cluster of a class."""
 
 from __future__ import annotations
 

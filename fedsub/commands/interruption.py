@@ -1,4 +1,4 @@
-"""What is said after an interruption: the command that goes on."""
+"""The resume command, told after an interruption."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""A message that nobody has written yet: read by reference in one process, as bytes elsewhere."""
+"""A message that is serialised only where bytes are needed; in one process it goes by reference."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
-from fedsub_core.wire.as_is import AsIs, field_bytes
 from fedsub_core.wire.frame import compress
+from fedsub_core.wire.raw_tensor import RawTensor, field_bytes
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 #: A tensor of a message: as its encoding makes it, or as it is where that changes nothing.
-Tensor = pb.Tensor | AsIs
+Tensor = pb.Tensor | RawTensor
 
 
 class Tensors(tuple[Tensor, ...]):
@@ -19,19 +19,19 @@ class Tensors(tuple[Tensor, ...]):
     @cached_property
     def written(self) -> bytes:
         """Their bytes, which stand in a message behind its header's."""
-        messages = [one.message() if isinstance(one, AsIs) else one for one in self]
+        messages = [one.message() if isinstance(one, RawTensor) else one for one in self]
         return bytes(pb.Bundle(tensors=messages).SerializeToString())
 
     @cached_property
     def size(self) -> int:
         """How many bytes that is."""
         return sum(
-            one.size if isinstance(one, AsIs) else field_bytes(one.ByteSize()) for one in self
+            one.size if isinstance(one, RawTensor) else field_bytes(one.ByteSize()) for one in self
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Unwritten:
+class LazyMessage:
     """A message as its sender made it.
 
     Parameters

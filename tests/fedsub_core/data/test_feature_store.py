@@ -11,9 +11,9 @@ import pytest
 from fedsub_core.data import federation
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.feature_store import FeatureStore
 from fedsub_core.data.federation import Federation, read_federation, write_federation
 from fedsub_core.data.fingerprint import fingerprints
-from fedsub_core.data.shelf import Shelf
 from fedsub_core.errors import DataError
 
 RNG = np.random.default_rng(0)
@@ -23,7 +23,7 @@ SHAPES = [(5, 3), (1, 3), (7, 3), (4, 3)]
 @pytest.mark.parametrize("memory", [0, 60, 100, 10_000])
 def test_arrays_come_back_in_their_order(memory: int) -> None:
     arrays = [RNG.normal(size=shape).astype(np.float32) for shape in SHAPES]
-    kept = Shelf(memory)
+    kept = FeatureStore(memory)
     for array in arrays:
         kept.put(array)
     back = kept.arrays()
@@ -37,7 +37,7 @@ def test_arrays_come_back_in_their_order(memory: int) -> None:
 
 
 def test_they_may_be_changed() -> None:
-    kept = Shelf(0)
+    kept = FeatureStore(0)
     for _ in range(2):
         kept.put(np.ones((2, 2), np.float32))
     first, second = kept.arrays()
@@ -46,7 +46,7 @@ def test_they_may_be_changed() -> None:
 
 
 def test_nothing() -> None:
-    assert Shelf(0).arrays() == []
+    assert FeatureStore(0).arrays() == []
 
 
 def test_a_folder_that_takes_nothing_is_named(
@@ -54,7 +54,7 @@ def test_a_folder_that_takes_nothing_is_named(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(DataError, match=r"gone: features of more than 0 MiB .*TMPDIR"):
-        Shelf(0).put(np.ones((2, 2), np.float32))
+        FeatureStore(0).put(np.ones((2, 2), np.float32))
 
 
 def test_a_large_federation_is_the_one_that_was_written(
@@ -67,13 +67,13 @@ def test_a_large_federation_is_the_one_that_was_written(
     }
     whole = Federation(Card("f", "a", ("x", "y"), ("1", "2", "3")), people)
     write_federation(tmp_path / "f", whole)
-    used: list[Shelf] = []
+    used: list[FeatureStore] = []
 
-    def small() -> Shelf:
-        used.append(Shelf(1000))
+    def small() -> FeatureStore:
+        used.append(FeatureStore(1000))
         return used[-1]
 
-    monkeypatch.setattr(federation, "Shelf", small)
+    monkeypatch.setattr(federation, "FeatureStore", small)
     back = read_federation(tmp_path / "f")
     assert used[0]._file is not None
     assert fingerprints(back) == fingerprints(whole)

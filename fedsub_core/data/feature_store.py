@@ -1,4 +1,4 @@
-"""Where features lie that nobody computes with now: beyond a bound in a file instead of memory."""
+"""A store of features: beyond a bound they lie in a file instead of memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedsub_core.errors import DataError
 MEMORY = 256 * 2**20
 
 
-class Shelf:
+class FeatureStore:
     """Arrays in the order in which they come; more than `memory` bytes of them go into a file.
 
     The file has no name, is gone with the process, and is mapped: what is read of it takes memory
@@ -54,7 +54,7 @@ class Shelf:
         self._held.clear()
 
     def arrays(self) -> list[Samples]:
-        """Take all arrays, in their order, off the shelf; they may be changed."""
+        """Take all arrays, in their order, out of the store; they may be changed."""
         if self._file is None:
             return list(self._held)
         with self._file as file:  # the map keeps it

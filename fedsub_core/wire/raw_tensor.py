@@ -19,7 +19,7 @@ from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 
 @dataclass(frozen=True, eq=False)
-class AsIs:
+class RawTensor:
     """A tensor of a message that is written only where it leaves the process.
 
     Parameters
@@ -34,7 +34,7 @@ class AsIs:
     declared: Declared
 
     @classmethod
-    def of(cls, name: str, part: Part, declared: Declared) -> AsIs:
+    def of(cls, name: str, part: Part, declared: Declared) -> RawTensor:
         """Return a part of a bundle as whoever reads the message would hold it.
 
         Raises

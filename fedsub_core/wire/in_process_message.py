@@ -17,7 +17,7 @@ from fedsub_core.wire.exchange import Content
 _CONTENT = cast(property, vars(Message)["content"])
 
 
-class Handed(Message):
+class InProcessMessage(Message):
     """A message whose content is written when somebody looks at it.
 
     Parameters
@@ -51,12 +51,12 @@ class Handed(Message):
 
 def content_of(message: Message) -> Content:
     """Return what a message carries, not written if it need not be."""
-    carried = message.carried if isinstance(message, Handed) else None
+    carried = message.carried if isinstance(message, InProcessMessage) else None
     return message.content if carried is None else carried
 
 
 def answer(content: Content, asked: Message) -> Message:
     """Return the answer to a message: by reference if that came so."""
-    if isinstance(asked, Handed) and asked.carried is not None:
-        return Handed(content, reply_to=asked)
+    if isinstance(asked, InProcessMessage) and asked.carried is not None:
+        return InProcessMessage(content, reply_to=asked)
     return Message(exchange.write(content), reply_to=asked)

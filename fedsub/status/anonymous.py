@@ -1,4 +1,4 @@
-"""A status that says of nobody who it is, to be shown where others may look."""
+"""A status without names, to be shown where others may look."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedsub.status.reading import RUN_IN_DEPLOYMENT
 from fedsub_core.release import numbers_of
 
 
-def nameless(status: Status) -> Status:
+def anonymised(status: Status) -> Status:
     """Return it with people called ``device 1`` and so on, in the order of their ids.
 
     Left out is whatever could say more: Flower's ids of nodes, this machine's name, the way to the

@@ -11,7 +11,7 @@ from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle, Floats, dense
 from fedsub_core.wire.codec import Address, compose_upload
 from fedsub_core.wire.exchange import Content
-from fedsub_core.wire.handed import Handed, answer, content_of
+from fedsub_core.wire.in_process_message import InProcessMessage, answer, content_of
 from fedsub_core.wire.message_sizes import message_bytes
 
 DECLARED = {"weight": dense((2, 3))}
@@ -36,7 +36,7 @@ def carried() -> Content:
 
 def test_content_is_what_would_have_been_sent() -> None:
     parts = carried()
-    message = Handed(parts, 7, "train", ttl=9.0, group_id="3")
+    message = InProcessMessage(parts, 7, "train", ttl=9.0, group_id="3")
     told = message.metadata
     assert (told.dst_node_id, told.message_type, told.ttl, told.group_id) == (7, "train", 9.0, "3")
     assert content_of(message) is parts and message.has_content() and not message.has_error()
@@ -50,7 +50,7 @@ def test_content_is_what_would_have_been_sent() -> None:
 
 
 def test_what_was_looked_at_or_set_is_what_arrives() -> None:
-    looked, replaced = (Handed(carried(), 7, "train") for _ in range(2))
+    looked, replaced = (InProcessMessage(carried(), 7, "train") for _ in range(2))
     looked.content[exchange.PAYLOAD] = exchange.pack(b"other")
     assert exchange.payload_of(content_of(looked)) == b"other"
     replaced.content = exchange.write({exchange.PAYLOAD: exchange.pack(b"new")})
@@ -59,11 +59,11 @@ def test_what_was_looked_at_or_set_is_what_arrives() -> None:
 
 
 def test_an_answer_comes_as_its_question_did() -> None:
-    asked = Handed(carried(), 7, "train")
+    asked = InProcessMessage(carried(), 7, "train")
     reply = answer(carried(), asked)
-    assert isinstance(reply, Handed) and reply.metadata.src_node_id == 7
+    assert isinstance(reply, InProcessMessage) and reply.metadata.src_node_id == 7
     asked.content = exchange.write(carried())
     for question in (asked, Message(exchange.write(carried()), 7, "train")):
         reply = answer(carried(), question)
-        assert not isinstance(reply, Handed)
+        assert not isinstance(reply, InProcessMessage)
         assert exchange.numbers_of(reply.content, exchange.REPORT) == {"training_loss": 0.25}
