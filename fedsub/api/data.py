@@ -22,9 +22,13 @@ from fedsub_core.options import Value, describe, nearest
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts, times
 from fedsub_data.importing.importing import Imported, in_memory, open_source
 from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.importing.resampled import resampled_sentences
 from fedsub_data.importing.source import OpenSource
 
 log = logging.getLogger("fedsub")
+
+#: People of whom the log tells what was resampled.
+_SHOWN = 20
 
 
 @in_python()
@@ -220,7 +224,7 @@ def _options(given: Mapping[str, Any]) -> ImportOptions:
         if isinstance(value, list | tuple):
             value = ",".join(map(str, value))
         if key in ("window", "gap") and isinstance(value, int | float):
-            value = f"{value}s"
+            value = f"{value}"
         values[key] = known[key].check(value, "federation")
     return replace(ImportOptions(), **values)  # type: ignore[arg-type]  # each was checked
 
@@ -235,7 +239,8 @@ def _no_options(options: Mapping[str, Any], what: str) -> None:
 def _tell(made: Imported) -> None:
     for note in made.notes:
         log.info("%s", python_words(note))
-    for line in made.dropped.sentences():
+    resampled = resampled_sentences(made.dropped.resampled.by_person(), _SHOWN)
+    for line in (*resampled, *made.dropped.sentences()):
         log.warning("%s", python_words(line))
 
 

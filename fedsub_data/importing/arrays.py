@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, cut
+from fedsub_data.importing.dates import date
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import class_names, client_ids, roles
@@ -244,24 +245,9 @@ def times(column: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:
         return np.where(np.isnat(plain), np.nan, seconds), False
     if plain.dtype.kind in "fiu":
         return plain.astype(np.float64), True
-    there = [v for v in plain.tolist() if v is not None]
-    try:
-        float(there[0])
-    except (IndexError, TypeError, ValueError):
-        return _dates(plain), False
-    read = [_number(v) for v in plain.tolist()]
-    return np.where(np.isfinite(read), read, np.nan), True
-
-
-def _dates(column: NDArray[Any]) -> NDArray[np.float64]:
-    """Return dates in ISO 8601 as seconds since 1970; NaN where one is none."""
-    from datetime import UTC, datetime
-
-    made = np.full(len(column), np.nan)
-    for row, value in enumerate(column.tolist()):
-        try:
-            when = datetime.fromisoformat(str(value))
-        except ValueError:
-            continue
-        made[row] = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    return made
+    read = np.array([_number(value) for value in plain.tolist()], np.float64)
+    read = np.where(np.isfinite(read), read, np.nan)
+    # Most of them: a row of units may come first.
+    if 2 * np.count_nonzero(np.isfinite(read)) >= sum(v is not None for v in plain.tolist()):
+        return read, True
+    return np.array([date(str(v)) for v in plain.tolist()], np.float64), False

@@ -131,7 +131,7 @@ class TableSource:
         numbers = ", ".join(f"f{i} FLOAT" for i in range(len(self.features)))
         timed = "t DOUBLE, " if self.time else ""
         self._db.run(f"CREATE TABLE rows (subject VARCHAR, label VARCHAR, {timed}{numbers})")
-        columns = Columns(self._roles, types, self._text, self.options.decimal)
+        columns = Columns(self._roles, types, self.options.decimal)
         self.ticks = self.time is not None and columns.ticks(self._sample[self.time])
         starts = [0]
         for i, _ in enumerate(self._files):

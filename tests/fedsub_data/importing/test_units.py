@@ -7,7 +7,8 @@ import pytest
 
 from fedsub_core.errors import DataError
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.units import Survey, check_units, tick_seconds
+from fedsub_data.importing.time_unit import tick_seconds
+from fedsub_data.importing.units import Survey, check_units
 
 
 @pytest.mark.parametrize(
