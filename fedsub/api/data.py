@@ -27,9 +27,6 @@ from fedsub_data.importing.source import OpenSource
 
 log = logging.getLogger("fedsub")
 
-#: People of whom the log tells what was resampled.
-_SHOWN = 20
-
 
 @in_python()
 def federation(data: Any, **options: Any) -> Federation:
@@ -74,6 +71,8 @@ def federation(data: Any, **options: Any) -> Federation:
     elif hasattr(data, "columns") and hasattr(data, "index"):
         source = from_columns({"the DataFrame": frame_columns(data)}, None, asked)
     elif isinstance(data, Mapping | tuple):
+        if asked.time_unit == AUTO:  # of arrays none is guessed
+            asked = replace(asked, time_unit="s")
         source = _arrays(data, asked)
     else:
         raise DataError(
@@ -150,7 +149,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
             )
         x, y, subject, *t = data
         whose = texts(even(subject, "data: subject"), "data", "subject")
-        parts.append(_part("data", whose, x, y, t, options.time_unit))
+        parts.append(_part("data", whose, x, y, t, options.dates))
     else:
         ids = [str(person) for person in data]
         if twice := [one for one in dict.fromkeys(ids) if ids.count(one) > 1]:
@@ -164,7 +163,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
             x, y, *t = given
             x = even(x, f"{where}: x")
             whose = np.full(x.shape[:1], str(person), object)
-            parts.append(_part(where, whose, x, y, t, options.time_unit))
+            parts.append(_part(where, whose, x, y, t, options.dates))
     if not parts:
         raise DataError("data: got nobody, expected a person at least")
     width = parts[0].x.shape[1]
@@ -176,7 +175,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
     return ArraySource(parts, names, None if parts[0].t is None else "t", options)
 
 
-def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], unit: str) -> Part:
+def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], dates: str) -> Part:
     values, labels = even(x, f"{where}: x"), even(y, f"{where}: y")
     if values.ndim not in (2, 3) or values.dtype.kind not in "fiu":
         raise DataError(
@@ -189,10 +188,8 @@ def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], 
                 f"{where}: {name}: got shape {one.shape}, expected ({len(values)},), one for each "
                 "of x"
             )
-    seconds, ticks = times(np.asarray(t[0])) if t else (None, False)
+    seconds, ticks = times(np.asarray(t[0]), dates) if t else (None, False)
     own = texts(labels, where, "y")
-    # Numbers are seconds unless an option says another unit: none is guessed.
-    ticks = ticks and unit != AUTO
     return Part(where, subjects, own, seconds, values.astype(np.float32), ticks=ticks)
 
 
@@ -239,7 +236,7 @@ def _no_options(options: Mapping[str, Any], what: str) -> None:
 def _tell(made: Imported) -> None:
     for note in made.notes:
         log.info("%s", python_words(note))
-    resampled = resampled_sentences(made.dropped.resampled.by_person(), _SHOWN)
+    resampled = resampled_sentences(made.dropped.resampled.by_person())
     for line in (*resampled, *made.dropped.sentences()):
         log.warning("%s", python_words(line))
 

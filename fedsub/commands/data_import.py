@@ -53,7 +53,7 @@ def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | Non
     for note in made.notes:
         _say(note)
     resampled = made.dropped.resampled.by_person()
-    for line in (*resampled_sentences(resampled, _SHOWN), *made.dropped.sentences()):
+    for line in (*resampled_sentences(resampled), *made.dropped.sentences()):
         _say(line)
     if made.dropped.counts:
         console.print(_by_person(made.dropped))

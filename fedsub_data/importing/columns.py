@@ -21,11 +21,13 @@ class Columns:
     roles : what they are.
     types : DuckDB's, by name.
     decimal : what separates a number's whole part from the rest.
+    dates : what stands first in dates as text.
     """
 
     roles: Roles
     types: Mapping[str, str]
     decimal: str
+    dates: str
 
     def ticks(self, times: Sequence[str | None]) -> bool:
         """Return whether time, of which these are some values, is in numbers."""
@@ -54,7 +56,9 @@ class Columns:
         if ticks:
             text = f"replace({column}, ',', '.')" if self._comma(time) else column
             return f"TRY_CAST({text} AS DOUBLE)"
-        return date_in_sql(column) if self.types[time] == "VARCHAR" else f"epoch({column})"
+        return (
+            date_in_sql(column, self.dates) if self.types[time] == "VARCHAR" else f"epoch({column})"
+        )
 
     def _number(self, feature: str) -> str:
         """Return a column as float32: NULL where there is none, infinite where it is text.

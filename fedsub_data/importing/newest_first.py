@@ -25,21 +25,22 @@ class NewestFirst:
 
     def __init__(self, source: Source, options: ImportOptions) -> None:
         self._source, self._sorted = source, options.backwards == "sort"
-        self._found: list[str] = []
+        self._first, self._recordings = "", 0
 
     def add(self, rows: Rows) -> None:
         """Look at one person's rows, file by file."""
         if rows.t is None or self._sorted:
             return
         for file in np.unique(rows.file).tolist():
-            t = rows.t[rows.file == file]
+            own = rows.file == file
+            t = rows.t[own]
             falls, rises = np.count_nonzero(t[1:] < t[:-1]), np.count_nonzero(t[1:] > t[:-1])
             if falls >= max(_FEWEST, _MOST * (falls + rises)):
-                row = int(rows.row[rows.file == file][0])
-                place = self._source.place(int(file), row, self._source.time)
-                self._found.append(
-                    f"{place}, person {rows.person!r}: got time that runs backwards in {falls:,} "
-                    f"of {falls + rises:,} steps: the newest row is the first"
+                self._recordings += 1
+                self._first = self._first or (
+                    f"{self._source.place(file, int(rows.row[own][0]), self._source.time)}, person "
+                    f"{rows.person!r}: got time that runs backwards in {falls:,} of "
+                    f"{falls + rises:,} steps: the newest row is the first"
                 )
 
     def check(self) -> None:
@@ -50,9 +51,9 @@ class NewestFirst:
         DataError
             It names the first, and the option.
         """
-        if self._found:
-            more = f" ({len(self._found)} recordings are so)" if len(self._found) > 1 else ""
+        if self._first:
+            more = f" (so in {self._recordings} recordings)" if self._recordings > 1 else ""
             raise DataError(
-                f"{self._found[0]}{more}; expected the oldest first. --backwards sort puts rows in "
+                f"{self._first}{more}; expected the oldest first. --backwards sort puts rows in "
                 "order of time"
             )

@@ -64,7 +64,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     surveys: dict[str, Survey] = {}
     axes, points = 2, 1
     rising, sparse = RisingFeatures(source), SparseColumns(source, options)
-    unread, newest_first = UnreadTimes(source), NewestFirst(source, options)
+    unread, newest_first = UnreadTimes(source, options), NewestFirst(source, options)
     for rows in source.rows():
         surveys[rows.person], axes = survey(rows, options.backwards == "sort"), rows.x.ndim
         for check in (rising, sparse, unread, newest_first):

@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 DRIFT = 0.02
 #: A recording with so many times the rate or more is averaged first: faster waves would fold over.
 _AVERAGED = 1.5
+#: A sentence names no more people, and no more sentences are made.
+_SHOWN = 20
 
 
 def rows_of_mean(steps: int, seconds: float, rate: float) -> int:
@@ -85,18 +87,18 @@ class Resampled:
         return f"{said}interpolated without a filter, waves above {self.rate / 2:g} Hz fold over"
 
 
-def resampled_sentences(by_person: Mapping[str, list[str]], most: int) -> list[str]:
-    """Return a sentence for each person, or for all who have the same; of `most` people at most."""
+def resampled_sentences(by_person: Mapping[str, list[str]]) -> list[str]:
+    """Return a sentence for each person, or for all who have the same; of some people at most."""
     alike: dict[str, list[str]] = {}
     for person, said in by_person.items():
         alike.setdefault("; ".join(said), []).append(person)
-    lines = [f"{_listed(people, most)}: {words}." for words, people in alike.items()]
-    if len(lines) > most:
-        lines[most:] = [f"{len(lines) - most} people more are resampled: preparation.json."]
+    lines = [f"{_listed(people)}: {words}." for words, people in alike.items()]
+    if len(lines) > _SHOWN:
+        lines[_SHOWN:] = [f"{len(lines) - _SHOWN} people more are resampled: preparation.json."]
     return lines
 
 
-def _listed(people: Iterable[str], most: int) -> str:
+def _listed(people: Iterable[str]) -> str:
     named = list(people)
-    more = f" and {len(named) - most} more" if len(named) > most else ""
-    return ", ".join(named[:most]) + more
+    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    return ", ".join(named[:_SHOWN]) + more
