@@ -29,13 +29,14 @@ class Why(Enum):
 class Dropped:
     """Counts by why and person, where the first of each kind stands, and what was resampled.
 
-    The `options` of the import decide what is advised.
+    The `options` of the import, and whether rows are a `signal`, decide what is advised.
     """
 
     counts: dict[Why, dict[str, int]] = field(default_factory=dict)
     first: dict[Why, str] = field(default_factory=dict)
     resampled: Resampled = field(default_factory=Resampled)
     options: ImportOptions = field(default_factory=ImportOptions)
+    signal: bool = True
 
     def add(self, why: Why, person: str, count: int, place: str = "") -> None:
         """Count what is dropped; 0 is nothing."""
@@ -63,8 +64,10 @@ class Dropped:
         """Return what would change it, which is no option that was given already."""
         options = self.options
         match why:
+            case Why.MISSING if not self.signal:
+                return "fill them before, or --missing stop"
             case Why.MISSING if options.missing == "interpolate":
-                return "a longer --gap, or --features without that column"
+                return "a longer --gap; before a column's first value and behind its last is none"
             case Why.TIMELESS if options.time:
                 return "correct them in the file"
             case Why.NOBODY if options.subject:

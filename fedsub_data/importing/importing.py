@@ -103,7 +103,8 @@ def import_files(
     with closing(open_source(patterns, options)) as source:
         planned = plan(source, options, options.name or folder.resolve().name)
         check_card(planned.card, folder / CARD_FILE)
-        made = Imported(planned.card, planned.notes, dropped=Dropped(options=options))
+        dropped = Dropped(options=options, signal=planned.cut is not None)
+        made = Imported(planned.card, planned.notes, dropped=dropped)
         with whole_folder(folder, DataError) as draft:
             (draft / "clients").mkdir()
             for data in _clients(source, options, planned, made, progress):
@@ -119,7 +120,8 @@ def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federa
     """Return the federation that a source holds, without any folder; raises as above."""
     planned = plan(source, options, options.name or name)
     check_card(planned.card, Path(name, CARD_FILE))
-    made = Imported(planned.card, planned.notes, dropped=Dropped(options=options))
+    dropped = Dropped(options=options, signal=planned.cut is not None)
+    made = Imported(planned.card, planned.notes, dropped=dropped)
     clients = _clients(source, options, planned, made, lambda done, total: None)
     return Federation(made.card, {data.client: data for data in clients}), made
 

@@ -80,7 +80,7 @@ class Resampled:
             return f"uneven steps, interpolated to {self.rate:g} Hz without a filter"
         said = f"{own:.4g} Hz, resampled to {self.rate:g} Hz: "
         if which < 0:
-            return f"{said}{percent(1 - made.steps / made.samples)} of points are interpolated"
+            return f"{said}{percent(1 - own / self.rate)} of points are interpolated"
         width = rows_of_mean(made.steps, made.seconds, self.rate)
         if width > 1:
             return f"{said}each point is of the mean of {width} rows"

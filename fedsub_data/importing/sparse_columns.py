@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.resampled import percent
 from fedsub_data.importing.rising import features_option
 from fedsub_data.importing.source import Rows, Source
 from fedsub_data.importing.windowing import GAP_STEPS
@@ -28,6 +29,9 @@ class SparseColumns:
 
     def __init__(self, source: Source, options: ImportOptions) -> None:
         self._source, self._options = source, options
+        # Of a table: what an array holds has no names by which an option leaves it out.
+        self._guessed = f"Guessed: --features {','.join(source.features)}." in source.notes
+        self._named = bool(options.named_features)
         self._rows: dict[str, int] = {}
         self._empty: dict[str, NDArray[np.int64]] = {}
         self._apart: dict[int, list[float]] = {}
@@ -54,7 +58,7 @@ class SparseColumns:
         Raises
         ------
         DataError
-            Where most rows would be dropped for a column that was guessed.
+            Where most rows would be dropped for a column of a table that was guessed.
         """
         if self._options.missing == "stop":
             return []
@@ -68,7 +72,7 @@ class SparseColumns:
                     whose = ", ".join(some[:_LISTED]) + more
                     notes.append(f"Column {name!r} is empty in most rows of {whose}.")
                 continue
-            said = f"olumn {name!r} is empty in {empty[i] / rows:.0%} of {rows:,} rows"
+            said = f"olumn {name!r} is empty in {percent(empty[i] / rows)} of {rows:,} rows"
             unit = tick if self._source.time else step or 0.0
             hole = float(np.median(self._apart[i])) * unit if i in self._apart else None
             gap = self._options.gap_s or GAP_STEPS * (step or 0)
@@ -77,15 +81,15 @@ class SparseColumns:
                 notes.append(f"C{said}; they are interpolated.")
                 continue
             ways = []
-            if rest := [one for one in self._source.features if one != name]:
+            rest = [one for one in self._source.features if one != name]
+            if rest and (self._guessed or self._named):
                 ways.append(f"{features_option(rest)} leaves it out")
             if step and hole is not None:
                 asked = "" if fills else "--missing interpolate "
                 longer = f"--gap {1.5 * hole:.3g}s " if hole > gap else ""
                 ways.append(f"{asked}{longer}fills it between its values, {hole:.3g} s apart")
-            if self._options.named_features:
-                notes.append(f"C{said}, and these are dropped. {'. '.join(ways)}.")
-                continue
-            ways.append(f"{features_option(self._source.features, [name])} drops them")
-            raise DataError(f"c{said}, expected values in most. {', '.join(ways)}")
+            if self._guessed:
+                ways.append(f"{features_option(self._source.features, [name])} drops them")
+                raise DataError(f"c{said}, expected values in most. {', '.join(ways)}")
+            notes.append(". ".join((f"C{said}, and these are dropped", *ways)) + ".")
         return notes

@@ -107,6 +107,11 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
     encoding = options.encoding if options.encoding != AUTO else marked or "utf-8"
     # The first line by which Excel is told what separates columns.
     sep = re.match('\ufeff?"?sep=(.)"?[\r\n]', start.decode(encoding, "ignore"))
+    if sep and marked and '"' in sep[0]:  # DuckDB takes all that follows for one cell
+        raise DataError(
+            f"{path}, line 1: got {sep[0].strip()!r} behind a byte-order mark, expected it without "
+            "quotes. Remove the line"
+        )
     delimiter = options.delimiter or (sep[1] if sep else "")
     given = f", delim = {literal(delimiter)}" if delimiter else ""
     given += ", skip = 1" if sep else ""

@@ -69,7 +69,7 @@ def survey(rows: Rows, sort: bool = False) -> Survey:
     forward = steps[steps > 0]
     if not len(forward):
         return Survey(None, float(t[0]) if len(t) else 0.0, size)
-    repeats = 1 + np.count_nonzero(steps == 0) / len(forward)
+    repeats = len(t) / (len(t) - np.count_nonzero(steps == 0))
     return Survey(float(np.median(forward)), float(t[0]), size, repeats)
 
 
