@@ -156,10 +156,14 @@ def _rate(
     """Return the median over people of samples a second."""
     step = _step(surveys, tick, options.duplicates == "keep")
     if source.time is None or step is None:
-        of = f"column {source.time!r} that does not go on" if source.time else "no column of time"
+        if source.time is None:
+            got, way = "no column of time", "Say it with --rate"
+        else:
+            got = f"column {source.time!r} that does not go on"
+            way = "Name another column with --time, give --time none and --rate"
         raise ConfigError(
-            f"rate: got {of}, expected samples a second for windows. Say it with --rate, or take "
-            "each row as a sample with --window none"
+            f"rate: got {got}, expected samples a second for windows. {way}, or take each row as a "
+            "sample with --window none"
         )
     found = 1 / step
     near = round(found)

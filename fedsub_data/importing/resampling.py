@@ -14,7 +14,7 @@ from fedsub_data.importing.source import Rows
 Array = NDArray[np.float64]
 #: How far a row may lie from its place among the rows around, in samples, for rows to be taken as
 #: they are. A lost row moves its neighbours by a third at least.
-_JITTER = 0.3
+_JITTER = 0.33
 #: Rows on either side by which a row's place is known: clocks drift.
 _AROUND = 64
 #: Steps so near to one sample need no such look.
@@ -100,8 +100,8 @@ def check_upsampling(
     made = f"{percent(1 - own / rate)} of points would be interpolated"
     if asked:
         raise DataError(
-            f"{got}, --rate asks for {rate:g}: {made}; expected a hundredth at least. Give a lower "
-            "--rate, or say with --time-unit in which unit times are"
+            f"{got}, --rate asks for {rate:g}: {made}; expected a hundredth of it at least. Check "
+            "--time-unit and --rate"
         )
     got += f", as {lost:,} rows lack a value" if lost else ""
     raise DataError(
