@@ -22,6 +22,7 @@ from fedsub_core.options import Value, describe, nearest
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts, times
 from fedsub_data.importing.importing import Imported, in_memory, open_source
 from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.importing.resampled import resampled_sentences
 from fedsub_data.importing.source import OpenSource
 
 log = logging.getLogger("fedsub")
@@ -70,6 +71,8 @@ def federation(data: Any, **options: Any) -> Federation:
     elif hasattr(data, "columns") and hasattr(data, "index"):
         source = from_columns({"the DataFrame": frame_columns(data)}, None, asked)
     elif isinstance(data, Mapping | tuple):
+        if asked.time_unit == AUTO:  # of arrays none is guessed
+            asked = replace(asked, time_unit="s")
         source = _arrays(data, asked)
     else:
         raise DataError(
@@ -146,7 +149,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
             )
         x, y, subject, *t = data
         whose = texts(even(subject, "data: subject"), "data", "subject")
-        parts.append(_part("data", whose, x, y, t, options.time_unit))
+        parts.append(_part("data", whose, x, y, t, options.dates))
     else:
         ids = [str(person) for person in data]
         if twice := [one for one in dict.fromkeys(ids) if ids.count(one) > 1]:
@@ -160,7 +163,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
             x, y, *t = given
             x = even(x, f"{where}: x")
             whose = np.full(x.shape[:1], str(person), object)
-            parts.append(_part(where, whose, x, y, t, options.time_unit))
+            parts.append(_part(where, whose, x, y, t, options.dates))
     if not parts:
         raise DataError("data: got nobody, expected a person at least")
     width = parts[0].x.shape[1]
@@ -172,7 +175,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
     return ArraySource(parts, names, None if parts[0].t is None else "t", options)
 
 
-def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], unit: str) -> Part:
+def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], dates: str) -> Part:
     values, labels = even(x, f"{where}: x"), even(y, f"{where}: y")
     if values.ndim not in (2, 3) or values.dtype.kind not in "fiu":
         raise DataError(
@@ -185,10 +188,8 @@ def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], 
                 f"{where}: {name}: got shape {one.shape}, expected ({len(values)},), one for each "
                 "of x"
             )
-    seconds, ticks = times(np.asarray(t[0])) if t else (None, False)
+    seconds, ticks = times(np.asarray(t[0]), dates) if t else (None, False)
     own = texts(labels, where, "y")
-    # Numbers are seconds unless an option says another unit: none is guessed.
-    ticks = ticks and unit != AUTO
     return Part(where, subjects, own, seconds, values.astype(np.float32), ticks=ticks)
 
 
@@ -220,7 +221,7 @@ def _options(given: Mapping[str, Any]) -> ImportOptions:
         if isinstance(value, list | tuple):
             value = ",".join(map(str, value))
         if key in ("window", "gap") and isinstance(value, int | float):
-            value = f"{value}s"
+            value = f"{value}"
         values[key] = known[key].check(value, "federation")
     return replace(ImportOptions(), **values)  # type: ignore[arg-type]  # each was checked
 
@@ -235,7 +236,8 @@ def _no_options(options: Mapping[str, Any], what: str) -> None:
 def _tell(made: Imported) -> None:
     for note in made.notes:
         log.info("%s", python_words(note))
-    for line in made.dropped.sentences():
+    resampled = resampled_sentences(made.dropped.resampled.by_person())
+    for line in (*resampled, *made.dropped.sentences()):
         log.warning("%s", python_words(line))
 
 

@@ -44,6 +44,7 @@ def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | Non
     fedsub data import features.parquet --window none --label state --out states
     """  # noqa: D301  # click reads the backspace
     from fedsub_data.importing.importing import import_files
+    from fedsub_data.importing.resampled import resampled_sentences
 
     texts = {key.replace("_", "-"): value for key, value in given.items() if value is not None}
     options = read_options(ImportOptions, texts, "data import")
@@ -51,7 +52,8 @@ def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | Non
         made = import_files(files, out, options, lambda done, of: tell("import", done, of))
     for note in made.notes:
         _say(note)
-    for line in made.dropped.sentences():
+    resampled = made.dropped.resampled.by_person()
+    for line in (*resampled_sentences(resampled), *made.dropped.sentences()):
         _say(line)
     if made.dropped.counts:
         console.print(_by_person(made.dropped))

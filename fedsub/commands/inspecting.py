@@ -24,15 +24,18 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
     """
     from fedsub_core.data.samples import NODE, TOKENS
     from fedsub_core.data.sources import load_outlines
+    from fedsub_data.importing.resampled import resampled_sentences
     from fedsub_data.inspection.inspection import Look
     from fedsub_data.inspection.page import write_inspection
+    from fedsub_data.inspection.resampled_people import resampled_people
     from fedsub_data.inspection.tables import tables
 
     look = Look()
     federation = load_outlines(folder, look.see)
     target = out if out is not None else _free(Path("inspections", Path(folder).resolve().name))
     check_new_folder(target, DataError)
-    inspection = look.inspection(federation, seed)
+    resampled = resampled_sentences(resampled_people(folder))
+    inspection = look.inspection(federation, seed, resampled)
     del look  # its features are not needed any more
     write_inspection(inspection, target)
     page, console = target / "report.html", beside(as_json)

@@ -154,7 +154,7 @@ def _numpy(files: Sequence[Path], owners: Sequence[str], options: ImportOptions)
             if subject
             else np.full(len(values), owner, object)
         )
-        t, ticks = times(arrays[time]) if time else (None, False)
+        t, ticks = times(arrays[time], options.dates) if time else (None, False)
         single = values.astype(np.float32)
         labels = texts(arrays[label], where, label)
         parts.append(Part(where, whose, labels, t, single, ticks=ticks))

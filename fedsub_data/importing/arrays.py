@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, cut
+from fedsub_data.importing.dates import date
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import class_names, client_ids, roles
@@ -32,6 +33,7 @@ class Part:
     x : float32 [n, F] or [n, F, time]; NaN is missing, infinite is text.
     value : what stands in a row and column, for messages.
     ticks : whether `t` is in numbers of a unit that is to be found, and no date.
+    skipped : rows before the first.
     """
 
     where: str
@@ -41,6 +43,7 @@ class Part:
     x: NDArray[np.float32]
     value: Callable[[int, str], object] = field(default=lambda row, column: "no number")
     ticks: bool = False
+    skipped: int = 0
 
     @property
     def clock(self) -> str:
@@ -119,7 +122,7 @@ class ArraySource:
     def place(self, file: int, row: int, column: str | None) -> str:
         """Return where a value stands and what it is."""
         part = self._parts[file]
-        where = f"{part.where}, row {row + 1}"
+        where = f"{part.where}, row {row + 1 + part.skipped}"
         if column is None:
             return where
         got = part.value(row, column)
@@ -157,6 +160,10 @@ def from_columns(
         Where columns are of mixed types, or what they are cannot be found.
     """
     first = next(iter(tables))
+    tables = {
+        where: {name: column[options.skip :] for name, column in columns.items()}
+        for where, columns in tables.items()
+    }
     sample = {name: texts(column[:_SAMPLED]) for name, column in tables[first].items()}
     found = roles({name: list(column) for name, column in sample.items()}, options, first)
     if found.subject is None and owners is None:
@@ -178,10 +185,12 @@ def from_columns(
         else:
             assert owners is not None
             subjects = np.full(n, owners[i], object)
-        t, ticks = times(columns[found.time]) if found.time is not None else (None, False)
+        t, ticks = (None, False)
+        if found.time is not None:
+            t, ticks = times(columns[found.time], options.dates)
         x = np.stack([numbers(columns[name]) for name in found.features], axis=1)
         labels = texts(columns[found.label], where, found.label)
-        parts.append(Part(where, subjects, labels, t, x, _value(columns), ticks))
+        parts.append(Part(where, subjects, labels, t, x, _value(columns), ticks, options.skip))
     return ArraySource(parts, found.features, found.time, options, found.notes, found.rising)
 
 
@@ -236,32 +245,22 @@ def _number(value: object) -> float:
         return np.inf
 
 
-def times(column: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:
-    """Return a column of time, float64 [n], and whether it is in ticks; dates are seconds."""
+def times(column: NDArray[Any], dates: str) -> tuple[NDArray[np.float64], bool]:
+    """Return a column of time, float64 [n], and whether it is in ticks; dates are seconds.
+
+    Parameters
+    ----------
+    dates : what stands first in dates as text.
+    """
     plain = np.asarray(column)
     if plain.dtype.kind in "mM":
         seconds = plain.astype(f"{plain.dtype.kind}8[ns]").astype(np.int64) / 1e9
         return np.where(np.isnat(plain), np.nan, seconds), False
     if plain.dtype.kind in "fiu":
         return plain.astype(np.float64), True
-    there = [v for v in plain.tolist() if v is not None]
-    try:
-        float(there[0])
-    except (IndexError, TypeError, ValueError):
-        return _dates(plain), False
-    read = [_number(v) for v in plain.tolist()]
-    return np.where(np.isfinite(read), read, np.nan), True
-
-
-def _dates(column: NDArray[Any]) -> NDArray[np.float64]:
-    """Return dates in ISO 8601 as seconds since 1970; NaN where one is none."""
-    from datetime import UTC, datetime
-
-    made = np.full(len(column), np.nan)
-    for row, value in enumerate(column.tolist()):
-        try:
-            when = datetime.fromisoformat(str(value))
-        except ValueError:
-            continue
-        made[row] = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    return made
+    read = np.array([_number(value) for value in plain.tolist()], np.float64)
+    read = np.where(np.isfinite(read), read, np.nan)
+    # Most of them: a row of units may come first.
+    if 2 * np.count_nonzero(np.isfinite(read)) >= sum(v is not None for v in plain.tolist()):
+        return read, True
+    return np.array([date(str(v), dates) for v in plain.tolist()], np.float64), False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fedsub_data.importing.dates import date_in_sql
 from fedsub_data.importing.roles import Roles, is_number
 from fedsub_data.importing.text_files import EMPTY, literal, name
 
@@ -19,21 +20,22 @@ class Columns:
     ----------
     roles : what they are.
     types : DuckDB's, by name.
-    text : whether they are of files of text, in which all columns are text.
     decimal : what separates a number's whole part from the rest.
+    dates : what stands first in dates as text.
     """
 
     roles: Roles
     types: Mapping[str, str]
-    text: bool
     decimal: str
+    dates: str
 
     def ticks(self, times: Sequence[str | None]) -> bool:
         """Return whether time, of which these are some values, is in numbers."""
-        there = [v for v in times if v is not None]
-        if self.text:
-            return not there or is_number(there[0])
-        return not self.types[str(self.roles.time)].startswith(_DATES)
+        kind = self.types[str(self.roles.time)]
+        if kind == "VARCHAR":  # most of them: a row of units may come first
+            there = [v for v in times if v is not None]
+            return 2 * sum(map(is_number, there)) >= len(there)
+        return not kind.startswith(_DATES)
 
     def selected(self, owner: str | None, ticks: bool) -> str:
         """Return what is selected of each row; an `owner` where all rows of a file are one's."""
@@ -54,9 +56,9 @@ class Columns:
         if ticks:
             text = f"replace({column}, ',', '.')" if self._comma(time) else column
             return f"TRY_CAST({text} AS DOUBLE)"
-        if self.text:
-            column = f"TRY_CAST({column} AS TIMESTAMPTZ)"
-        return f"epoch({column})"
+        return (
+            date_in_sql(column, self.dates) if self.types[time] == "VARCHAR" else f"epoch({column})"
+        )
 
     def _number(self, feature: str) -> str:
         """Return a column as float32: NULL where there is none, infinite where it is text.

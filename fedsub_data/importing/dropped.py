@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fedsub_core.errors import DataError
+from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.resampled import Resampled
 
 
 class Why(Enum):
-    """Why rows or windows are not kept: in words, and the option that decides it."""
+    """Why rows or windows are not kept: in words, and what decides it unless options say more."""
 
     MISSING = ("rows with an empty cell or NaN", "--missing interpolate or stop")
     TIMELESS = ("rows without a time that can be read", "--time COLUMN")
@@ -18,17 +20,23 @@ class Why(Enum):
     UNLABELLED = ("rows or windows without a label", "--unlabelled stop")
     MIXED = ("windows of several labels", "a lower --purity")
     LEFT_OVER = ("rows left over, too few for a window", "a shorter --window")
-    FEW = ("people with too few samples", "--fewest")
+    FEW = ("people with too few samples", "longer recordings, or a shorter --window")
     NOBODY = ("rows of nobody", "--subject COLUMN")
     BAD_LINES = ("lines with too many or too few columns", "--bad-lines stop")
 
 
 @dataclass
 class Dropped:
-    """Counts by why and person, and where the first of each kind stands."""
+    """Counts by why and person, where the first of each kind stands, and what was resampled.
+
+    The `options` of the import, and whether rows are a `signal`, decide what is advised.
+    """
 
     counts: dict[Why, dict[str, int]] = field(default_factory=dict)
     first: dict[Why, str] = field(default_factory=dict)
+    resampled: Resampled = field(default_factory=Resampled)
+    options: ImportOptions = field(default_factory=ImportOptions)
+    signal: bool = True
 
     def add(self, why: Why, person: str, count: int, place: str = "") -> None:
         """Count what is dropped; 0 is nothing."""
@@ -46,11 +54,27 @@ class Dropped:
         """Return a line for each reason: how many, of how many people, the first, the option."""
         lines = []
         for why, by in self.counts.items():
-            words, hint = why.value
+            words, hint = why.value[0], self._way_out(why)
             of = f" ({len(by)} people)" if set(by) != {""} and why != Why.FEW else ""
             first = f"; the first: {self.first[why]}" if why in self.first else ""
             lines.append(f"Dropped {self.total(why):,} {words}{of}{first}. To change this: {hint}.")
         return lines
+
+    def _way_out(self, why: Why) -> str:
+        """Return what would change it, which is no option that was given already."""
+        options = self.options
+        match why:
+            case Why.MISSING if not self.signal:
+                return "fill them before, or --missing stop"
+            case Why.MISSING if options.missing == "interpolate":
+                return "a longer --gap; before a column's first value and behind its last is none"
+            case Why.TIMELESS if options.time:
+                return "correct them in the file"
+            case Why.NOBODY if options.subject:
+                return "write there whose they are"
+            case Why.FEW if options.fewest > 2:
+                return "a lower --fewest"
+        return why.value[1]
 
     def table(self) -> dict[str, dict[str, int]]:
         """Return the counts by reason in words and person, as JSON has them."""

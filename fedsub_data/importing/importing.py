@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ class Imported:
     card : the federation's.
     notes : what was guessed, renamed or passed over, in sentences.
     people, samples : how many it holds.
-    dropped : what was left out, and why, by person.
+    dropped : what was left out, and why, by person; and what was resampled.
     """
 
     card: Card
@@ -58,6 +59,7 @@ class Imported:
             "notes": list(self.notes),
             "counts": {"people": self.people, "samples": self.samples},
             "dropped": self.dropped.table(),
+            "resampled": self.dropped.resampled.by_person(),
         }
         return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
 
@@ -101,7 +103,8 @@ def import_files(
     with closing(open_source(patterns, options)) as source:
         planned = plan(source, options, options.name or folder.resolve().name)
         check_card(planned.card, folder / CARD_FILE)
-        made = Imported(planned.card, planned.notes)
+        dropped = Dropped(options=options, signal=planned.cut is not None)
+        made = Imported(planned.card, planned.notes, dropped=dropped)
         with whole_folder(folder, DataError) as draft:
             (draft / "clients").mkdir()
             for data in _clients(source, options, planned, made, progress):
@@ -117,7 +120,8 @@ def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federa
     """Return the federation that a source holds, without any folder; raises as above."""
     planned = plan(source, options, options.name or name)
     check_card(planned.card, Path(name, CARD_FILE))
-    made = Imported(planned.card, planned.notes)
+    dropped = Dropped(options=options, signal=planned.cut is not None)
+    made = Imported(planned.card, planned.notes, dropped=dropped)
     clients = _clients(source, options, planned, made, lambda done, total: None)
     return Federation(made.card, {data.client: data for data in clients}), made
 
@@ -144,8 +148,10 @@ def _clients(
             made.people += 1
             made.samples += len(data.y)
         progress(done, len(source.people))
+    if Why.FEW in made.dropped.counts:
+        made.notes += _seconds_meant(options, planned.cut)
     if not made.people:
-        lines = " ".join(made.dropped.sentences())
+        lines = " ".join((*_seconds_meant(options, planned.cut), *made.dropped.sentences()))
         raise DataError(f"{planned.card.name}: got nobody with samples enough. {lines}")
 
 
@@ -168,6 +174,17 @@ def _client(
         recordings.append(kept.at(kept.t * planned.tick))
     found = windows(recordings, cut, options.missing == "interpolate", rows.person, dropped)
     return ClientData(rows.person, found.x, found.y, found.t)
+
+
+def _seconds_meant(options: ImportOptions, cut: Cut | None) -> tuple[str, ...]:
+    """Return a sentence on a window's length where it was given as a number alone, else none."""
+    if cut is None or not re.fullmatch(r"\s*[\d.]+\s*", options.window):
+        return ()
+    length = float(options.window)
+    return (
+        f"--window {length:g} means {length:g} s; {length:g} samples at {cut.rate:g} Hz are "
+        f"--window {length / cut.rate:.4g}s.",
+    )
 
 
 def _counted(rows: Rows, cut: Cut) -> NDArray[np.float64]:

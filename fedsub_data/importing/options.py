@@ -60,6 +60,12 @@ class ImportOptions:
         maximum=1,
     )
     time_unit: str = choice(AUTO, "s", "ms", "us", "ns", doc="unit of times that are numbers")
+    dates: str = choice(
+        "year-first",
+        "day-first",
+        "month-first",
+        doc="what stands first in dates as text, such as 09.05.2025 or 05/09/2025",
+    )
     missing: str = choice(
         "drop",
         "interpolate",
@@ -98,6 +104,9 @@ class ImportOptions:
         "utf-16",
         "latin-1",
         doc="encoding of text files; auto: from the byte-order mark",
+    )
+    skip: int = option(
+        0, "rows of each table below the names of columns that hold no data, as units", minimum=0
     )
     bad_lines: str = choice("stop", "drop", doc="lines with too many or too few columns")
     fewest: int = option(2, "least number of samples; people with fewer are left out", minimum=2)

@@ -9,10 +9,14 @@ import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.importing.newest_first import NewestFirst
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.source import Source
-from fedsub_data.importing.units import Survey, check_units, survey, tick_seconds
+from fedsub_data.importing.sparse_columns import SparseColumns
+from fedsub_data.importing.time_unit import check_rate, tick_seconds
+from fedsub_data.importing.units import Survey, check_units, survey
+from fedsub_data.importing.unread_times import UnreadTimes
 from fedsub_data.importing.windowing import Cut
 
 #: The papers' window of raw signals, s.
@@ -45,7 +49,8 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     Raises
     ------
     DataError, ConfigError
-        Where people's units differ, nothing says a rate, or options do not fit the rows.
+        Where people's units differ, nothing says a rate, time cannot be read, or options do not fit
+        the rows.
     """
     if not source.people:
         raise DataError(f"{name}: got no row with a person, expected some. Check --subject")
@@ -58,17 +63,23 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         )
     surveys: dict[str, Survey] = {}
     axes, points = 2, 1
-    rising = RisingFeatures(source)
+    rising, sparse = RisingFeatures(source), SparseColumns(source, options)
+    unread, newest_first = UnreadTimes(source, options), NewestFirst(source, options)
     for rows in source.rows():
-        surveys[rows.person], axes = survey(rows), rows.x.ndim
-        rising.add(rows)
+        surveys[rows.person], axes = survey(rows, options.backwards == "sort"), rows.x.ndim
+        for check in (rising, sparse, unread, newest_first):
+            check.add(rows)
         points = rows.x.shape[2] if axes == 3 else 1
+    unread.check()
     rising.check(name)
     check_units(surveys, source.features, options)
     signal = axes == 2 and _windowed(source, options)
+    if signal:
+        newest_first.check()
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
     notes = [*source.notes, *([said] if said else [])]
+    notes += sparse.check(tick, (between or _step(surveys, tick)) if signal else None)
     if axes == 3 and source.time is None:
         notes.append(
             "Windows come without a time: whether they overlap is not known, and test windows are "
@@ -115,7 +126,7 @@ def _cut(
         notes.append(f"Guessed: --window {window_s:g}s, as there are times.")
     rate = options.rate
     if not rate:
-        rate = _rate(surveys, tick, source)
+        rate = _rate(surveys, tick, source, options)
         notes.append(f"Guessed: --rate {rate:g}, the median over people.")
     length = round(window_s * rate)
     if length < 2:
@@ -124,18 +135,38 @@ def _cut(
             "least. Give a longer --window, or --window none, which takes each row as a sample"
         )
     step = max(1, round(length * (1 - options.overlap)))
-    return Cut(rate, length, step, options.purity, options.gap_s)
+    return Cut(rate, length, step, options.purity, options.gap_s, bool(options.rate))
 
 
-def _rate(surveys: Mapping[str, Survey], tick: float, source: Source) -> float:
+def _step(surveys: Mapping[str, Survey], tick: float, even: bool = True) -> float | None:
+    """Return the median over people of the seconds from row to row, which somebody has.
+
+    Parameters
+    ----------
+    even : whether rows of one time lie evenly up to the next; else only the first counts.
+    """
+    steps = [one.per_row if even else one.step for one in surveys.values()]
+    known = [step for step in steps if step is not None]
+    return float(np.quantile(known, 0.5, method="lower")) * tick if known else None
+
+
+def _rate(
+    surveys: Mapping[str, Survey], tick: float, source: Source, options: ImportOptions
+) -> float:
     """Return the median over people of samples a second."""
-    steps = [one.step for one in surveys.values() if one.step is not None]
-    if source.time is None or not steps:
-        of = f"column {source.time!r} that does not go on" if source.time else "no column of time"
+    step = _step(surveys, tick, options.duplicates == "keep")
+    if source.time is None or step is None:
+        if source.time is None:
+            got, way = "no column of time", "Say it with --rate"
+        else:
+            got = f"column {source.time!r} that does not go on"
+            way = "Name another column with --time, give --time none and --rate"
         raise ConfigError(
-            f"rate: got {of}, expected samples a second for windows. Say it with --rate, or take "
-            "each row as a sample with --window none"
+            f"rate: got {got}, expected samples a second for windows. {way}, or take each row as a "
+            "sample with --window none"
         )
-    found = 1 / (float(np.median(steps)) * tick)
+    found = 1 / step
     near = round(found)
-    return float(near) if near and abs(found / near - 1) < _WHOLE else float(f"{found:.4g}")
+    rate = float(near) if near and abs(found / near - 1) < _WHOLE else float(f"{found:.4g}")
+    check_rate(rate, tick, source.time, source.ticks)
+    return rate

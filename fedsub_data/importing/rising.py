@@ -104,15 +104,15 @@ class RisingFeatures:
         if len(found) > 1:
             them, is_, it = f"columns {', '.join(map(repr, found))}, which rise", "one is", "them"
         rest = [one for one in self._source.features if one not in found]
-        drop = f"{_features(rest)} leaves {it} out, " if rest else ""
+        drop = f"{features_option(rest)} leaves {it} out, " if rest else ""
         raise DataError(
             f"{where}: got {them} from row to row as a time or a row number does, expected "
             f"features. If {is_} the time, say --time {shlex.quote(found[0])}. If not, name the "
-            f"features: {drop}{_features(self._source.features, found)} keeps {it}"
+            f"features: {drop}{features_option(self._source.features, found)} keeps {it}"
         )
 
 
-def _features(names: Sequence[str], first: Sequence[str] = ()) -> str:
+def features_option(names: Sequence[str], first: Sequence[str] = ()) -> str:
     """Return the option that names these features, those of `first` before the others."""
     ordered = [*first, *(one for one in names if one not in first)]
     shown = ",".join(ordered[:_LISTED]) + (",..." if len(ordered) > _LISTED else "")

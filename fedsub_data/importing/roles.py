@@ -13,6 +13,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.rising import rising
+from fedsub_data.importing.unit_rows import check_unit_rows
 
 #: Names of columns, in small letters and without marks, by what they are; the first found counts.
 SUBJECTS = (
@@ -142,11 +143,17 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
             f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
             "expected others. Leave it out of --features"
         )
+    numeric = [*features, *([time] if time else [])]
+    check_unit_rows({n: _are_numbers(columns[n]) for n in numeric}, columns, time, options, where)
     rise: tuple[str, ...] = ()
     if not options.named_features:
         people = columns[subject] if subject else [None] * len(columns[label])
         rise = rising({name: _numbers(columns[name]) for name in features}, people)
     return Roles(subject, label, time, features, tuple(notes), rise)
+
+
+def _are_numbers(values: Sequence[str | None]) -> list[bool | None]:
+    return [None if v is None or v.strip().lower() in _EMPTY else is_number(v) for v in values]
 
 
 def _numbers(values: Sequence[str | None]) -> NDArray[np.float64]:

@@ -89,7 +89,7 @@ class TableSource:
 
     def place(self, file: int, row: int, column: str | None) -> str:
         """Return where a value stands and what it is; the file is looked at once more."""
-        path = self._files[file]
+        path, row = self._files[file], row + self.options.skip
         where = f"{path}, row {row + 1}"
         if self._text:
             where = f"{path}, line {line_of(path, self._forms[file], row, self._rejected(file))}"
@@ -131,14 +131,16 @@ class TableSource:
         numbers = ", ".join(f"f{i} FLOAT" for i in range(len(self.features)))
         timed = "t DOUBLE, " if self.time else ""
         self._db.run(f"CREATE TABLE rows (subject VARCHAR, label VARCHAR, {timed}{numbers})")
-        columns = Columns(self._roles, types, self._text, self.options.decimal)
+        columns = Columns(self._roles, types, self.options.decimal, self.options.dates)
         self.ticks = self.time is not None and columns.ticks(self._sample[self.time])
         starts = [0]
         for i, _ in enumerate(self._files):
             if i:
                 self._check_columns(i, types)
             selected = columns.selected(owners[i] if owners else None, self.ticks)
-            self._db.run(f"INSERT INTO rows SELECT {selected} FROM {self._relation(i)}", i)
+            skipped = f" OFFSET {self.options.skip}" if self.options.skip else ""
+            relation = f"{self._relation(i)}{skipped}"
+            self._db.run(f"INSERT INTO rows SELECT {selected} FROM {relation}", i)
             count = self._db.run("SELECT count(*) FROM rows").fetchone()
             assert count is not None
             starts.append(int(count[0]))
@@ -212,7 +214,8 @@ class TableSource:
             for row in self._db.run(f"DESCRIBE SELECT * FROM {relation}", file).fetchall()
         }
         texts = ", ".join(f"{name(column)}::VARCHAR" for column in types)
-        sample = self._db.run(f"SELECT {texts} FROM {relation} LIMIT {_SAMPLED}", file).fetchall()
+        first = f"SELECT {texts} FROM {relation} LIMIT {_SAMPLED} OFFSET {self.options.skip}"
+        sample = self._db.run(first, file).fetchall()
         self._sample = {one: [row[i] for row in sample] for i, one in enumerate(types)}
         return roles(self._sample, self.options, str(self._files[file])), types
 

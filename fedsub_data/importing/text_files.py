@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ _MARKS = (
 EMPTY = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "?")
 #: Rows by which a file's form is found.
 _SAMPLED = 2048
+#: Bytes in which the first line by which Excel is told what separates columns has its end.
+_FIRST_LINE = 64
 #: Characters of a record at most; DuckDB's own bound is below.
 _LONGEST = 1 << 22
 
@@ -95,14 +98,23 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
         if _is_packed(path):
             check_unpacked(path)  # what parses it next has no bound
         with _opened(path) as file:
-            start = file.read(4)
+            start = file.read(_FIRST_LINE)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({cut(error)}). Check the file") from error
     marked = next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
     if not start:
         raise DataError(f"{path}: got an empty file, expected a table. Export it again")
     encoding = options.encoding if options.encoding != AUTO else marked or "utf-8"
-    given = f", delim = {literal(options.delimiter)}" if options.delimiter else ""
+    # The first line by which Excel is told what separates columns.
+    sep = re.match('\ufeff?"?sep=(.)"?[\r\n]', start.decode(encoding, "ignore"))
+    if sep and marked and '"' in sep[0]:  # DuckDB takes all that follows for one cell
+        raise DataError(
+            f"{path}, line 1: got {sep[0].strip()!r} behind a byte-order mark, expected it without "
+            "quotes. Remove the line"
+        )
+    delimiter = options.delimiter or (sep[1] if sep else "")
+    given = f", delim = {literal(delimiter)}" if delimiter else ""
+    given += ", skip = 1" if sep else ""
     found: Any = connection.execute(
         f"FROM sniff_csv(?, sample_size = {_SAMPLED}, encoding = {literal(encoding)}, "
         f"ignore_errors = true{given})",
@@ -112,9 +124,11 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
     said = dict(zip(keys, found, strict=True))
     columns = tuple(str(column["name"]) for column in said["Columns"])
     if len(columns) < 2:
+        way = "Say what separates them with --delimiter"
+        if options.delimiter:
+            way = f"--delimiter {options.delimiter!r} does not: without it, it is guessed"
         raise DataError(
-            f"{path}: got one column, {cut(columns[0])!r}, expected a table of several. Say what "
-            "separates them with --delimiter"
+            f"{path}: got one column, {cut(columns[0])!r}, expected a table of several. {way}"
         )
 
     def mark(key: str, default: str) -> str:

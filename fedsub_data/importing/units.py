@@ -1,8 +1,7 @@
-"""Units: of time, as steps and names show them; and people whose numbers are in another one."""
+"""What each person's rows are like, and people whose numbers are in another unit."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,12 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
-from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows
 
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-#: Ticks since 1970 by which unit they are: from 1973 to 2286.
-_SINCE_1970 = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"), (1e8, "s"))
 #: By how much a number grows in the other unit: g and m/s^2, radians and degrees, thousands.
 _FACTORS = {
     9.80665: "g and m/s^2",
@@ -38,73 +34,47 @@ class Survey:
     step : median of the steps in time that go forward, ticks; None where there are none.
     start : first time, ticks.
     size : float64 [F], mean size of each feature's numbers.
+    repeats : rows of each time, on average.
     """
 
     step: float | None
     start: float
     size: NDArray[np.float64]
+    repeats: float = 1.0
+
+    @property
+    def per_row(self) -> float | None:
+        """Ticks from one row to the next, where rows of one time lie evenly up to the next."""
+        return None if self.step is None else self.step / self.repeats
 
 
-def survey(rows: Rows) -> Survey:
-    """Return what a person's rows are like; values that are none are passed over."""
+def survey(rows: Rows, sort: bool = False) -> Survey:
+    """Return what a person's rows are like; values that are none are passed over.
+
+    Parameters
+    ----------
+    sort : whether the rows of a file are put in order of time first.
+    """
     flat = rows.x if rows.x.ndim == 2 else rows.x.transpose(0, 2, 1).reshape(-1, rows.x.shape[1])
     good = np.isfinite(flat)
     # A column at a time: a copy of all in float64 would be the most that an import holds.
     size = np.array([_mean_size(flat[:, i], good[:, i]) for i in range(flat.shape[1])])
     if rows.t is None:
         return Survey(None, 0.0, size)
-    t = rows.t[np.isfinite(rows.t)]
-    steps = np.diff(t)
-    forward = steps[(steps > 0) & (np.diff(rows.file[np.isfinite(rows.t)]) == 0)]
-    step = float(np.median(forward)) if len(forward) else None
-    return Survey(step, float(t[0]) if len(t) else 0.0, size)
+    there = np.isfinite(rows.t)
+    t, file = rows.t[there], rows.file[there]
+    if sort:
+        t = t[np.lexsort((t, file))]
+    steps = np.diff(t)[np.diff(file) == 0]
+    forward = steps[steps > 0]
+    if not len(forward):
+        return Survey(None, float(t[0]) if len(t) else 0.0, size)
+    repeats = len(t) / (len(t) - np.count_nonzero(steps == 0))
+    return Survey(float(np.median(forward)), float(t[0]), size, repeats)
 
 
 def _mean_size(x: NDArray[np.float32], good: NDArray[np.bool_]) -> float:
     return float(np.abs(x[good]).mean(dtype=np.float64)) if good.any() else 0.0
-
-
-def tick_seconds(
-    surveys: Mapping[str, Survey],
-    column: str,
-    ticks: bool,
-    options: ImportOptions,
-    between: float | None = None,
-    signal: bool = True,
-) -> tuple[float, str]:
-    """Return how long one tick of time is, s, and what was guessed, in a sentence.
-
-    Parameters
-    ----------
-    column : of time; ``ticks`` says whether it holds numbers.
-    between : about how long it is from one row to the next, s, where that is known.
-    signal : whether rows are points of a signal; samples and windows may be any time apart.
-    """
-    if not ticks:
-        return 1.0, ""
-    if options.time_unit != AUTO:
-        return SECONDS[options.time_unit], ""
-    unit = _unit(surveys, column, between, signal)
-    return SECONDS[unit], f"Guessed: --time-unit {unit}."
-
-
-def _unit(surveys: Mapping[str, Survey], column: str, between: float | None, signal: bool) -> str:
-    start = float(np.median([one.start for one in surveys.values()]))
-    for least, unit in _SINCE_1970:
-        if start >= least:
-            return unit
-    if said := re.search(r"(?:^|[^a-z])(ms|us|ns|s|sec|seconds?)$", column.lower()):
-        return said[1] if said[1] in SECONDS else "s"
-    steps = [one.step for one in surveys.values() if one.step is not None]
-    if not steps:
-        return "s"
-    step = float(np.median(steps))
-    if between:
-        return min(SECONDS, key=lambda unit: abs(np.log(step * SECONDS[unit] / between)))
-    if not signal:
-        return "s"
-    # A signal has from one to some thousand samples a second.
-    return "s" if step < 1 or step == 1 else "ms" if step < 1e3 else "us" if step < 1e6 else "ns"
 
 
 def check_units(

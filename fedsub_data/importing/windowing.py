@@ -1,4 +1,4 @@
-"""Windows of one person's recordings: gaps split them, other rates are resampled."""
+"""Windows of one person's recordings: gaps split them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from fedsub_data.importing.dropped import Dropped, Why
+from fedsub_data.importing.resampling import at_rate, check_upsampling
 from fedsub_data.importing.source import Rows
 from fedsub_data.preparing.windows import window_starts
 
 Array = NDArray[np.float64]
 #: Of a recording's usual steps, where no gap is given: phones are late by a few.
 GAP_STEPS = 10
-#: How far a step may be from one sample of the rate, in samples, for rows to be taken as they are.
-_JITTER = 0.1
-#: And how far all of them together from the rate, relatively: a little in each step adds up.
-_DRIFT = 0.02
-#: A recording with so many times the rate or more is averaged first: faster waves would fold over.
-_AVERAGED = 1.5
 
 
 @dataclass(frozen=True)
 class Cut:
-    """How windows are cut: samples a second, a window's and a step's samples, purity, gap in s."""
+    """How windows are cut: samples a second, a window's and a step's samples, purity, gap in s.
+
+    `asked` is whether somebody said the rate, so that more slowly sampled signals may be filled up.
+    """
 
     rate: float
     length: int
     step: int
     purity: float
     gap_s: float | None
+    asked: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +53,29 @@ def windows(
     recordings : in the order of their time, which is in seconds; those that overlap in time, as
         recordings do that begin at 0 each, are put one behind another.
     interpolate : whether NaN in ``x`` is filled from the rows around, but for pauses.
-    dropped : gains windows without a label or of several, rows that are left over, and those
-        in whose holes nothing can be filled.
+    dropped : gains windows without a label or of several, rows that are left over, those in whose
+        holes nothing can be filled, and what was resampled.
+
+    Raises
+    ------
+    DataError
+        Where a recording has less than half the rate, which nobody said.
     """
     made: list[Windows] = []
     for one, shift in _behind(recordings, cut.length / cut.rate):
         stretches = list(_stretches(one, cut, interpolate))
         dropped.add(Why.MISSING, person, len(one) - sum(map(len, stretches)))
+        lost = dropped.counts.get(Why.MISSING, {}).get(person, 0)
+        check_upsampling(stretches, cut.rate, cut.length, cut.asked, lost)
         for stretch in stretches:
-            t, x, y = _at_rate(stretch, cut.rate)
+            t, x, y = at_rate(stretch, cut.rate)
             starts = window_starts(0, len(t), cut.length, cut.step)
             rows = len(stretch)
             if not starts:
                 dropped.add(Why.LEFT_OVER, person, rows)
                 continue
+            assert stretch.t is not None
+            dropped.resampled.add(person, stretch.t, t, cut.rate)
             rest = len(t) - (starts[-1] + cut.length)
             dropped.add(Why.LEFT_OVER, person, round(rest * rows / len(t)))
             at = np.arange(starts.start, starts.stop, starts.step)
@@ -154,42 +162,3 @@ def _filled(one: Rows, gap: float) -> Rows:
         column[holes] = np.interp(one.t[holes], one.t[there], column[there])
     own = Rows(one.person, one.file, one.row, one.y, one.t, x)
     return own.part(~lost) if lost.any() else own
-
-
-def _at_rate(one: Rows, rate: float) -> tuple[Array, NDArray[np.float32], NDArray[np.int64]]:
-    """Return times, values and labels with `rate` samples a second.
-
-    Rows that come with that rate are taken as they are. Others are interpolated linearly, after an
-    average where there are many more of them; a sample's label is its nearest row's.
-    """
-    assert one.t is not None
-    t = one.t
-    if len(t) < 2:
-        return t, one.x, one.y
-    steps, samples = len(t) - 1, float(t[-1] - t[0]) * rate
-    steady = (np.abs(np.diff(t) * rate - 1) <= _JITTER).all()
-    if steady and abs(samples - steps) <= max(_DRIFT * steps, 2 * _JITTER):
-        return t, one.x, one.y
-    own = steps / float(t[-1] - t[0])
-    x = _averaged(one.x, round(own / rate)) if own >= _AVERAGED * rate else one.x
-    # The last sample must not be lost to a rounding error.
-    grid = t[0] + np.arange(int((t[-1] - t[0]) * rate + 1e-6) + 1) / rate
-    values = np.empty((len(grid), x.shape[1]), np.float32)
-    for i in range(x.shape[1]):
-        values[:, i] = np.interp(grid, t, x[:, i])
-    after = np.clip(np.searchsorted(t, grid), 1, len(t) - 1)
-    nearest = after - (grid - t[after - 1] < t[after] - grid)
-    return grid, values, one.y[nearest]
-
-
-def _averaged(x: NDArray[np.float32], width: int) -> NDArray[np.float32]:
-    """Return the mean of about `width` rows around each, of fewer at the ends.
-
-    As many on either side: else values would move in time.
-    """
-    sums = np.concatenate((np.zeros((1, x.shape[1])), np.cumsum(x, axis=0, dtype=np.float64)))
-    at = np.arange(len(x))
-    side = np.minimum(np.minimum(at, len(x) - 1 - at), width // 2)
-    begin, end = at - side, at + side + 1
-    mean: NDArray[np.float64] = (sums[end] - sums[begin]) / (end - begin)[:, None]
-    return mean.astype(np.float32)

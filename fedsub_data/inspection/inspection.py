@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -152,9 +153,12 @@ class Look:
         tokens = int((client.x != card.padding).sum()) if card.sample == TOKENS else 0
         self._seen[client.client] = _compared(client.x, card), tokens
 
-    def inspection(self, federation: Federation, seed: int = 0) -> Inspection:
+    def inspection(
+        self, federation: Federation, seed: int = 0, resampled: Sequence[str] = ()
+    ) -> Inspection:
         """Return what `federation` holds, all of whose clients were seen.
 
+        `resampled` are sentences on people whose signals an import resampled, for the warnings.
         It may be outlines (:meth:`fedsub_core.data.client_data.ClientData.outline`). Equal for an
         equal `seed`, whatever the order in which clients were seen.
         """
@@ -191,7 +195,7 @@ class Look:
             arrivals=_arrivals(clients),
             repeated=np.array([repeats(data) for data in clients], np.int64),
             splits=tuple(how_split(data, card, split_kind("auto", data, card)) for data in clients),
-            warnings=(*timing.warnings, *findings(federation, "auto")),
+            warnings=(*timing.warnings, *findings(federation, "auto"), *resampled),
         )
 
 

@@ -47,6 +47,25 @@ def test_it_ends_with_the_page_of_inspect(fedsub: Call, tmp_path: Path) -> None:
     assert "Hopkins" in said and said.strip().endswith("fedsub run --data walks")
 
 
+def test_what_is_resampled_is_said_and_inspect_says_it_again(fedsub: Call, tmp_path: Path) -> None:
+    path = table(tmp_path / "walks.csv")
+    slow = [
+        line.replace("03,", "slow,", 1)
+        for line in path.read_text("utf-8").splitlines()[801::2]
+        if line[:3] == "03,"
+    ]
+    path.write_text("\n".join((path.read_text("utf-8").strip(), *slow)) + "\n", "utf-8")
+    words = "slow: 10 Hz, resampled to 20 Hz: 50 % of points are interpolated."
+    code, said, err = fedsub("data", "import", "walks.csv", "--out", "walks", "--no-inspect")
+    assert code == 0 and words in said, err
+    code, said, err = fedsub("data", "inspect", "walks")
+    assert code == 0 and f"Warning: {words}" in " ".join(said.split()), err
+    assert words in (tmp_path / "inspections" / "walks" / "report.html").read_text("utf-8")
+    record = tmp_path / "walks" / "preparation.json"
+    record.write_text('{"resampled": ["slow"]}', "utf-8")
+    assert_refused(fedsub("data", "inspect", "walks"), "preparation.json: resampled: got", "Import")
+
+
 def test_wrong_options_are_refused_in_one_line(fedsub: Call, tmp_path: Path) -> None:
     table(tmp_path / "walks.csv")
     call = ("data", "import", "walks.csv", "--out", "walks")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import duckdb
 import numpy as np
 
 from fedsub_data.importing.importing import Imported, import_files
@@ -28,6 +29,14 @@ def written(path: Path, text: Sequence[str], encoding: str = "utf-8") -> Path:
     """Write lines to a file."""
     path.write_text("\n".join(text) + "\n", encoding)
     return path
+
+
+def as_parquet(path: Path) -> Path:
+    """Write a table of text as Parquet, in a folder beside it; types are by their values."""
+    folder = path.parent / f"{path.stem}-parquet"
+    folder.mkdir(exist_ok=True)
+    duckdb.sql(f"COPY (SELECT * FROM '{path}') TO '{folder / path.stem}.parquet'")
+    return folder
 
 
 def imported(path: Path | str, out: Path, **given: object) -> Imported:

@@ -1,4 +1,4 @@
-"""Units of time by steps, dates and names; people whose numbers are in another unit."""
+"""People whose numbers, or clocks, are in another unit."""
 
 from __future__ import annotations
 
@@ -7,40 +7,7 @@ import pytest
 
 from fedsub_core.errors import DataError
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.units import Survey, check_units, tick_seconds
-
-
-@pytest.mark.parametrize(
-    ("step", "start", "column", "rate", "unit"),
-    [
-        (0.02, 0.0, "time", 0.0, 1.0),
-        (20.0, 0.0, "time", 0.0, 1e-3),
-        (20.0, 1.7e12, "time", 0.0, 1e-3),
-        (1.0, 1.7e9, "timestamp", 0.0, 1.0),
-        (2e4, 0.0, "t", 0.0, 1e-6),
-        (2e7, 1.7e18, "t", 0.0, 1e-9),
-        (0.02, 0.0, "time_ms", 0.0, 1e-3),
-        (2.0, 0.0, "t", 500.0, 1e-3),
-        (2.0, 0.0, "t", 0.5, 1.0),
-    ],
-)
-def test_the_unit_of_time_is_guessed(
-    step: float, start: float, column: str, rate: float, unit: float
-) -> None:
-    surveys = {"p": Survey(step, start, np.ones(1))}
-    between = 1 / rate if rate else None
-    found, said = tick_seconds(surveys, column, True, ImportOptions(), between)
-    assert found == unit and said.startswith("Guessed: --time-unit")
-    assert tick_seconds(surveys, column, False, ImportOptions()) == (1.0, "")
-
-
-def test_samples_and_windows_may_be_seconds_apart() -> None:
-    """A window begins every 2 s, a state is asked every 5: no signal has so few points."""
-    surveys = {"p": Survey(2.0, 0.0, np.ones(1))}
-    assert tick_seconds(surveys, "t", True, ImportOptions(), None, False)[0] == 1.0
-    assert tick_seconds(surveys, "t", True, ImportOptions(), 2.56, False)[0] == 1.0
-    later = {"p": Survey(1280.0, 0.0, np.ones(1))}
-    assert tick_seconds(later, "t", True, ImportOptions(), 2.56, False)[0] == 1e-3
+from fedsub_data.importing.units import Survey, check_units
 
 
 def people(**sizes: float) -> dict[str, Survey]:

@@ -1,0 +1,104 @@
+"""What was resampled, and how, by person and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+#: A rate so near to another, relatively, is the same.
+DRIFT = 0.02
+#: A recording with so many times the rate or more is averaged first: faster waves would fold over.
+_AVERAGED = 1.5
+#: A sentence names no more people, and no more sentences are made.
+_SHOWN = 20
+
+
+def rows_of_mean(steps: int, seconds: float, rate: float) -> int:
+    """Return of how many rows the mean is taken before they are resampled; 1 is no mean."""
+    ratio = steps / (seconds * rate)
+    return 1 if ratio < _AVERAGED else 2 * (round(ratio) // 2) + 1
+
+
+def percent(share: float) -> str:
+    """Return a share in words, such as 95 %."""
+    return f"{100 * share:.0f} %"
+
+
+@dataclass
+class _Stretches:
+    """Stretches of one person that were resampled alike: rows, seconds, samples made of them."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    samples: int = 0
+
+
+@dataclass
+class Resampled:
+    """What was resampled, by person and whether rows became more, fewer, or as many.
+
+    Parameters
+    ----------
+    rate : samples a second that were made.
+    samples : of each person, resampled or not.
+    """
+
+    rate: float = 0.0
+    samples: dict[str, int] = field(default_factory=dict)
+    _made: dict[tuple[str, int], _Stretches] = field(default_factory=dict)
+
+    def add(self, person: str, rows: Array, t: Array, rate: float) -> None:
+        """Count a stretch: the times of its rows, s, and of the samples made of them."""
+        self.rate = rate
+        self.samples[person] = self.samples.get(person, 0) + len(t)
+        if t is rows:
+            return
+        steps, seconds = len(rows) - 1, float(rows[-1] - rows[0])
+        ratio = steps / (seconds * rate)
+        which = 0 if abs(ratio - 1) <= DRIFT else int(np.sign(ratio - 1))
+        made = self._made.setdefault((person, which), _Stretches())
+        made.steps += steps
+        made.seconds += seconds
+        made.samples += len(t)
+
+    def by_person(self) -> dict[str, list[str]]:
+        """Return what was done to each person's rows, in words."""
+        said: dict[str, list[str]] = {}
+        for (person, which), made in self._made.items():
+            own = made.steps / made.seconds
+            share = made.samples / self.samples[person]
+            part = "" if share > 0.995 else f"{percent(share)} of points: "
+            said.setdefault(person, []).append(f"{part}{self._words(which, own, made)}")
+        return said
+
+    def _words(self, which: int, own: float, made: _Stretches) -> str:
+        if which == 0:
+            return f"uneven steps, interpolated to {self.rate:g} Hz without a filter"
+        said = f"{own:.4g} Hz, resampled to {self.rate:g} Hz: "
+        if which < 0:
+            return f"{said}{percent(1 - own / self.rate)} of points are interpolated"
+        width = rows_of_mean(made.steps, made.seconds, self.rate)
+        if width > 1:
+            return f"{said}each point is of the mean of {width} rows"
+        return f"{said}interpolated without a filter, waves above {self.rate / 2:g} Hz fold over"
+
+
+def resampled_sentences(by_person: Mapping[str, list[str]]) -> list[str]:
+    """Return a sentence for each person, or for all who have the same; of some people at most."""
+    alike: dict[str, list[str]] = {}
+    for person, said in by_person.items():
+        alike.setdefault("; ".join(said), []).append(person)
+    lines = [f"{_listed(people)}: {words}." for words, people in alike.items()]
+    if len(lines) > _SHOWN:
+        lines[_SHOWN:] = [f"{len(lines) - _SHOWN} people more are resampled: preparation.json."]
+    return lines
+
+
+def _listed(people: Iterable[str]) -> str:
+    named = list(people)
+    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    return ", ".join(named[:_SHOWN]) + more

@@ -1,0 +1,123 @@
+"""The unit of a time in numbers: as it is given, else by the rate, by size, by name, by steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedsub_core.errors import DataError
+from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.importing.units import Survey
+
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+#: Times since 1970 that recordings have, s: from 1990 to 2060. Others count from a device's start.
+_SINCE_1970 = (6.3e8, 2.84e9)
+#: Samples a second that a signal has; others must be said.
+_RATES = (0.1, 1e4)
+#: Up to this factor, a rate is the one that is given.
+_AS_GIVEN = 2.0
+
+
+def tick_seconds(
+    surveys: Mapping[str, Survey],
+    column: str,
+    ticks: bool,
+    options: ImportOptions,
+    between: float | None = None,
+    signal: bool = True,
+) -> tuple[float, str]:
+    """Return how long one tick of time is, s, and what was guessed, in a sentence.
+
+    Parameters
+    ----------
+    column : of time; ``ticks`` says whether it holds numbers.
+    between : about how long it is from one row to the next, s, where that is known.
+    signal : whether rows are points of a signal; samples and windows may be any time apart.
+
+    Raises
+    ------
+    DataError
+        Where size or name show a unit that contradicts the rate that is given.
+    """
+    if not ticks:
+        return 1.0, ""
+    if options.time_unit != AUTO:
+        return SECONDS[options.time_unit], ""
+    shown, why = _shown(surveys, column)
+    steps = [one.per_row for one in surveys.values() if one.per_row is not None]
+    step = float(np.median(steps)) if steps else None
+    unit = shown or "s"
+    if step is not None and between is not None and (signal or not shown):
+        unit = _nearest(step, between)
+        if signal and shown and unit != shown:
+            readings = f"by {why} {_reads(shown, step)}"
+            ratio = step * SECONDS[unit] / between
+            if not 1 / _AS_GIVEN <= ratio <= _AS_GIVEN:
+                raise DataError(
+                    f"column {column!r}: got steps of {step:.6g}: {readings}, but --rate says "
+                    f"{1 / between:g}; expected one reading. Say the unit with --time-unit, or "
+                    "another --rate"
+                )
+            said = f"Guessed: --time-unit {unit}, as --rate {1 / between:g} is given"
+            return SECONDS[unit], f"{said}; {readings}."
+    elif step is not None and signal and not shown:
+        unit = _by_steps(step)
+    return SECONDS[unit], f"Guessed: --time-unit {unit}."
+
+
+def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
+    """Refuse a guessed rate, samples a second, that no signal has.
+
+    Parameters
+    ----------
+    tick : the unit of time with which it was guessed, s.
+    column : of time; ``ticks`` says whether it holds numbers.
+
+    Raises
+    ------
+    DataError
+        It names the unit, the rate in each unit with which a signal could have it, and the options.
+    """
+    least, most = _RATES
+    if least <= rate <= most:
+        return
+    unit = next(one for one, length in SECONDS.items() if length == tick)
+    others = {one: rate * tick / length for one, length in SECONDS.items() if one != unit}
+    ways = [
+        f"{other:.4g} a second with --time-unit {one}"
+        for one, other in others.items()
+        if ticks and least <= other <= most
+    ]
+    read = f"read as {unit}" if ticks else "read as dates"
+    raise DataError(
+        f"column {column!r}, {read}: got {rate:.4g} samples a second, expected {least:g} to "
+        f"{most:,.0f}. {'It would be ' + ', or '.join(ways) + '. ' if ways else ''}If "
+        f"{rate:.4g} is right, say --rate {rate:.6g}; if rows are no signal, --window none"
+    )
+
+
+def _shown(surveys: Mapping[str, Survey], column: str) -> tuple[str | None, str]:
+    """Return the unit that the numbers' size or the column's name shows, and which of the two."""
+    start = float(np.median([one.start for one in surveys.values()]))
+    least, most = _SINCE_1970
+    for unit, length in SECONDS.items():
+        if least <= start * length <= most:
+            return unit, "the size of its numbers, since 1970,"
+    if named := re.search(r"(?:^|[^a-z])(ms|us|ns|s|sec|seconds?)$", column.lower()):
+        return (named[1] if named[1] in SECONDS else "s"), "its name"
+    return None, ""
+
+
+def _nearest(step: float, between: float) -> str:
+    return min(SECONDS, key=lambda unit: abs(np.log(step * SECONDS[unit] / between)))
+
+
+def _reads(unit: str, step: float) -> str:
+    return f"{unit}, which is {1 / (step * SECONDS[unit]):.4g} a second"
+
+
+def _by_steps(step: float) -> str:
+    """Return the unit with which a signal has from one to some thousand samples a second."""
+    return "s" if step < 1 or step == 1 else "ms" if step < 1e3 else "us" if step < 1e6 else "ns"
