@@ -19,6 +19,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.extras import require
 from fedsub_core.files import check_new_folder, whole_folder
 from fedsub_core.options import option_values
+from fedsub_data.importing.at_once import AtOnce
 from fedsub_data.importing.cleaning import cleaned, in_time, repeated, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
 from fedsub_data.importing.files import NUMPY, TS, find_files, kind_of
@@ -134,8 +135,10 @@ def _clients(
     """
     for key, count in source.lost().items():
         made.dropped.add(key, "", count)
+    cut = planned.cut
+    at_once = AtOnce(source, options, cut.length / cut.rate if cut else 0.0)
     for done, rows in enumerate(source.rows(), start=1):
-        data = _client(rows, source, options, planned, made.dropped)
+        data = _client(rows, source, options, planned, made.dropped, at_once)
         if len(data.y) < options.fewest:
             made.dropped.add(Why.FEW, data.client, 1)
         else:
@@ -144,13 +147,19 @@ def _clients(
             made.people += 1
             made.samples += len(data.y)
         progress(done, len(source.people))
+    made.notes += at_once.notes()
     if not made.people:
         lines = " ".join(made.dropped.sentences())
         raise DataError(f"{planned.card.name}: got nobody with samples enough. {lines}")
 
 
 def _client(
-    rows: Rows, source: Source, options: ImportOptions, planned: Plan, dropped: Dropped
+    rows: Rows,
+    source: Source,
+    options: ImportOptions,
+    planned: Plan,
+    dropped: Dropped,
+    at_once: AtOnce,
 ) -> ClientData:
     """Return one person's samples."""
     cut = planned.cut
@@ -166,7 +175,9 @@ def _client(
         kept = repeated(one, source, options, dropped)
         assert kept.t is not None
         recordings.append(kept.at(kept.t * planned.tick))
-    found = windows(recordings, cut, options.missing == "interpolate", rows.person, dropped)
+    placed, aligned = at_once.placed(recordings)
+    fill = options.missing == "interpolate"
+    found = windows(placed, cut, fill, rows.person, dropped, aligned)
     return ClientData(rows.person, found.x, found.y, found.t)
 
 

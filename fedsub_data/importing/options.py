@@ -87,6 +87,13 @@ class ImportOptions:
         "split",
         doc="times that run backwards in a file: refused, sorted, or the start of a new recording",
     )
+    overlapping: str = choice(
+        AUTO,
+        "together",
+        "behind",
+        doc="recordings of one person whose times overlap: made at the same time, or one after the "
+        "other; auto: at the same time unless each begins at 0",
+    )
     mixed_units: str = choice(
         "stop", "keep", doc="people whose numbers seem to have another unit than the others'"
     )
