@@ -9,6 +9,7 @@ import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.importing.one_person import SameTimes, check_names
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.source import Source
@@ -56,19 +57,21 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
             f"{name}: got one class, {source.labels[0]!r}, expected two at least. Check --label "
             "and --no-label, or import the other files, too"
         )
+    check_names(source.people, options)
     surveys: dict[str, Survey] = {}
     axes, points = 2, 1
-    rising = RisingFeatures(source)
+    rising, same_times = RisingFeatures(source), SameTimes(options)
     for rows in source.rows():
         surveys[rows.person], axes = survey(rows), rows.x.ndim
         rising.add(rows)
+        same_times.add(rows)
         points = rows.x.shape[2] if axes == 3 else 1
     rising.check(name)
     check_units(surveys, source.features, options)
     signal = axes == 2 and _windowed(source, options)
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
-    notes = [*source.notes, *([said] if said else [])]
+    notes = [*source.notes, *([said] if said else []), *same_times.notes(tick)]
     if axes == 3 and source.time is None:
         notes.append(
             "Windows come without a time: whether they overlap is not known, and test windows are "
