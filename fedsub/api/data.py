@@ -186,7 +186,7 @@ def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], 
                 "of x"
             )
     seconds, ticks = times(np.asarray(t[0])) if t else (None, False)
-    own = texts(labels, where, "y")
+    own = texts(labels, where, "y", words=True)
     # Numbers are seconds unless an option says another unit: none is guessed.
     ticks = ticks and unit != AUTO
     return Part(where, subjects, own, seconds, values.astype(np.float32), ticks=ticks)

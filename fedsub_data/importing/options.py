@@ -72,6 +72,13 @@ class ImportOptions:
         "",
         "labels that mean 'no label', with commas, such as 0,transient; empty cells always mean it",
     )
+    spelling: str = choice(
+        "stop",
+        "merge",
+        "keep",
+        doc="classes whose names differ in case, blanks, hyphens or underscores only: refused, one "
+        "class, or one each",
+    )
     duplicates: str = choice(
         AUTO,
         "drop",

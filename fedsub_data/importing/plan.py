@@ -13,6 +13,7 @@ from fedsub_data.importing.one_person import SameTimes, check_names
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.source import Source
+from fedsub_data.importing.spellings import NO_CLASS
 from fedsub_data.importing.units import Survey, check_units, survey, tick_seconds
 from fedsub_data.importing.windowing import Cut
 
@@ -50,12 +51,15 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     """
     if not source.people:
         raise DataError(f"{name}: got no row with a person, expected some. Check --subject")
+    unlabelled = "".join(f". {note}" for note in source.notes if note.startswith(NO_CLASS))
     if not source.labels:
-        raise DataError(f"{name}: got no row with a label, expected some. Check --label")
+        raise DataError(
+            f"{name}: got no row with a label, expected some. Check --label{unlabelled}"
+        )
     if len(source.labels) == 1:
         raise DataError(
             f"{name}: got one class, {source.labels[0]!r}, expected two at least. Check --label "
-            "and --no-label, or import the other files, too"
+            f"and --no-label, or import the other files, too{unlabelled}"
         )
     check_names(source.people, options)
     surveys: dict[str, Survey] = {}
