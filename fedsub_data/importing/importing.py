@@ -23,6 +23,7 @@ from fedsub_data.importing.at_once import AtOnce
 from fedsub_data.importing.cleaning import cleaned, in_time, repeated, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
 from fedsub_data.importing.files import NUMPY, TS, find_files, kind_of
+from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.source import OpenSource, Rows, Source
@@ -163,6 +164,8 @@ def _client(
 ) -> ClientData:
     """Return one person's samples."""
     cut = planned.cut
+    if cut is not None:
+        rows = FirstRows(source, options).without(rows, dropped)
     if cut is not None and rows.t is None:
         rows = rows.at(_counted(rows, cut) / cut.rate)
     rows = cleaned(rows, source, options, dropped)

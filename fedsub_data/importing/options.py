@@ -94,6 +94,13 @@ class ImportOptions:
         "split",
         doc="times that run backwards in a file: refused, sorted, or the start of a new recording",
     )
+    first_rows: str = choice(
+        "stop",
+        "drop",
+        "keep",
+        doc="a signal's first rows that are far off all later ones of their file, such as a line "
+        "with the time of the start: refused, left out, or kept",
+    )
     overlapping: str = choice(
         AUTO,
         "together",

@@ -9,6 +9,8 @@ import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.importing.dropped import Dropped
+from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.one_person import SameTimes, check_names
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.rising import RisingFeatures
@@ -65,7 +67,10 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     surveys: dict[str, Survey] = {}
     axes, points = 2, 1
     rising, same_times = RisingFeatures(source), SameTimes(options)
+    first_rows = FirstRows(source, options)
     for rows in source.rows():
+        if _windowed(source, options):
+            rows = first_rows.without(rows, Dropped())
         surveys[rows.person], axes = survey(rows), rows.x.ndim
         rising.add(rows)
         same_times.add(rows)
@@ -76,6 +81,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
     notes = [*source.notes, *([said] if said else []), *same_times.notes(tick)]
+    notes += first_rows.notes()
     if axes == 3 and source.time is None:
         notes.append(
             "Windows come without a time: whether they overlap is not known, and test windows are "
