@@ -13,6 +13,9 @@ from fedsub_data.importing.interleaved import interleaved
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows, Source
 
+#: Beyond this share of a recording, rows of one time are no accident.
+_MOST_REPEATED = 0.25
+
 Mask = NDArray[np.bool_]
 
 
@@ -179,6 +182,16 @@ def repeated(rows: Rows, source: Source, options: ImportOptions, dropped: Droppe
         return rows
     if how == "keep":
         return rows.at(_spread(rows.t)) if rows.t is not None else rows
+    if how == "auto":
+        other = again & (np.diff(_flat(rows.x), axis=0, prepend=np.nan) != 0).any(axis=1)
+        if other.sum() > _MOST_REPEATED * len(rows):
+            raise stopped(
+                "rows of a time that is there already, with other values",
+                int(other.sum()),
+                _place(rows, other, source, source.time),
+                "If the clock is coarse, --duplicates keep spreads them evenly. If devices "
+                "recorded at once, write a file for each. --duplicates drop leaves them out",
+            )
     place = "" if Why.REPEATED in dropped.first else _place(rows, again, source, source.time)
     if how == "stop":
         what = "rows of a time that is there already" if source.time else "rows that are the same"
