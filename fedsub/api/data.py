@@ -189,7 +189,7 @@ def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], 
                 "of x"
             )
     seconds, ticks = times(np.asarray(t[0]), dates) if t else (None, False)
-    own = texts(labels, where, "y")
+    own = texts(labels, where, "y", words=True)
     return Part(where, subjects, own, seconds, values.astype(np.float32), ticks=ticks)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import different, same_as
+from fedsub_core.data.moments import first_alike
 from fedsub_core.data.splits import (
     BoolArray,
     IntArray,
@@ -71,7 +72,8 @@ def split_grown(
         head = _head(client, new)
         kind = split_kind(wanted, head, card)
         added = _added_tests(head, test[:new], old, kind, test_share, seed, card)
-        fresh, copies = np.arange(new) >= old, head.first_copies
+        fresh = np.arange(new) >= old
+        copies = head.first_copies if kind == "blocked" else first_alike(head, card)
         if kind == "blocked":
             place, width = window_places(head, card)
             added &= clear_of(place, place[train[:new]], width) & ~same_as(copies, train[:new])
@@ -102,7 +104,7 @@ def _added_tests(
     added = np.zeros(len(head.y), np.bool_)
     drawn = np.arange(len(head.y)) >= old
     if kind == "stratified":
-        drawn &= different(head.first_copies, len(head.y))
+        drawn &= different(first_alike(head, card), len(head.y))
     for label in np.unique(head.y[drawn]):
         rows = np.flatnonzero(drawn & (head.y == label))
         of_class = head.y == label

@@ -19,6 +19,7 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import different, same_as
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.moments import first_alike
 from fedsub_core.data.windows import (
     clear_of,
     far_apart,
@@ -68,7 +69,8 @@ def split(
 
     Samples that are the same are on one side, whatever their labels: ``stratified`` draws of each
     class among the first of its copies, and the others go where that goes; ``blocked`` drops
-    training samples that are the same as a tested one.
+    training samples that are the same as a tested one. So are windows that begin at one time, as
+    those of two devices do that record at once (:mod:`fedsub_core.data.moments`).
 
     Where the file has no ``t``, or none in seconds, or no window length is known, ``blocked``
     counts windows instead of seconds: ``ceil(overlap / (1 - overlap))`` are dropped at a boundary,
@@ -81,7 +83,7 @@ def split(
         Where the client would have no training or no test sample.
     """
     if kind == "stratified":
-        train, test = _stratified(client, test_share, seed)
+        train, test = _stratified(client, card, test_share, seed)
     elif kind == "blocked":
         train, test = _blocked(client, card, test_share)
     else:
@@ -235,9 +237,11 @@ def labelled(
     return train[~np.isin(client.y[train], lacking)]
 
 
-def _stratified(client: ClientData, share: float, seed: int) -> tuple[BoolArray, BoolArray]:
+def _stratified(
+    client: ClientData, card: Card, share: float, seed: int
+) -> tuple[BoolArray, BoolArray]:
     rng = split_rng(seed, client.client, "split")
-    test, first = np.zeros(len(client.y), np.bool_), client.first_copies
+    test, first = np.zeros(len(client.y), np.bool_), first_alike(client, card)
     own = different(first, len(client.y))
     for label in np.unique(client.y[own]):
         rows = rng.permutation(np.flatnonzero(own & (client.y == label)))

@@ -156,7 +156,7 @@ def _numpy(files: Sequence[Path], owners: Sequence[str], options: ImportOptions)
         )
         t, ticks = times(arrays[time], options.dates) if time else (None, False)
         single = values.astype(np.float32)
-        labels = texts(arrays[label], where, label)
+        labels = texts(arrays[label], where, label, words=True)
         parts.append(Part(where, whose, labels, t, single, ticks=ticks))
         notes |= dict.fromkeys(
             f"Guessed: --{key} {name}."

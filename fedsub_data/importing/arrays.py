@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import class_names, client_ids, roles
 from fedsub_data.importing.source import Rows, nobody_in
+from fedsub_data.importing.spellings import no_class, one_spelling
 
 #: Rows by which it is found what a column is.
 _SAMPLED = 1000
@@ -93,8 +95,10 @@ class ArraySource:
         self.people = tuple(dict.fromkeys(ids.values()))
         codes = {text: self.people.index(client) for text, client in ids.items()}
         self._who = np.array([codes.get(text, -1) for text in subjects.tolist()], np.int64)
-        texts = sorted({y for part in parts for y in part.labels.tolist() if y is not None})
-        names = class_names(texts, options.no_labels, first.where)
+        counts = Counter(y for part in parts for y in part.labels.tolist() if y is not None)
+        names = class_names(sorted(counts), options.no_labels, first.where)
+        names = one_spelling(names, options)
+        self.notes += no_class(counts, names, options)
         self.labels = tuple(dict.fromkeys(one for one in names.values() if one is not None))
         known = {t: -1 if n is None else self.labels.index(n) for t, n in names.items()}
         self._y = [
@@ -189,7 +193,7 @@ def from_columns(
         if found.time is not None:
             t, ticks = times(columns[found.time], options.dates)
         x = np.stack([numbers(columns[name]) for name in found.features], axis=1)
-        labels = texts(columns[found.label], where, found.label)
+        labels = texts(columns[found.label], where, found.label, words=True)
         parts.append(Part(where, subjects, labels, t, x, _value(columns), ticks, options.skip))
     return ArraySource(parts, found.features, found.time, options, found.notes, found.rising)
 
@@ -200,8 +204,12 @@ def _value(columns: Mapping[str, NDArray[Any]]) -> Callable[[int, str], object]:
     )
 
 
-def texts(column: NDArray[Any], where: str = "", name: str = "") -> NDArray[Any]:
+def texts(
+    column: NDArray[Any], where: str = "", name: str = "", words: bool = False
+) -> NDArray[Any]:
     """Return a column as objects [n] of text, None where there is no value.
+
+    With `words`, words for no value, such as "none", stay words.
 
     Raises
     ------
@@ -215,9 +223,11 @@ def texts(column: NDArray[Any], where: str = "", name: str = "") -> NDArray[Any]
     kinds: dict[bool, int] = {}
     for row, value in enumerate(plain.tolist()):
         text = None if value is None else str(value)
-        made[row] = None if text is None or text.strip().lower() in _EMPTY else text
-        if made[row] is not None:
-            kinds.setdefault(isinstance(value, str), row)
+        if text is None or text.strip().lower() in _EMPTY:
+            made[row] = text if words and isinstance(value, str) else None
+            continue
+        made[row] = text
+        kinds.setdefault(isinstance(value, str), row)
     if where and len(kinds) == 2:
         word, number = kinds[True], kinds[False]
         raise DataError(

@@ -9,8 +9,12 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_data.importing.dropped import Dropped, Why, stopped
+from fedsub_data.importing.interleaved import interleaved
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows, Source
+
+#: Beyond this share of a recording, rows of one time are no accident.
+_MOST_REPEATED = 0.25
 
 Mask = NDArray[np.bool_]
 
@@ -124,20 +128,26 @@ def in_time(rows: Rows, source: Source, options: ImportOptions) -> list[Rows]:
         one = rows.part(rows.file == file)
         assert one.t is not None
         back = np.flatnonzero(np.diff(one.t) < 0)
-        if len(back) and options.backwards == "stop":
-            at = int(back[0]) + 1
-            place = source.place(int(file), int(one.row[at]), source.time)
-            raise stopped(
-                f"person {one.person!r}: time runs backwards, {float(one.t[at - 1]):.15g} stands "
-                f"before it",
-                len(back),
-                place,
-                "--backwards sort puts rows in order of time, split begins a new recording there",
-            )
         if options.backwards == "split":
             parts += [one.part(piece) for piece in _pieces(len(one), back + 1)]
-        else:
-            parts.append(one.part(np.argsort(one.t, kind="stable")) if len(back) else one)
+            continue
+        if not len(back):
+            parts.append(one)
+            continue
+        order = np.argsort(one.t, kind="stable")
+        why_not = interleaved(one, order)
+        if options.backwards == "stop" or why_not:
+            at = int(back[0]) + 1
+            place = source.place(int(file), int(one.row[at]), source.time)
+            sort = "" if why_not else "--backwards sort puts rows in order of time, split"
+            raise stopped(
+                f"person {one.person!r}: time runs backwards, {float(one.t[at - 1]):.15g} stands "
+                f"before it{'; ' if why_not else ''}{why_not}",
+                len(back),
+                place,
+                f"{sort or '--backwards split'} begins a new recording there",
+            )
+        parts.append(one.part(order))
     return sorted((part for part in parts if len(part)), key=lambda part: float(_first(part)))
 
 
@@ -172,6 +182,16 @@ def repeated(rows: Rows, source: Source, options: ImportOptions, dropped: Droppe
         return rows
     if how == "keep":
         return rows.at(_spread(rows.t)) if rows.t is not None else rows
+    if how == "auto":
+        other = again & (np.diff(_flat(rows.x), axis=0, prepend=np.nan) != 0).any(axis=1)
+        if other.sum() > _MOST_REPEATED * len(rows):
+            raise stopped(
+                "rows of a time that is there already, with other values",
+                int(other.sum()),
+                _place(rows, other, source, source.time),
+                "If the clock is coarse, --duplicates keep spreads them evenly. If devices "
+                "recorded at once, write a file for each. --duplicates drop leaves them out",
+            )
     place = "" if Why.REPEATED in dropped.first else _place(rows, again, source, source.time)
     if how == "stop":
         what = "rows of a time that is there already" if source.time else "rows that are the same"

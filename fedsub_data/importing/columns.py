@@ -68,7 +68,11 @@ class Columns:
         column = name(feature)
         text = f"replace({column}, ',', '.')" if self._comma(feature) else column
         one = f"TRY_CAST({text} AS FLOAT)"
-        return f"CASE WHEN {column} IS NULL THEN NULL ELSE coalesce({one}, 'inf') END"
+        none = f"{column} IN ({', '.join(map(literal, EMPTY))})" if self.text else "false"
+        # What is no number is looked at last, as it is rare.
+        return (
+            f"coalesce({one}, CASE WHEN {column} IS NULL OR {none} THEN NULL ELSE 'inf'::FLOAT END)"
+        )
 
     def _comma(self, column: str) -> bool:
         return self.decimal == "," and self.types[column] == "VARCHAR"

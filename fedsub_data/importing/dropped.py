@@ -17,6 +17,7 @@ class Why(Enum):
     TIMELESS = ("rows without a time that can be read", "--time COLUMN")
     TEXT = ("rows with text where a number is expected", "--not-numbers stop")
     REPEATED = ("rows that repeat a time or a sample", "--duplicates keep or stop")
+    FIRST = ("first rows that are no part of a recording", "--first-rows keep")
     UNLABELLED = ("rows or windows without a label", "--unlabelled stop")
     MIXED = ("windows of several labels", "a lower --purity")
     LEFT_OVER = ("rows left over, too few for a window", "a shorter --window")

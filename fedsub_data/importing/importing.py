@@ -20,9 +20,11 @@ from fedsub_core.errors import DataError
 from fedsub_core.extras import require
 from fedsub_core.files import check_new_folder, whole_folder
 from fedsub_core.options import option_values
+from fedsub_data.importing.at_once import AtOnce
 from fedsub_data.importing.cleaning import cleaned, in_time, repeated, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
 from fedsub_data.importing.files import NUMPY, TS, find_files, kind_of
+from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.source import OpenSource, Rows, Source
@@ -138,8 +140,10 @@ def _clients(
     """
     for key, count in source.lost().items():
         made.dropped.add(key, "", count)
+    cut = planned.cut
+    at_once = AtOnce(source, options, cut.length / cut.rate if cut else 0.0)
     for done, rows in enumerate(source.rows(), start=1):
-        data = _client(rows, source, options, planned, made.dropped)
+        data = _client(rows, source, options, planned, made.dropped, at_once)
         if len(data.y) < options.fewest:
             made.dropped.add(Why.FEW, data.client, 1)
         else:
@@ -150,16 +154,24 @@ def _clients(
         progress(done, len(source.people))
     if Why.FEW in made.dropped.counts:
         made.notes += _seconds_meant(options, planned.cut)
+    made.notes += at_once.notes()
     if not made.people:
         lines = " ".join((*_seconds_meant(options, planned.cut), *made.dropped.sentences()))
         raise DataError(f"{planned.card.name}: got nobody with samples enough. {lines}")
 
 
 def _client(
-    rows: Rows, source: Source, options: ImportOptions, planned: Plan, dropped: Dropped
+    rows: Rows,
+    source: Source,
+    options: ImportOptions,
+    planned: Plan,
+    dropped: Dropped,
+    at_once: AtOnce,
 ) -> ClientData:
     """Return one person's samples."""
     cut = planned.cut
+    if cut is not None:
+        rows = FirstRows(source, options).without(rows, dropped)
     if cut is not None and rows.t is None:
         rows = rows.at(_counted(rows, cut) / cut.rate)
     rows = cleaned(rows, source, options, dropped)
@@ -172,7 +184,9 @@ def _client(
         kept = repeated(one, source, options, dropped)
         assert kept.t is not None
         recordings.append(kept.at(kept.t * planned.tick))
-    found = windows(recordings, cut, options.missing == "interpolate", rows.person, dropped)
+    placed, aligned = at_once.placed(recordings)
+    fill = options.missing == "interpolate"
+    found = windows(placed, cut, fill, rows.person, dropped, aligned)
     return ClientData(rows.person, found.x, found.y, found.t)
 
 

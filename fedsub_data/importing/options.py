@@ -78,6 +78,13 @@ class ImportOptions:
         "",
         "labels that mean 'no label', with commas, such as 0,transient; empty cells always mean it",
     )
+    spelling: str = choice(
+        "stop",
+        "merge",
+        "keep",
+        doc="classes whose names differ in case, blanks, hyphens or underscores only: refused, one "
+        "class, or one each",
+    )
     duplicates: str = choice(
         AUTO,
         "drop",
@@ -92,6 +99,20 @@ class ImportOptions:
         "sort",
         "split",
         doc="times that run backwards in a file: refused, sorted, or the start of a new recording",
+    )
+    first_rows: str = choice(
+        "stop",
+        "drop",
+        "keep",
+        doc="a signal's first rows that are far off all later ones of their file, such as a line "
+        "with the time of the start: refused, left out, or kept",
+    )
+    overlapping: str = choice(
+        AUTO,
+        "together",
+        "behind",
+        doc="recordings of one person whose times overlap: made at the same time, or one after the "
+        "other; auto: at the same time unless each begins at 0",
     )
     mixed_units: str = choice(
         "stop", "keep", doc="people whose numbers seem to have another unit than the others'"

@@ -9,11 +9,15 @@ import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.importing.dropped import Dropped
+from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.newest_first import NewestFirst
+from fedsub_data.importing.one_person import SameTimes, check_names
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.source import Source
 from fedsub_data.importing.sparse_columns import SparseColumns
+from fedsub_data.importing.spellings import NO_CLASS
 from fedsub_data.importing.time_unit import check_rate, tick_seconds
 from fedsub_data.importing.units import Survey, check_units, survey
 from fedsub_data.importing.unread_times import UnreadTimes
@@ -54,20 +58,27 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     """
     if not source.people:
         raise DataError(f"{name}: got no row with a person, expected some. Check --subject")
+    unlabelled = "".join(f". {note}" for note in source.notes if note.startswith(NO_CLASS))
     if not source.labels:
-        raise DataError(f"{name}: got no row with a label, expected some. Check --label")
+        raise DataError(
+            f"{name}: got no row with a label, expected some. Check --label{unlabelled}"
+        )
     if len(source.labels) == 1:
         raise DataError(
             f"{name}: got one class, {source.labels[0]!r}, expected two at least. Check --label "
-            "and --no-label, or import the other files, too"
+            f"and --no-label, or import the other files, too{unlabelled}"
         )
+    check_names(source.people, options)
     surveys: dict[str, Survey] = {}
     axes, points = 2, 1
     rising, sparse = RisingFeatures(source), SparseColumns(source, options)
     unread, newest_first = UnreadTimes(source, options), NewestFirst(source, options)
+    same_times, first_rows = SameTimes(options), FirstRows(source, options)
     for rows in source.rows():
+        if _windowed(source, options):
+            rows = first_rows.without(rows, Dropped())
         surveys[rows.person], axes = survey(rows, options.backwards == "sort"), rows.x.ndim
-        for check in (rising, sparse, unread, newest_first):
+        for check in (rising, sparse, unread, newest_first, same_times):
             check.add(rows)
         points = rows.x.shape[2] if axes == 3 else 1
     unread.check()
@@ -78,8 +89,9 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         newest_first.check()
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
-    notes = [*source.notes, *([said] if said else [])]
+    notes = [*source.notes, *([said] if said else []), *same_times.notes(tick)]
     notes += sparse.check(tick, (between or _step(surveys, tick)) if signal else None)
+    notes += first_rows.notes()
     if axes == 3 and source.time is None:
         notes.append(
             "Windows come without a time: whether they overlap is not known, and test windows are "

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
+from fedsub_data.importing.in_turns import check_turns
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.rising import rising
 from fedsub_data.importing.unit_rows import check_unit_rows
@@ -149,6 +150,9 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
     if not options.named_features:
         people = columns[subject] if subject else [None] * len(columns[label])
         rise = rising({name: _numbers(columns[name]) for name in features}, people)
+        if options.window != NONE and (time is not None or options.rate):
+            rest = [name for name in names if name not in used]
+            check_turns({name: columns[name] for name in rest}, people, where)
     return Roles(subject, label, time, features, tuple(notes), rise)
 
 

@@ -22,7 +22,8 @@ from fedsub_data.importing.files import TEXT, Unchanged, kind_of, people_of
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import Roles, class_names, client_ids, roles
 from fedsub_data.importing.source import Rows, nobody_in
-from fedsub_data.importing.text_files import Dialect, dialect, line_of, literal, name
+from fedsub_data.importing.spellings import no_class, one_spelling
+from fedsub_data.importing.text_files import EMPTY, Dialect, dialect, line_of, literal, name
 
 #: Rows of several people that are fetched together; one person's are never parted.
 AT_ONCE = 1_000_000
@@ -139,7 +140,8 @@ class TableSource:
                 self._check_columns(i, types)
             selected = columns.selected(owners[i] if owners else None, self.ticks)
             skipped = f" OFFSET {self.options.skip}" if self.options.skip else ""
-            relation = f"{self._relation(i)}{skipped}"
+            # Words of labels are to be named.
+            relation = f"{self._relation(i, empty=('',))}{skipped}"
             self._db.run(f"INSERT INTO rows SELECT {selected} FROM {relation}", i)
             count = self._db.run("SELECT count(*) FROM rows").fetchone()
             assert count is not None
@@ -171,13 +173,15 @@ class TableSource:
         self._counts = [0] * len(codes)
         for text, count in found:
             self._counts[codes[ids[text]]] += count
-        texts = [
-            text
-            for (text,) in self._db.run(
-                "SELECT DISTINCT label FROM rows WHERE label IS NOT NULL ORDER BY label"
+        counts = dict(
+            self._db.run(
+                "SELECT label, count(*) FROM rows WHERE label IS NOT NULL GROUP BY label "
+                "ORDER BY label"
             ).fetchall()
-        ]
-        names = class_names(texts, self.options.no_labels, str(self._files[0]))
+        )
+        names = class_names(list(counts), self.options.no_labels, str(self._files[0]))
+        names = one_spelling(names, self.options)
+        self.notes += no_class(counts, names, self.options)
         self.labels = tuple(dict.fromkeys(one for one in names.values() if one is not None))
         self._db.run("CREATE TABLE who (subject VARCHAR, code INTEGER)")
         self._db.run("CREATE TABLE y (label VARCHAR, code INTEGER)")
@@ -232,8 +236,8 @@ class TableSource:
                 f"{', '.join(lacking)} as in {self._files[0]}. Rename them, or import apart"
             )
 
-    def _relation(self, file: int) -> str:
-        """Return the file as SQL has it; all columns of text are text."""
+    def _relation(self, file: int, empty: Sequence[str] = EMPTY) -> str:
+        """Return the file as SQL has it; all columns of text are text, `empty` ones NULL."""
         path = str(self._files[file])
         if set(path) & set("*?["):
             raise DataError(f"{path}: got * ? or [ in a file's name, expected none. Rename it")
@@ -243,7 +247,8 @@ class TableSource:
             self._forms[file] = self._db.asked(
                 lambda: dialect(self._db.connection, self._files[file], self.options), file
             )
-        return self._forms[file].relation(self.options.bad_lines).replace("?", literal(path), 1)
+        relation = self._forms[file].relation(self.options.bad_lines, empty)
+        return relation.replace("?", literal(path), 1)
 
     def _rejected(self, file: int) -> set[int]:
         """Return the numbers of lines of a file that were dropped."""

@@ -7,7 +7,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -54,8 +54,11 @@ class Dialect:
     skipped: int
     columns: tuple[str, ...]
 
-    def relation(self, bad_lines: str) -> str:
-        """Return the table function's call on a file ``?``, all columns as text, in SQL."""
+    def relation(self, bad_lines: str, empty: Sequence[str] = EMPTY) -> str:
+        """Return the table function's call on a file ``?``, all columns as text, in SQL.
+
+        Texts that are `empty` are NULL.
+        """
         columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
         settings = {
             "auto_detect": "false",
@@ -69,7 +72,7 @@ class Dialect:
             "header": str(self.header).lower(),
             "skip": str(self.skipped),
             "columns": f"{{{columns}}}",
-            "nullstr": "[" + ", ".join(map(literal, EMPTY)) + "]",
+            "nullstr": "[" + ", ".join(map(literal, empty)) + "]",
         }
         if bad_lines == "drop":
             settings |= {"store_rejects": "true", "rejects_limit": "0"}

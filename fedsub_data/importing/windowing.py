@@ -44,17 +44,22 @@ class Windows:
 
 
 def windows(
-    recordings: Sequence[Rows], cut: Cut, interpolate: bool, person: str, dropped: Dropped
+    recordings: Sequence[Rows],
+    cut: Cut,
+    interpolate: bool,
+    person: str,
+    dropped: Dropped,
+    aligned: float | None = None,
 ) -> Windows:
     """Return the windows of a person's recordings.
 
     Parameters
     ----------
-    recordings : in the order of their time, which is in seconds; those that overlap in time, as
-        recordings do that begin at 0 each, are put one behind another.
+    recordings : in the order of their time, which is in seconds.
     interpolate : whether NaN in ``x`` is filled from the rows around, but for pauses.
     dropped : gains windows without a label or of several, rows that are left over, those in whose
         holes nothing can be filled, and what was resampled.
+    aligned : seconds; all windows begin whole steps from it, and are returned in order of time.
 
     Raises
     ------
@@ -62,36 +67,53 @@ def windows(
         Where a recording has less than half the rate, which nobody said.
     """
     made: list[Windows] = []
-    for one, shift in _behind(recordings, cut.length / cut.rate):
+    for one in recordings:
         stretches = list(_stretches(one, cut, interpolate))
         dropped.add(Why.MISSING, person, len(one) - sum(map(len, stretches)))
         lost = dropped.counts.get(Why.MISSING, {}).get(person, 0)
         check_upsampling(stretches, cut.rate, cut.length, cut.asked, lost)
         for stretch in stretches:
             t, x, y = at_rate(stretch, cut.rate)
-            starts = window_starts(0, len(t), cut.length, cut.step)
+            at, begins = _starts(t, cut, aligned)
             rows = len(stretch)
-            if not starts:
+            if not len(at):
                 dropped.add(Why.LEFT_OVER, person, rows)
                 continue
             assert stretch.t is not None
             dropped.resampled.add(person, stretch.t, t, cut.rate)
-            rest = len(t) - (starts[-1] + cut.length)
+            rest = len(t) - (at[-1] + cut.length - at[0])
             dropped.add(Why.LEFT_OVER, person, round(rest * rows / len(t)))
-            at = np.arange(starts.start, starts.stop, starts.step)
             label, share = majority(y, at, cut.length)
             mixed = (share < cut.purity) & (label >= 0)
             dropped.add(Why.UNLABELLED, person, int((label < 0).sum()))
             dropped.add(Why.MIXED, person, int(mixed.sum()))
-            kept = at[(label >= 0) & ~mixed]
+            kept = (label >= 0) & ~mixed
             view = sliding_window_view(x, cut.length, axis=0)
-            own = np.ascontiguousarray(view[kept], np.float32)
-            made.append(Windows(own, label[(label >= 0) & ~mixed], t[kept] + shift))
+            own = np.ascontiguousarray(view[at[kept]], np.float32)
+            made.append(Windows(own, label[kept], begins[kept]))
     if not made:
         features = recordings[0].x.shape[1] if recordings else 0
         nothing = np.zeros((0, features, cut.length), np.float32)
         return Windows(nothing, np.zeros(0, np.int64), np.zeros(0))
-    return Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in ("x", "y", "t")))
+    found = Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in ("x", "y", "t")))
+    if aligned is None:
+        return found
+    order = np.argsort(found.t, kind="stable")
+    return Windows(found.x[order], found.y[order], found.t[order])
+
+
+def _starts(t: Array, cut: Cut, aligned: float | None) -> tuple[NDArray[np.int64], Array]:
+    """Return the rows at which windows of a stretch begin, and their times, s."""
+    if aligned is None:
+        starts = window_starts(0, len(t), cut.length, cut.step)
+        at = np.arange(starts.start, starts.stop, starts.step)
+        return at, t[at]
+    step, sample = cut.step / cut.rate, 1 / cut.rate
+    first = np.ceil((t[0] - sample / 2 - aligned) / step)
+    begins = aligned + np.arange(first, (t[-1] - aligned) / step + 1) * step
+    at = np.searchsorted(t, begins - sample / 2)
+    whole = at + cut.length <= len(t)
+    return at[whole], begins[whole]
 
 
 def majority(
@@ -109,20 +131,6 @@ def majority(
         ahead = (count >= most) if label >= 0 else (count > most)
         best[ahead], most[ahead] = label, count[ahead]
     return best, most / length
-
-
-def _behind(recordings: Sequence[Rows], window_s: float) -> Iterator[tuple[Rows, float]]:
-    """Yield recordings with the seconds by which each is moved back.
-
-    One that begins before all earlier ones ended is put a window behind them: no window of it lies
-    beside another's in time, which a split would hold apart.
-    """
-    end = -np.inf
-    for one in recordings:
-        assert one.t is not None
-        shift = 0.0 if one.t[0] >= end else float(end + window_s - one.t[0])
-        end = float(one.t[-1]) + shift
-        yield one, shift
 
 
 def _stretches(one: Rows, cut: Cut, interpolate: bool) -> Iterator[Rows]:

@@ -84,13 +84,6 @@ def test_a_rate_that_is_off_by_little_is_resampled_too() -> None:
     np.testing.assert_allclose(found.x[:, 0], expected, atol=0.01)
 
 
-def test_recordings_that_all_begin_at_0_lie_one_behind_the_other() -> None:
-    """Else a split would hold windows apart that share no sample."""
-    t = np.arange(20) / 10
-    found = windows([recording(t), recording(t)], CUT, False, "p", Dropped())
-    assert np.allclose(found.t, [0, 0.5, 1.0, 2.9, 3.4, 3.9])
-
-
 def test_short_holes_are_filled_and_pauses_are_not() -> None:
     one = recording(np.arange(60) / 10)
     one.x[5:8] = np.nan

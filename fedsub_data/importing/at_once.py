@@ -1,0 +1,172 @@
+"""Recordings of one person whose times overlap: made at the same time, or each from 0.
+
+Two devices that record at once, such as a watch on each wrist, see the same moments. Put one behind
+the other, one is trained on what the other is tested on. So they keep their own time. Times that
+begin at 0 in each recording do not say when it was made: such recordings lie one behind the other,
+unless their classes or their files' names show that they were made at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from fedsub_data.importing.file_words import DEVICES, parted
+from fedsub_data.importing.one_person import check_sensors
+from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.importing.source import Rows, Source
+
+#: Seconds beyond which a time is a date since 1970, and none since something began.
+_A_DATE = 1e8
+#: Share of moments at which recordings that were made at once may differ in class.
+_DIFFER = 0.02
+#: So many moments are looked at.
+_MOMENTS = 2000
+#: So many people are named; the others are counted.
+_NAMED = 3
+
+
+@dataclass
+class _Session:
+    """Recordings that were made at once, as they came, and the seconds they are moved back by."""
+
+    recordings: list[Rows]
+    shift: float
+
+
+@dataclass
+class AtOnce:
+    """Places everybody's recordings in time, and says whose were made at once.
+
+    Parameters
+    ----------
+    window_s : length of a window, s.
+    """
+
+    source: Source
+    options: ImportOptions
+    window_s: float
+    _together: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _behind: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def placed(self, recordings: Sequence[Rows]) -> tuple[list[Rows], float | None]:
+        """Return one person's recordings, of which those that each begin at 0 do not overlap.
+
+        Where some were made at once, also the time, s, by which their windows are aligned: those
+        of one moment then begin at one time. Else None.
+
+        Parameters
+        ----------
+        recordings : in the order of their time, which is in seconds.
+        """
+        files = list(dict.fromkeys(int(one.file[0]) for one in recordings))
+        if len(files) > 1:
+            names = [_file(self.source, file) for file in files]
+            check_sensors(recordings[0].person, names, self.options)
+        sessions, made, at_once = list[_Session](), list[Rows](), set[int]()
+        end = -np.inf
+        for one in recordings:
+            begins, ends = _span(one)
+            session = next((s for s in sessions if self._belongs(one, s)), None)
+            if session is None:
+                # A window behind the others: no window of it lies beside another's in time, which
+                # a split would hold apart.
+                session = _Session([], 0.0 if begins >= end else end + self.window_s - begins)
+                sessions.append(session)
+                if session.shift:
+                    self._behind[one.person] = tuple(files)
+            for other in session.recordings:
+                if _overlap(one, other) >= self.window_s:
+                    at_once |= {int(one.file[0]), int(other.file[0])}
+            session.recordings.append(one)
+            assert one.t is not None
+            made.append(one.at(one.t + session.shift) if session.shift else one)
+            end = max(end, ends + session.shift)
+        if not at_once:
+            return made, None
+        self._together[made[0].person] = tuple(sorted(at_once))
+        return made, _span(made[0])[0]
+
+    def notes(self) -> tuple[str, ...]:
+        """Return whose recordings overlap in time and what was made of them, in sentences."""
+        told = []
+        if self._together:
+            told.append(
+                f"Recorded at the same time: {self._named(self._together)}. Each recording keeps "
+                "its own time; windows of one moment are on one side of every split. If they were "
+                "made one after the other, give --overlapping behind."
+            )
+        if self._behind and self.options.overlapping == AUTO:
+            told.append(
+                f"Put one behind the other, as each begins at 0: {self._named(self._behind)}. If "
+                "they were made at the same time, give --overlapping together."
+            )
+        return tuple(told)
+
+    def _belongs(self, one: Rows, session: _Session) -> bool:
+        """Return whether a recording was made at once with those of a session."""
+        others = [other for other in session.recordings if _overlap(one, other) > 0]
+        found = [self._at_once(one, other) for other in others]
+        return True in found and False not in found
+
+    def _at_once(self, one: Rows, other: Rows) -> bool | None:
+        """Return whether two recordings were made at once; None where nothing shows it."""
+        if self.options.overlapping != AUTO:
+            return self.options.overlapping == "together"
+        begins = _span(one)[0], _span(other)[0]
+        if min(begins) > _A_DATE:
+            return True
+        at_zero = max(map(abs, begins)) < self.window_s
+        if at_zero and one.file[0] == other.file[0]:
+            return False  # what stands behind it in one file was recorded after it
+        classes = _alike(one, other, self.window_s)
+        if classes is not None or not at_zero:
+            return classes is not False
+        own, others = (parted(_file(self.source, int(r.file[0])), DEVICES) for r in (one, other))
+        if not own[0] or not others[0]:
+            return None
+        return own[0] != others[0] and own[1] == others[1]
+
+    def _named(self, people: Mapping[str, tuple[int, ...]]) -> str:
+        """Return people with the files of their recordings; of many the first."""
+        shown = []
+        for person, files in list(people.items())[:_NAMED]:
+            names = [Path(_file(self.source, file)).name for file in files[:_NAMED]]
+            more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+            shown.append(f"{person!r} ({', '.join(names)}{more})")
+        rest = f" and {len(people) - _NAMED} more" if len(people) > _NAMED else ""
+        return f"recordings of {', '.join(shown)}{rest}"
+
+
+def _file(source: Source, file: int) -> str:
+    return source.place(file, 0, None).rpartition(", ")[0]
+
+
+def _span(one: Rows) -> tuple[float, float]:
+    assert one.t is not None
+    return float(one.t[0]), float(one.t[-1])
+
+
+def _overlap(one: Rows, other: Rows) -> float:
+    """Return for how long two recordings overlap, s; below 0 where they do not."""
+    (begins, ends), (first, last) = _span(one), _span(other)
+    return min(ends, last) - max(begins, first)
+
+
+def _alike(one: Rows, other: Rows, window_s: float) -> bool | None:
+    """Return whether classes change at about the same moments; None where there is one class.
+
+    Clocks that were started by hand differ by half a window at each change.
+    """
+    assert one.t is not None and other.t is not None
+    begins, lasts = max(_span(one)[0], _span(other)[0]), _overlap(one, other)
+    moments = np.linspace(begins, begins + lasts, _MOMENTS)
+    own = one.y[np.clip(np.searchsorted(one.t, moments), 0, len(one) - 1)]
+    others = other.y[np.clip(np.searchsorted(other.t, moments), 0, len(other) - 1)]
+    changes = np.count_nonzero(np.diff(own))
+    if np.mean(own != others) > max(_DIFFER, changes * window_s / 2 / lasts):
+        return False
+    return True if changes else None

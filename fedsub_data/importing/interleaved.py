@@ -1,0 +1,37 @@
+"""Recordings that stand one behind the other in a file, and would be sorted into each other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_data.importing.source import Rows
+
+#: A step is short below this share of the usual one; of one recording's steps few more become so.
+_SHORT, _MORE = 0.7, 0.05
+
+
+def interleaved(rows: Rows, order: NDArray[np.int64]) -> str:
+    """Return why rows of one file are no recording in order of time, as a clause; "" if they are.
+
+    Rows of two recordings would take turns, so that steps become shorter, and a window would hold
+    both. A row that stands there twice makes no recording.
+
+    Parameters
+    ----------
+    order : the rows in order of time.
+    """
+    assert rows.t is not None
+    now, then = np.abs(np.diff(rows.t)), np.diff(rows.t[order])
+    usual = float(np.median(now))
+    again = (then == 0) & (np.diff(rows.x[order].reshape(len(rows), -1), axis=0) == 0).all(axis=1)
+    then = then[~again]
+    if usual == 0 or not len(then):
+        return ""
+    before, after = (float(np.mean(steps < _SHORT * usual)) for steps in (now, then))
+    if after <= before + _MORE:
+        return ""
+    return (
+        f"in order of time {after:.0%} of the steps would be shorter than they are ({before:.0%} "
+        "now): recordings that follow one another would be sorted into each other"
+    )

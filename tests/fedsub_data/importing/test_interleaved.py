@@ -1,0 +1,82 @@
+"""Recordings that follow one another in a file are not sorted into each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsub_core.errors import DataError
+from fedsub_data.importing.interleaved import interleaved
+from fedsub_data.importing.source import Rows
+
+from .made_tables import imported, lines, written
+
+SECONDS = np.arange(200) / 10
+
+
+def rows(*recordings: np.ndarray) -> Rows:
+    """Rows of recordings, one behind the other, with values of their own."""
+    t = np.concatenate(recordings)
+    x = np.random.default_rng(len(t)).normal(size=(len(t), 2)).astype(np.float32)
+    none = np.zeros(len(t), np.int64)
+    return Rows("p", none, np.arange(len(t)), none, t, x)
+
+
+def found(one: Rows) -> bool:
+    assert one.t is not None
+    return bool(interleaved(one, np.argsort(one.t, kind="stable")))
+
+
+@pytest.mark.parametrize(
+    "recordings",
+    [
+        (SECONDS, SECONDS),
+        (SECONDS, SECONDS + 0.05),
+        (SECONDS, SECONDS[:100] + 0.003, SECONDS + 0.06),
+        (SECONDS, SECONDS + 18.03),
+        (np.sort(SECONDS + np.random.default_rng(1).normal(0, 0.01, 200)), SECONDS),
+    ],
+    ids=["at once", "in turns", "three", "the ends", "unsteady"],
+)
+def test_recordings_that_would_take_turns_are_found(recordings: tuple[np.ndarray, ...]) -> None:
+    assert found(rows(*recordings))
+
+
+@pytest.mark.parametrize(
+    "t",
+    [
+        SECONDS[::-1],
+        np.r_[SECONDS[100:], SECONDS[:100]],
+        SECONDS.reshape(-1, 2)[:, ::-1].ravel(),
+        np.r_[SECONDS[:50], SECONDS[60:120], SECONDS[50:60], SECONDS[120:]],
+        np.sort(np.random.default_rng(2).exponential(1, 200))[::-1],
+        np.repeat(np.arange(20.0), 10)[::-1],
+    ],
+    ids=["newest first", "halves", "in pairs", "a late packet", "unsteady", "whole seconds"],
+)
+def test_rows_of_one_recording_may_be_sorted(t: np.ndarray) -> None:
+    assert not found(rows(t))
+
+
+def test_rows_that_stand_there_twice_are_no_recording() -> None:
+    one = rows(SECONDS, SECONDS)
+    one.x[200:] = one.x[:200]
+    assert not found(one)
+
+
+def test_a_file_of_recordings_is_split_and_never_sorted(tmp_path: Path) -> None:
+    """Each of three people has two recordings from 0, of which the second is a little late."""
+    text = lines()
+    for line in lines()[1:]:
+        user, state, t, x, y = line.split(",")
+        text.append(f"{user},{state},{float(t) + 0.003:.3f},{float(x) + 1:.4f},{y}")
+    path = written(tmp_path / "a.csv", text)
+    for backwards in ("stop", "sort"):
+        with pytest.raises(DataError) as error:
+            imported(path, tmp_path / "out", backwards=backwards)
+        said = str(error.value)
+        assert "line 362, column 'time': got '0.003': person '01'" in said
+        assert "--backwards split" in said and "--backwards sort" not in said
+    assert imported(path, tmp_path / "out", backwards="split").samples == 36
