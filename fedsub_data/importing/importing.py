@@ -104,7 +104,7 @@ def import_files(
         made = Imported(planned.card, planned.notes)
         with whole_folder(folder, DataError) as draft:
             (draft / "clients").mkdir()
-            for data in _clients(source, options, planned, made, progress):
+            for data in _clients(options, planned, made, progress):
                 with open(draft / "clients" / f"{data.client}.npz", "wb") as file:
                     # Not compressed, which would take longer than all the rest.
                     np.savez(file, **data.arrays())  # type: ignore[arg-type]
@@ -118,12 +118,12 @@ def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federa
     planned = plan(source, options, options.name or name)
     check_card(planned.card, Path(name, CARD_FILE))
     made = Imported(planned.card, planned.notes)
-    clients = _clients(source, options, planned, made, lambda done, total: None)
+    clients = _clients(options, planned, made, lambda done, total: None)
     return Federation(made.card, {data.client: data for data in clients}), made
 
 
 def _clients(
-    source: Source, options: ImportOptions, planned: Plan, made: Imported, progress: Progress
+    options: ImportOptions, planned: Plan, made: Imported, progress: Progress
 ) -> Iterator[ClientData]:
     """Yield everybody who has samples enough, checked; `made` gains the counts.
 
@@ -132,6 +132,7 @@ def _clients(
     DataError
         Where nobody is left.
     """
+    source = planned.source
     for key, count in source.lost().items():
         made.dropped.add(key, "", count)
     for done, rows in enumerate(source.rows(), start=1):

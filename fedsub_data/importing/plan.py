@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.importing.giveaways import Giveaways
+from fedsub_data.importing.measured import check_labels
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.source import Source
@@ -31,12 +33,14 @@ class Plan:
     tick : seconds of one unit of the source's time.
     cut : how windows are cut; None: each row is a sample, or a window already.
     notes : what was guessed, in sentences.
+    source : of the rows, without columns that are no features.
     """
 
     card: Card
     tick: float
     cut: Cut | None
     notes: tuple[str, ...]
+    source: Source
 
 
 def plan(source: Source, options: ImportOptions, name: str) -> Plan:
@@ -56,19 +60,24 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
             f"{name}: got one class, {source.labels[0]!r}, expected two at least. Check --label "
             "and --no-label, or import the other files, too"
         )
+    measured = check_labels(source.labels, options, name)
     surveys: dict[str, Survey] = {}
     axes, points = 2, 1
-    rising = RisingFeatures(source)
+    rising, giveaways = RisingFeatures(source), Giveaways(source, options)
     for rows in source.rows():
         surveys[rows.person], axes = survey(rows), rows.x.ndim
         rising.add(rows)
+        giveaways.add(rows)
         points = rows.x.shape[2] if axes == 3 else 1
     rising.check(name)
+    if narrowed := giveaways.without(name):
+        source = narrowed
+        surveys = {k: replace(one, size=one.size[narrowed.at]) for k, one in surveys.items()}
     check_units(surveys, source.features, options)
     signal = axes == 2 and _windowed(source, options)
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
-    notes = [*source.notes, *([said] if said else [])]
+    notes = [*source.notes, *measured, *([said] if said else [])]
     if axes == 3 and source.time is None:
         notes.append(
             "Windows come without a time: whether they overlap is not known, and test windows are "
@@ -93,7 +102,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         window_s=cut.length / cut.rate if cut else None,
         overlap=1 - cut.step / cut.length if cut else 0.0,
     )
-    return Plan(card, tick, cut, tuple(notes))
+    return Plan(card, tick, cut, tuple(notes), source)
 
 
 def _windowed(source: Source, options: ImportOptions) -> bool:
