@@ -78,11 +78,6 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
     notes = [*source.notes, *measured, *([said] if said else [])]
-    if axes == 3 and source.time is None:
-        notes.append(
-            "Windows come without a time: whether they overlap is not known, and test windows are "
-            "drawn at random. Where they follow one another, run with --split blocked."
-        )
     cut = None
     if signal:
         cut = _cut(surveys, tick, source, options, notes)
@@ -92,6 +87,12 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
             "in time have rows around a missing one"
         )
     rate = cut.rate if cut else options.rate if axes == 3 and options.rate else None
+    if not cut and not (source.time and rate):
+        notes.append(
+            'Whether samples overlap is not known, so the card says: overlap = "unknown". A run '
+            "then tests the last samples of each class. If none repeats a part of another's "
+            "signal, write overlap = 0 into federation.toml."
+        )
     card = Card(
         name,
         options.task,
@@ -100,7 +101,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         options.units,
         sampling_rate_hz=rate,
         window_s=cut.length / cut.rate if cut else None,
-        overlap=1 - cut.step / cut.length if cut else 0.0,
+        overlap=1 - cut.step / cut.length if cut else None,
     )
     return Plan(card, tick, cut, tuple(notes), source)
 
