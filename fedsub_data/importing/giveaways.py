@@ -22,6 +22,8 @@ _SURE = 0.99
 _FEWEST_ROWS, _FEWEST_REPEATED, _FEWEST_CHANGES = 10, 20, 4
 #: Rows of one person that are looked at for classes.
 _SAMPLED = 2000
+#: A message lists no more columns.
+_LISTED = 12
 
 ONE_VALUE = "have one value in all rows"
 PERSON = "have one value in all rows of a person"
@@ -80,11 +82,8 @@ class Giveaways:
             return None
         lost = [name for those in found.values() for name in those]
         kept = [name for name in names if name not in lost]
-        notes = [
-            f"Left out, as they {why}: {', '.join(map(repr, those))}."
-            for why, those in found.items()
-        ]
-        keep = shlex.quote(self._all(names))
+        notes = [f"Left out, as they {why}: {_listed(those)}." for why, those in found.items()]
+        keep = shlex.quote(self._all(lost))
         if not kept:
             said = " ".join(notes)
             raise DataError(
@@ -93,11 +92,18 @@ class Giveaways:
             )
         return NarrowedSource(self._source, kept, [*notes, f"To keep them: --features {keep}."])
 
-    def _all(self, names: Sequence[str]) -> str:
-        """Return what the option --features says to keep all; an npz has one array of them."""
-        begin = "Guessed: --features "
+    def _all(self, lost: Sequence[str]) -> str:
+        """Return what --features says to keep all: of an npz the array that holds them."""
+        begin, names = "Guessed: --features ", self._source.features
         said = [one for one in self._source.notes if one.startswith(begin)]
-        return said[0].removeprefix(begin).removesuffix(".") if said else ",".join(names)
+        if said and said[0] != f"{begin}{','.join(names)}.":
+            return said[0].removeprefix(begin).removesuffix(".")
+        return ",".join(names if len(names) <= MOST_VALUES else [*lost[:_LISTED], "..."])
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return ", ".join(map(repr, names[:_LISTED])) + more
 
 
 @dataclass

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import fedsub
+from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
 from fedsub_data.importing.array_files import array_files
 from fedsub_data.importing.arrays import from_columns
@@ -165,6 +166,21 @@ def test_a_class_that_nearly_all_rows_have_makes_no_code() -> None:
     assert left_out(table) == ()
 
 
+def test_a_note_on_many_columns_names_some() -> None:
+    table = pd.concat([boats(), pd.DataFrame(np.zeros((960, 60))).add_prefix("dark")], axis=1)
+    columns = {name: table[name].to_numpy() for name in table}
+    source = from_columns({"boats": columns}, None, ImportOptions())
+    giveaways = Giveaways(source, ImportOptions())
+    for rows in source.rows():
+        giveaways.add(rows)
+    narrowed = giveaways.without("boats")
+    assert narrowed is not None and narrowed.features == ("rx",)
+    (dark,) = (note for note in narrowed.notes if "in all rows: " in note)
+    assert dark.count("'dark") == 12 and dark.endswith(" and 48 more.")
+    assert narrowed.notes[-1].startswith("To keep them: --features age,")
+    assert narrowed.notes[-1].endswith(",....") and "rx" not in narrowed.notes[-1]
+
+
 def test_one_persons_rows_show_nothing(tmp_path: Path) -> None:
     """On a device there is one person; its columns must be those of all the others."""
     assert left_out(boats()[lambda t: t.user == "p1"]) == ()
@@ -246,3 +262,27 @@ def test_a_source_of_named_features_is_not_looked_at(tmp_path: Path) -> None:
                 giveaways.without("a")
         else:
             assert giveaways.without("a") is None
+
+
+def few_valued(x: Any, shape: tuple[int, ...], low: Any, high: Any, levels: int) -> Any:
+    """Return samples of which each feature has so many values."""
+    low, high = np.reshape(low, shape), np.reshape(high, shape)
+    return np.round(np.clip((x - low) / (high - low + 1e-9), 0, 1) * (levels - 1))
+
+
+@pytest.mark.parametrize("name", ["wisdm", "wisdm-windows", "uci-har-stats", "wesad"])
+def test_real_features_pass_even_with_few_values(real_data: Path, name: str) -> None:
+    """As a coarse sensor has them, or one that is on or off."""
+    federation = read_federation(real_data / name)
+    one = next(iter(federation.clients.values()))
+    shape = (-1, 1) if one.x.ndim == 3 else (-1,)
+    axes = (0, 2) if one.x.ndim == 3 else (0,)
+    x = np.concatenate([client.x for client in federation.clients.values()])
+    least, middle, most = np.quantile(x, [0.01, 0.5, 0.99], axis=axes)
+    for levels, low, high in ((2, middle, middle + 1e-6), (5, least, most), (30, least, most)):
+        people = {
+            client.client: (few_valued(client.x, shape, low, high, levels), client.y)
+            for client in federation.clients.values()
+        }
+        kept = fedsub.federation(people, window="none").card.features
+        assert len(kept) == len(federation.card.features), (levels, kept)
