@@ -69,12 +69,15 @@ def facts(model: PersonalModel) -> dict[str, Any]:
     """Return what a reader needs beside the tensors, as values of JSON."""
     encoder = model.encoder
     encoded = {} if encoder is None else {"encoder": encoder.text, "encoder_seed": encoder.seed}
+    card = card_table(replace(model.card, capacities=None))  # it is no matter of one person's model
+    if model.card.overlap is None:
+        del card["overlap"]  # an older release reads numbers alone
     return {
         "format": FORMAT,
         "client": model.client,
         "method": model.method,
         "round": model.round,
-        **card_table(replace(model.card, capacities=None)),  # it is no matter of one person's model
+        **card,
         "shape": model.shape,
         **facts_of(model.shape),
         **encoded,

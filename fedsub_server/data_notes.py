@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from fedsub_core.data.findings import SplitNote, split_warning, without_validation
+from fedsub_core.data.findings import SplitNote, gap_warning, split_warning, without_validation
 from fedsub_core.errors import cut
 from fedsub_core.files import write_whole
 from fedsub_core.wire.handshake import Introduction
@@ -55,19 +55,25 @@ def note_devices(
     """
     kept = read_notes(folder)
     validated = best_by == "validation"
-    before = without_validation(kept.splits) if validated else ""
-    others = [text for text in kept.warnings if text != before]
+    before = _of_splits(kept.splits, validated)
+    others = [text for text in kept.warnings if text not in before]
     new = {client: one.split for client, one in said.items() if one.split is not None}
     splits = {**kept.splits, **new}
-    lacking = without_validation(splits) if validated else ""
     away = {client: release for client, release in kept.behind.items() if client not in said}
     notes = DataNotes(
         dict(sorted(splits.items())),
-        tuple(dict.fromkeys(filter(None, [lacking, *others, *warnings]))),
+        tuple(dict.fromkeys([*_of_splits(splits, validated), *others, *warnings])),
         dict(sorted({**away, **behind}.items())),
     )
     if notes not in (kept, DataNotes()):
         write_notes(folder, notes)
+
+
+def _of_splits(splits: Mapping[str, SplitNote], validated: bool) -> list[str]:
+    """Return in sentences what everybody's parts together say."""
+    parts = {client: note.split for client, note in splits.items()}
+    lacking = without_validation(splits) if validated else ""
+    return [*filter(None, [lacking, gap_warning(parts)])]
 
 
 def forget_notes(folder: Path, client: str) -> None:
@@ -78,9 +84,11 @@ def forget_notes(folder: Path, client: str) -> None:
     if (folder / DATA_FILE).is_file():
         kept = read_notes(folder)
         splits = {name: note for name, note in kept.splits.items() if name != client}
-        warnings = tuple(text for text in kept.warnings if client not in text)
-        others = {name: release for name, release in kept.behind.items() if name != client}
-        write_notes(folder, DataNotes(splits, warnings, others))
+        before, now = (_of_splits(some, False) for some in (kept.splits, splits))
+        others = [text for text in kept.warnings if client not in text and text not in before]
+        warnings = (*now, *others)
+        behind = {name: release for name, release in kept.behind.items() if name != client}
+        write_notes(folder, DataNotes(splits, warnings, behind))
 
 
 def said_of(notes: DataNotes) -> list[str]:

@@ -50,11 +50,21 @@ def partition(folder: str, kind: str, out: Path, settings: tuple[str, ...], seed
     from fedsub_core.data.sources import load_federation
     from fedsub_data.partitions.label_skew import label_divergence
     from fedsub_data.partitions.partitions import counted_partition, partition_options
+    from fedsub_data.partitions.pool import OVERLAPPING, TORN, UNKNOWN
 
     options = read_options(partition_options(kind), settings_of(settings), f"partition {kind}")
     check_new_folder(out, DataError)
     made = counted_partition(load_federation(folder), kind, options, seed)
     _write_derived(out, made, folder, f"partition {kind}", options, seed)
+    if torn := made.counts.get(TORN, 0):
+        unknown = UNKNOWN in made.counts
+        pairs = made.counts[UNKNOWN if unknown else OVERLAPPING]
+        which = "neighbours, which may overlap," if unknown else "neighbours that overlap"
+        click.echo(
+            f"Warning: of {pairs:,} pairs of {which} {torn:,} are given to different clients. A "
+            "client may be tested on signal that another trains on, so scores of shared models "
+            "may look better than they are. --kind natural tears none apart."
+        )
     apart = label_divergence(made.federation)
     click.echo(f"Labels: {apart:.3f} nats from everybody's, on average; 0 is no label skew.")
 

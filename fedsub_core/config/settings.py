@@ -71,7 +71,7 @@ class TestedSettings:
         "unseen",
         doc="how test samples are chosen; stratified: at random, as in the paper; blocked: in "
         "time; unseen: some people take no part in training until the last rounds; auto: "
-        "blocked if windows overlap or are in the order of time, else stratified",
+        "blocked if windows overlap, may overlap or are in the order of time, else stratified",
     )
     unseen_share: float = option(
         0.2, "share of clients that split=unseen keeps out of training", above=0, below=1

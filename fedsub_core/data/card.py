@@ -17,6 +17,8 @@ CARD_FILE = "federation.toml"
 #: Keys that token ids need, and those that only samples with a length in time have.
 _OF_TOKENS = ("vocabulary", "padding")
 _OF_TIME = ("sampling_rate_hz", "window_s", "overlap")
+#: What the file says of an overlap that nobody knows.
+UNKNOWN = "unknown"
 
 #: Marks that turn the direction in which the rest of a line is written.
 _TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
@@ -42,9 +44,10 @@ class Card:
     window_s : float or None
         Length of one window in seconds; None where not known. Of raw windows it then follows from
         their samples and the rate.
-    overlap : float
+    overlap : float or None
         Share of a window that its successor repeats, in [0, 1); 0 is also what is not said. Times
-        ``t`` that show overlap are then believed.
+        ``t`` that show overlap are then believed. None, ``"unknown"`` in the file: nobody knows
+        whether samples overlap, unless ``t`` shows it.
     time_ordered : bool
         True where the order of a client's file is the order in time.
     sample : str or None
@@ -67,7 +70,7 @@ class Card:
     units: str = ""
     sampling_rate_hz: float | None = None
     window_s: float | None = None
-    overlap: float = 0.0
+    overlap: float | None = 0.0
     time_ordered: bool = False
     # What older cards do not say is left out where they are compared by their text.
     sample: str | None = field(default=None, repr=False)
@@ -117,9 +120,10 @@ def check_card(card: Card, path: Path) -> None:
 
 
 def card_table(card: Card) -> dict[str, Any]:
-    """Return the card as a TOML table; keys that are None stay out."""
+    """Return the card as a TOML table; keys that are None stay out, but for an unknown overlap."""
     values = ((name, getattr(card, name)) for name in _known())
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in values if v is not None}
+    table = {k: list(v) if isinstance(v, tuple) else v for k, v in values if v is not None}
+    return table if card.overlap is not None else table | {"overlap": UNKNOWN}
 
 
 def _known() -> list[str]:
@@ -257,7 +261,11 @@ def _positive(value: object, key: str, path: Path) -> float | None:
     return number
 
 
-def _overlap(value: object, path: Path) -> float:
+def _overlap(value: object, path: Path) -> float | None:
+    if value == UNKNOWN:
+        return None
+    if isinstance(value, str):
+        raise _refused(path, "overlap", value, f"a share of the window, or {UNKNOWN!r}")
     number = _number(value, "overlap", path)
     if not 0 <= number < 1:
         raise _refused(path, "overlap", value, "a share of the window from 0 to below 1")

@@ -21,6 +21,8 @@ from fedsub_core.data.windows import far_apart, gap_windows, overlaps, time_know
 _NAMED = 10
 #: How samples are divided that are not split in time.
 AT_RANDOM = "at random in each class"
+#: How a split in time ends in words, where no gap keeps its parts apart.
+_NO_GAP = "gap not known"
 #: The same of a graph's nodes, which nobody recorded one after another.
 NODES_AT_RANDOM = f"{AT_RANDOM}, as a graph's nodes have no order"
 
@@ -59,8 +61,8 @@ def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
     if known == "seconds from t" and length is not None:
         return f"in time by t, gap {length:g} s"
     order = {"order of t": "by the order of t", "order of the file": "by the order of the file"}
-    unknown = length is None and card.overlap == 0
-    gap = "gap not known" if unknown else f"gap {gap_windows(card)} windows"
+    unknown = card.overlap is None or (length is None and card.overlap == 0)
+    gap = _NO_GAP if unknown else f"gap {gap_windows(card)} windows"
     return f"in time {order.get(known, 'by the order of the file in each class')}, {gap}"
 
 
@@ -77,6 +79,22 @@ def split_warning(splits: Collection[str]) -> str:
         f"Split: {AT_RANDOM}, for {who}. If samples were recorded one after another, "
         "similar samples are in both the training and the test part, and all scores are too high. "
         "Then set time_ordered = true in federation.toml, or split = blocked."
+    )
+
+
+def gap_warning(splits: Mapping[str, str]) -> str:
+    """Return in a line whose parts may share signal, as nobody knows; "" where nobody's may.
+
+    `splits` are in words by client (:func:`how_split`).
+    """
+    unknown = [client for client, split in splits.items() if split.endswith(_NO_GAP)]
+    if not unknown:
+        return ""
+    return (
+        f"Whether samples overlap is not known for {named(unknown, len(splits))}: they are split "
+        "by order, without a gap. If windows overlap, training windows next to test windows share "
+        "signal with them, and scores look better than they are. Give overlap in federation.toml "
+        "(0 if none do), or window_s where files have t."
     )
 
 
@@ -111,26 +129,15 @@ def _leaks(federation: Federation, wanted: str) -> Iterable[str]:
     # Windows that begin at one time are on one side of a split at random, too.
     shown = {data.client: bool((overlaps(data, card) < 1).any()) for data in clients}
     random = [name for name, kind in kinds.items() if kind == "stratified"]
-    if leaking := [name for name in random if card.overlap > 0 or any(shown.values())]:
+    if leaking := [name for name in random if card.overlap or any(shown.values())]:
         yield (
             f"Windows overlap, and those of {named(leaking, len(clients))} are divided at random: "
             "test windows share signal with training windows, so scores look better "
             'than they are. Use split = "blocked" or "unseen", and give t or overlap.'
         )
-    unknown = [
-        data.client
-        for data in clients
-        if kinds[data.client] == "blocked"
-        and card.overlap == 0
-        and window_seconds(data, card) is None
-    ]
-    if unknown:
-        yield (
-            f"The length of a window is not known for {named(unknown, len(clients))}: if windows "
-            "overlap, training windows next to test windows share signal with them. Give window_s "
-            "in federation.toml."
-        )
-    apart = [d.client for d in clients if card.overlap == 0 and far_apart(d, card)]
+    if unknown := gap_warning({d.client: how_split(d, card, kinds[d.client]) for d in clients}):
+        yield unknown
+    apart = [d.client for d in clients if not card.overlap and far_apart(d, card)]
     if apart:
         yield (
             f"The times t of {named(apart, len(clients))} say that windows start over a hundred "

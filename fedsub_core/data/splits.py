@@ -104,12 +104,15 @@ def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
     ``auto``, and ``unseen`` for whoever has joined, split in time where the card says that files
     are in order of time or that windows overlap, or the client's own ``t`` shows that they do.
     Where there is ``t`` but it cannot show that, for want of a window's length or of seconds, the
-    order is known and the split is in time, too.
+    order is known and the split is in time, too. So it is, in the order of the file, where the
+    card says that nobody knows whether samples overlap, and there is no ``t``.
     """
     if wanted in ("stratified", "blocked"):
         return "stratified" if wanted == "stratified" else "blocked"
-    in_time = card.time_ordered or card.overlap > 0
-    if not in_time and client.t is not None:
+    in_time = card.time_ordered or bool(card.overlap)
+    if client.t is None:
+        in_time |= card.overlap is None
+    elif not in_time:
         unknown = window_seconds(client, card) is None or far_apart(client, card)
         in_time = unknown or bool(overlaps(client, card).any())
     return "blocked" if in_time else "stratified"

@@ -45,7 +45,7 @@ def check_windows(
             do = f"Correct window_s ({shape[2] / rate:g}?) or sampling_rate_hz in federation.toml."
             raise refused("x", f"windows of {shape[2]} samples", expected, do)
         length = shape[2] / rate
-    if t is None or length is None or card.overlap == 0 or len(t) <= _FEWEST:
+    if t is None or length is None or not card.overlap or len(t) <= _FEWEST:
         return
     # Devices that record at once have windows that begin at one time.
     steps = np.diff(np.unique(t)) if t.min() < t.max() else np.zeros(1)

@@ -54,7 +54,7 @@ def together(client: ClientData, card: Card) -> int:
     They hold much the same: of windows of 60 s every 5 s 12, of windows that do not overlap 1, of
     two devices that record at once twice as many.
     """
-    said, seen = round(1 / max(1 - card.overlap, 1 / len(client.y))), 1
+    said, seen = round(1 / max(1 - (card.overlap or 0), 1 / len(client.y))), 1
     length = window_seconds(client, card)
     if client.t is not None and length is not None:
         t = np.sort(client.t)
@@ -79,15 +79,16 @@ def time_known(client: ClientData, card: Card) -> Known:
     """
     if client.t is None:
         return "order of the file" if card.time_ordered else "unknown"
-    if window_seconds(client, card) is None or (card.overlap > 0 and far_apart(client, card)):
+    if window_seconds(client, card) is None or (card.overlap and far_apart(client, card)):
         return "order of t"
     return "seconds from t"
 
 
 def gap_windows(card: Card) -> int:
-    """Return how many successors of a window share signal with it, by the card's overlap."""
+    """Return how many successors of a window share signal with it, by the card; 0: unknown, too."""
+    overlap = card.overlap or 0.0
     # 0.9 / (1 - 0.9) is 9.000000000000002 in floating point, and must not become 10.
-    return math.ceil(card.overlap / (1 - card.overlap) - 1e-9)
+    return math.ceil(overlap / (1 - overlap) - 1e-9)
 
 
 def window_places(client: ClientData, card: Card) -> tuple[FloatArray, float]:

@@ -109,7 +109,7 @@ def import_files(
         made = Imported(planned.card, planned.notes, dropped=dropped)
         with whole_folder(folder, DataError) as draft:
             (draft / "clients").mkdir()
-            for data in _clients(source, options, planned, made, progress):
+            for data in _clients(options, planned, made, progress):
                 with open(draft / "clients" / f"{data.client}.npz", "wb") as file:
                     # Not compressed, which would take longer than all the rest.
                     np.savez(file, **data.arrays())  # type: ignore[arg-type]
@@ -124,12 +124,12 @@ def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federa
     check_card(planned.card, Path(name, CARD_FILE))
     dropped = Dropped(options=options, signal=planned.cut is not None)
     made = Imported(planned.card, planned.notes, dropped=dropped)
-    clients = _clients(source, options, planned, made, lambda done, total: None)
+    clients = _clients(options, planned, made, lambda done, total: None)
     return Federation(made.card, {data.client: data for data in clients}), made
 
 
 def _clients(
-    source: Source, options: ImportOptions, planned: Plan, made: Imported, progress: Progress
+    options: ImportOptions, planned: Plan, made: Imported, progress: Progress
 ) -> Iterator[ClientData]:
     """Yield everybody who has samples enough, checked; `made` gains the counts.
 
@@ -138,6 +138,7 @@ def _clients(
     DataError
         Where nobody is left.
     """
+    source = planned.source
     for key, count in source.lost().items():
         made.dropped.add(key, "", count)
     cut = planned.cut

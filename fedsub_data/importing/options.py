@@ -117,6 +117,12 @@ class ImportOptions:
     mixed_units: str = choice(
         "stop", "keep", doc="people whose numbers seem to have another unit than the others'"
     )
+    measured_labels: str = choice(
+        "stop",
+        "keep",
+        doc="labels that seem to be measurements: decimal numbers, or many whole numbers that do "
+        "not count from 0 or 1",
+    )
     decimal: str = choice(".", ",", doc="decimal separator")
     delimiter: str = option("", "separator of columns in text files; guessed if left out")
     encoding: str = choice(

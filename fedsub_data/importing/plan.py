@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.first_rows import FirstRows
+from fedsub_data.importing.giveaways import Giveaways
+from fedsub_data.importing.measured import check_labels
 from fedsub_data.importing.newest_first import NewestFirst
 from fedsub_data.importing.one_person import SameTimes, check_names
 from fedsub_data.importing.options import NONE, ImportOptions
@@ -39,12 +41,14 @@ class Plan:
     tick : seconds of one unit of the source's time.
     cut : how windows are cut; None: each row is a sample, or a window already.
     notes : what was guessed, in sentences.
+    source : of the rows, without columns that are no features.
     """
 
     card: Card
     tick: float
     cut: Cut | None
     notes: tuple[str, ...]
+    source: Source
 
 
 def plan(source: Source, options: ImportOptions, name: str) -> Plan:
@@ -69,34 +73,34 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
             f"and --no-label, or import the other files, too{unlabelled}"
         )
     check_names(source.people, options)
+    measured = check_labels(source.labels, options, name)
     surveys: dict[str, Survey] = {}
     axes, points = 2, 1
     rising, sparse = RisingFeatures(source), SparseColumns(source, options)
     unread, newest_first = UnreadTimes(source, options), NewestFirst(source, options)
     same_times, first_rows = SameTimes(options), FirstRows(source, options)
+    giveaways = Giveaways(source, options)
     for rows in source.rows():
         if _windowed(source, options):
             rows = first_rows.without(rows, Dropped())
         surveys[rows.person], axes = survey(rows, options.backwards == "sort"), rows.x.ndim
-        for check in (rising, sparse, unread, newest_first, same_times):
+        for check in (rising, sparse, unread, newest_first, same_times, giveaways):
             check.add(rows)
         points = rows.x.shape[2] if axes == 3 else 1
     unread.check()
     rising.check(name)
+    if narrowed := giveaways.without(name):
+        source = narrowed
+        surveys = {k: replace(one, size=one.size[narrowed.at]) for k, one in surveys.items()}
     check_units(surveys, source.features, options)
     signal = axes == 2 and _windowed(source, options)
     if signal:
         newest_first.check()
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
-    notes = [*source.notes, *([said] if said else []), *same_times.notes(tick)]
+    notes = [*source.notes, *measured, *([said] if said else []), *same_times.notes(tick)]
     notes += sparse.check(tick, (between or _step(surveys, tick)) if signal else None)
     notes += first_rows.notes()
-    if axes == 3 and source.time is None:
-        notes.append(
-            "Windows come without a time: whether they overlap is not known, and test windows are "
-            "drawn at random. Where they follow one another, run with --split blocked."
-        )
     cut = None
     if signal:
         cut = _cut(surveys, tick, source, options, notes)
@@ -106,6 +110,12 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
             "in time have rows around a missing one"
         )
     rate = cut.rate if cut else options.rate if axes == 3 and options.rate else None
+    if not cut and not (source.time and rate):
+        notes.append(
+            'Whether samples overlap is not known, so the card says: overlap = "unknown". A run '
+            "then tests the last samples of each class. If none repeats a part of another's "
+            "signal, write overlap = 0 into federation.toml."
+        )
     card = Card(
         name,
         options.task,
@@ -114,9 +124,9 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         options.units,
         sampling_rate_hz=rate,
         window_s=cut.length / cut.rate if cut else None,
-        overlap=1 - cut.step / cut.length if cut else 0.0,
+        overlap=1 - cut.step / cut.length if cut else None,
     )
-    return Plan(card, tick, cut, tuple(notes))
+    return Plan(card, tick, cut, tuple(notes), source)
 
 
 def _windowed(source: Source, options: ImportOptions) -> bool:

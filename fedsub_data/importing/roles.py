@@ -13,6 +13,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 from fedsub_data.importing.in_turns import check_turns
 from fedsub_data.importing.options import NONE, ImportOptions
+from fedsub_data.importing.other_labels import other_labels
 from fedsub_data.importing.rising import rising
 from fedsub_data.importing.unit_rows import check_unit_rows
 
@@ -121,7 +122,9 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
         rest = [name for name in names if name not in used]
         counters = [name for name in rest if plain(name) in COUNTERS]
         # A second name of the person or the class would give the answer away.
-        like = [n for n in rest if n not in counters and plain(n) in {*SUBJECTS, *labels, *TIMES}]
+        taken_names = {*SUBJECTS, *labels, *TIMES}
+        more = other_labels(columns, label, set(LABELS) - {"y"})
+        like = [n for n in rest if n not in counters and (plain(n) in taken_names or n in more)]
         rest = [name for name in rest if name not in like]
         numbers = [n for n in rest if n not in counters and _mostly_numbers(columns[n])]
         features = tuple(numbers)
@@ -190,7 +193,8 @@ def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[
     if len(found) > MOST_CLASSES:
         raise DataError(
             f"{where}: got {len(found):,} classes, expected {MOST_CLASSES} at most: is it a "
-            "measurement? Name another column with --label"
+            "measurement? Numbers are not predicted (no regression). Name another column with "
+            "--label"
         )
     ordered = sorted(found, key=float) if numbers else sorted(found)
     by = {word: word for word in ordered}

@@ -29,8 +29,8 @@ class Timing:
         ``order of t``, ``order of the file`` (the card's time_ordered) or ``unknown``.
     window_s : float or None
         Length of a window, by the card or by the samples of a raw window and the rate.
-    card_overlap : float
-        Share of a window that its successor repeats, as the card says.
+    card_overlap : float or None
+        Share of a window that its successor repeats, as the card says; None: unknown.
     measured_overlap : float or None
         The same as t shows: median over the windows that overlap their successor, 0 where none
         does. None where nobody has t in seconds and the window length.
@@ -44,7 +44,7 @@ class Timing:
 
     known: Mapping[Known, int]
     window_s: float | None
-    card_overlap: float
+    card_overlap: float | None
     measured_overlap: float | None
     overlapping_windows: float | None
     auto_split: Mapping[SplitKind, int]
@@ -53,7 +53,7 @@ class Timing:
     @property
     def overlap(self) -> float:
         """Share of a window that its successor repeats: the larger of what card and t say."""
-        return max(self.card_overlap, self.measured_overlap or 0.0)
+        return max(self.card_overlap or 0.0, self.measured_overlap or 0.0)
 
 
 def inspect_timing(federation: Federation) -> Timing:
@@ -89,11 +89,12 @@ def _measured(federation: Federation) -> tuple[float | None, float | None]:
 def _warnings(
     card: Card, length: float | None, known: Mapping[Known, int], measured: float | None
 ) -> list[str]:
-    overlap = max(card.overlap, measured or 0.0)
+    overlap = max(card.overlap or 0.0, measured or 0.0)
     found = []
-    if measured is not None and abs(measured - card.overlap) > 0.01:
+    said = card.overlap
+    if measured is not None and said is not None and abs(measured - said) > 0.01:
         found.append(
-            f"The card says overlap = {card.overlap:g}, but the times t of the windows show "
+            f"The card says overlap = {said:g}, but the times t of the windows show "
             f"{measured:.2f}. Correct overlap in federation.toml."
         )
     if "order of t" in known and length is not None:

@@ -65,7 +65,7 @@ def balanced(
     counts.add(OUTSIDE, outside)
     wanted = np.zeros((options.clients, pool.classes), np.int64)
     wanted[:, held] = table
-    return deal(pool, draw(pool, wanted, rng))
+    return deal(pool, draw(pool, wanted, rng), counts)
 
 
 def _filled(

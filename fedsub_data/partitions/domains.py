@@ -11,7 +11,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.errors import DataError
 from fedsub_core.options import option
 from fedsub_core.seeds import derive_seed
-from fedsub_data.partitions.pool import pooled
+from fedsub_data.partitions.pool import IntArray, pooled
 from fedsub_data.preparing.preparation import Counts
 
 
@@ -49,7 +49,7 @@ def domains(
         )
     pool = pooled(federation)
     rng = np.random.default_rng(derive_seed(seed, "", 0, "partition: domains"))
-    clients, begin = {}, 0
+    hands, begin = dict[str, IntArray](), 0
     groups = np.array_split(np.arange(options.clients), len(names))
     for (name, data), members in zip(federation.clients.items(), groups, strict=True):
         rows = begin + rng.permutation(len(data.y))
@@ -63,6 +63,7 @@ def domains(
         if options.samples:
             rows = rows[: each * len(members)]
         for number, part in enumerate(np.array_split(rows, len(members))):
-            clients[f"{name}-{number:03d}"] = pool.client(f"{name}-{number:03d}", part)
+            hands[f"{name}-{number:03d}"] = part
         counts.add(f"clients of {name}", len(members))
-    return clients
+    pool.count_torn(hands.values(), counts)
+    return {name: pool.client(name, part) for name, part in hands.items()}

@@ -89,7 +89,7 @@ def feature_shift(
             "_x, _y and _z. Set rotation=0."
         )
     if options.base == "iid":
-        clients = _dealt_iid(federation, options.clients, seed)
+        clients = _dealt_iid(federation, options.clients, seed, counts)
     else:
         clients = dict(federation.clients)
     spread = _channel_std(federation.clients.values()) * options.offset
@@ -169,7 +169,9 @@ def _least(people: Iterable[ClientData]) -> FloatArray:
     return lowest
 
 
-def _dealt_iid(federation: Federation, clients: int, seed: int) -> dict[str, ClientData]:
+def _dealt_iid(
+    federation: Federation, clients: int, seed: int, counts: Counts
+) -> dict[str, ClientData]:
     pool = pooled(federation)
     if 2 * clients > len(pool.y):
         raise DataError(
@@ -177,4 +179,4 @@ def _dealt_iid(federation: Federation, clients: int, seed: int) -> dict[str, Cli
             f"{len(pool.y)}. Choose fewer clients."
         )
     rng = np.random.default_rng(derive_seed(seed, "", 0, "partition: iid"))
-    return deal(pool, np.array_split(rng.permutation(len(pool.y)), clients))
+    return deal(pool, np.array_split(rng.permutation(len(pool.y)), clients), counts)

@@ -111,7 +111,7 @@ def hard_clusters(
         holders = np.bincount(np.concatenate(hands))
         counts.add("samples that more than one client holds", int((holders > 1).sum()))
         counts.add(COPIES, int((holders - 1).clip(min=0).sum()))
-    return deal(pool, hands)
+    return deal(pool, hands, counts)
 
 
 def _groups(text: str, sizes: IntArray, clients: int) -> list[list[int]]:

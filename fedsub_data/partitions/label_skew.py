@@ -81,7 +81,7 @@ def dirichlet(
         if table.sum(axis=1).min() >= options.least:
             break
     counts.add("samples moved to clients that had too few", _level(table, options.least))
-    return deal(pool, draw(pool, table, rng))
+    return deal(pool, draw(pool, table, rng), counts)
 
 
 def pathological(
@@ -130,7 +130,7 @@ def pathological(
         ):
             hands[client].append(shard)
     counts.add("shards", int(shards.sum()))
-    return deal(pool, [np.concatenate(hand) for hand in hands])
+    return deal(pool, [np.concatenate(hand) for hand in hands], counts)
 
 
 def label_divergence(federation: Federation) -> float:

@@ -6,14 +6,15 @@ between: windows of different people never overlap, windows of one person keep t
 time wherever they go, and a blocked split inside a client drops those that overlap. It tests the
 last share of each class on this axis, so the last people's more than the first's.
 
-Neighbours in time that overlap may still be dealt to different clients. No client's own test is
-touched by that; but a model to which another client contributes has seen part of the signal.
+Neighbours in time that overlap may still be dealt to different clients, which is counted. No
+client's own test is touched by that; but a model to which another client contributes has seen part
+of the signal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,17 @@ from fedsub_core.data.copies import different
 from fedsub_core.data.edges import Edges, inner_edges
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import Samples
-from fedsub_core.data.windows import window_seconds
+from fedsub_core.data.windows import time_known, window_places, window_seconds
 from fedsub_core.errors import DataError
+from fedsub_data.preparing.preparation import Counts
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
+#: Neighbours in time that share signal, or may, as nobody knows; and those that are torn apart.
+OVERLAPPING = "pairs of neighbours that overlap"
+UNKNOWN = "pairs of neighbours of which it is not known whether they overlap"
+TORN = "of these pairs, given to different clients"
 #: Of what is placed, what was placed before, with another client; only where clients may share.
 COPIES = "samples placed once more, with another client"
 
@@ -52,6 +58,8 @@ class Pool:
         Number of classes on the card, with samples or without.
     edges : int64 [2, m] or None
         Of graphs, which stand side by side: rows of `x` that are joined; None of other samples.
+    neighbours : int64 [k]
+        Rows of `x` that share signal with the next row, or may where `known` is False.
     """
 
     x: Samples
@@ -60,6 +68,8 @@ class Pool:
     since: IntArray | None
     classes: int
     edges: Edges | None = None
+    neighbours: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    known: bool = True
 
     def sizes(self) -> IntArray:
         """Return how many samples each class has, int64 [classes]."""
@@ -72,6 +82,23 @@ class Pool:
         t = None if self.t is None else self.t[rows]
         since = None if self.since is None else self.since[rows]
         return ClientData(name, self.x[rows], self.y[rows], t, since, edges)
+
+    def count_torn(self, hands: Iterable[IntArray], counts: Counts) -> None:
+        """Count neighbours that share signal, and of them those that different clients get.
+
+        `hands` are each client's rows. A pair of which one is given to nobody counts as none.
+        """
+        if not len(self.neighbours):
+            return
+        placed, torn = np.zeros(len(self.y), np.bool_), np.zeros(len(self.neighbours), np.bool_)
+        for rows in hands:
+            own = np.zeros(len(self.y), np.bool_)
+            own[rows] = True
+            placed |= own
+            torn |= own[self.neighbours] != own[self.neighbours + 1]
+        both = placed[self.neighbours] & placed[self.neighbours + 1]
+        counts.add(OVERLAPPING if self.known else UNKNOWN, int(both.sum()))
+        counts.add(TORN, int((both & torn).sum()))
 
 
 def pooled(federation: Federation) -> Pool:
@@ -107,7 +134,27 @@ def pooled(federation: Federation) -> Pool:
         since=since,
         classes=len(card.classes),
         edges=_side_by_side(ordered),
+        neighbours=_neighbours(ordered, card),
+        known=card.overlap is not None or all(_timed(person, card) for person in ordered),
     )
+
+
+def _neighbours(people: Sequence[ClientData], card: Card) -> IntArray:
+    """Return the rows of the pool whose window the next one overlaps, or may."""
+    found, begin = [np.zeros(0, np.int64)], 0
+    for person in people:  # each in order of time
+        near = np.full(len(person.y), card.overlap != 0)[1:]
+        if _timed(person, card):
+            place, width = window_places(person, card)
+            near = np.diff(place) < width
+        found.append(begin + np.flatnonzero(near))
+        begin += len(person.y)
+    return np.concatenate(found)
+
+
+def _timed(person: ClientData, card: Card) -> bool:
+    """Return whether a person's times show which windows overlap."""
+    return time_known(person, card) == "seconds from t"
 
 
 def _side_by_side(people: Sequence[ClientData]) -> Edges | None:
@@ -120,8 +167,12 @@ def _side_by_side(people: Sequence[ClientData]) -> Edges | None:
     return np.concatenate(found, axis=1) if found else None
 
 
-def deal(pool: Pool, hands: Sequence[IntArray]) -> dict[str, ClientData]:
-    """Return clients ``c000``, ``c001``, ... that hold the rows of `pool` in `hands`."""
+def deal(pool: Pool, hands: Sequence[IntArray], counts: Counts) -> dict[str, ClientData]:
+    """Return clients ``c000``, ``c001``, ... that hold the rows of `pool` in `hands`.
+
+    `counts` gains the neighbours in time that are torn apart.
+    """
+    pool.count_torn(hands, counts)
     digits = max(3, len(str(len(hands) - 1)))
     names = [f"c{i:0{digits}d}" for i in range(len(hands))]
     return {name: pool.client(name, rows) for name, rows in zip(names, hands, strict=True)}
@@ -185,7 +236,7 @@ def _clock(person: ClientData, card: Card) -> FloatArray | None:
     if person.t is not None:
         return person.t
     length = window_seconds(person, card)
-    if length is not None and card.overlap > 0 and card.time_ordered:
+    if length is not None and card.overlap and card.time_ordered:
         step = length * (1 - card.overlap)
         return np.arange(len(person.y), dtype=np.float64) * step
     return None

@@ -76,7 +76,7 @@ def subgraphs(
     divide = _by_metis if by == _METIS else _by_louvain
     hands = divide(pool.edges, n, options.clients, drawn)
     counts.add(f"divided by {by}", 1)
-    return deal(pool, hands)
+    return deal(pool, hands, counts)
 
 
 def _by_metis(edges: Edges, n: int, parts: int, seed: int) -> list[IntArray]:

@@ -78,6 +78,13 @@ def test_the_file_alone_suffices(kind: str, scaling: Scaling | None, tmp_path: P
     assert model_bytes(after) == file.read_bytes()
 
 
+def test_an_older_release_reads_the_file_where_overlap_is_unknown() -> None:
+    """It knows numbers alone, and of one person's model it is no matter."""
+    told = facts(replace(model(), card=replace(CARD, overlap=None)))
+    assert "overlap" not in told and "overlap" in facts(model())
+    assert model_of(model_bytes(replace(model(), card=replace(CARD, overlap=None)))).client == "p"
+
+
 @pytest.mark.parametrize("standardised", [True, False])
 @pytest.mark.parametrize(("text", "shape"), [("kernels:4", (2, 40)), ("relu:9", (2,))])
 def test_an_encoder_is_in_the_file(text: str, shape: tuple[int, ...], standardised: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,20 @@ def test_warnings_of_other_methods_of_the_run_stay(tmp_path: Path) -> None:
     lacking, *others = read_notes(tmp_path).warnings
     assert others == ["of fedavg", "of ditto"]
     assert lacking.startswith("No validation part, for too few samples: ann, bob.")
+
+
+def test_devices_whose_windows_may_overlap_are_named(tmp_path: Path) -> None:
+    """Their cards are theirs: the server knows no more than how they split."""
+    by_order = SplitNote("in time by the order of the file, gap not known", 2, 1, 0, 0, 0)
+    few = {name: replace(one, split=by_order) for name, one in said("bob", "eve").items()}
+    note_devices(tmp_path, few, "last", {})
+    note_devices(tmp_path, said("ann"), "last", {}, ["of ditto"])
+    unknown, other = read_notes(tmp_path).warnings
+    assert other == "of ditto" and unknown in said_of(read_notes(tmp_path))
+    assert unknown.startswith("Whether samples overlap is not known for 2 of 3 clients (bob, eve)")
+    forget_notes(tmp_path, "bob")
+    unknown, _ = read_notes(tmp_path).warnings
+    assert unknown.startswith("Whether samples overlap is not known for 1 of 2 clients (eve)")
 
 
 def test_notes_of_the_release_before_are_read(tmp_path: Path) -> None:

@@ -97,6 +97,22 @@ def test_partition_writes_a_federation(tmp_path: Path, real_data: Path, kind: st
     assert json.loads((out / "preparation.json").read_text())["seed"] == 3
 
 
+@pytest.mark.parametrize(("kind", "torn"), [("pathological", True), ("natural", False)])
+def test_partition_says_what_it_tears_apart(tmp_path: Path, kind: str, torn: bool) -> None:
+    """Windows of the built-in watch overlap by half."""
+    out = tmp_path / kind
+    result = fedsub("partition", "watch", "--kind", kind, "--out", out)
+    assert result.exit_code == 0, result.output
+    found = re.search(
+        r"Warning: of ([\d,]+) pairs of neighbours that overlap ([\d,]+) are", result.output
+    )
+    assert bool(found) == torn
+    counts = json.loads((out / "preparation.json").read_text())["counts"]
+    if found:
+        pairs, apart = (int(one.replace(",", "")) for one in found.groups())
+        assert 0 < apart == counts["of these pairs, given to different clients"] <= pairs
+
+
 def test_the_help_names_all_kinds_of_partitions() -> None:
     said = " ".join(fedsub("partition", "--help").output.split())
     *first, last = PARTITIONS

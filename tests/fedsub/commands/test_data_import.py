@@ -83,3 +83,27 @@ def test_the_help_keeps_examples_as_they_are_typed(fedsub: Call) -> None:
     _, said, _ = fedsub("data", "import", "--help")
     assert "\n  fedsub data import 'rec/s*.csv' --subject-from-name 's(\\d+)' --window" in said
     assert r"\b" not in said
+
+
+def test_a_table_of_features_is_split_by_order_and_the_page_says_so(
+    fedsub: Call, tmp_path: Path
+) -> None:
+    """Its rows may be windows that overlap: nobody said that they do not."""
+    rng = np.random.default_rng(6)
+    lines = ["user,activity,mean,deviation"]
+    for i in range(120):
+        mean, deviation = rng.normal(size=2)
+        lines.append(f"p{i % 3},{'ab'[i // 3 % 2]},{mean:.3f},{deviation:.3f}")
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", "utf-8")
+    code, said, err = fedsub("data", "import", "t.csv", "--out", "t", "--no-inspect")
+    unknown = "Whether samples overlap is not known"
+    assert code == 0 and unknown in said, err
+    few = ("--rounds", 1, "--method", "local", "--beside", "", "--report")
+    code, said, err = fedsub("run", "--data", "t", *few)
+    assert code == 0 and f"Warning: {unknown} for all 3 clients" in said, err
+    (page,) = Path("runs").glob("*/report.html")
+    assert f"{unknown} for all 3 clients" in page.read_text("utf-8")
+    card = Path("t/federation.toml")
+    card.write_text(card.read_text("utf-8").replace('"unknown"', "0.0"), "utf-8")
+    code, said, _ = fedsub("run", "--data", "t", *few)
+    assert code == 0 and unknown not in said and "Split: at random in each class" in said

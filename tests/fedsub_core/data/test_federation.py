@@ -77,6 +77,14 @@ def test_reads_types_shapes_and_order(tmp_path: Path) -> None:
     assert read.card.overlap == 0.0
 
 
+def test_an_unknown_overlap_is_written_so(tmp_path: Path) -> None:
+    x, y = np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(6) % 3
+    card = replace(CARD, overlap=None)
+    write_federation(tmp_path / "f", Federation(card, {"a": ClientData("a", x, y)}))
+    assert 'overlap = "unknown"' in (tmp_path / "f" / "federation.toml").read_text("utf-8")
+    assert read_federation(tmp_path / "f").card == card
+
+
 @pytest.mark.parametrize("shape", [(5, 2), (5, 2, 7)])
 def test_write_then_read_gives_the_same(tmp_path: Path, shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
@@ -169,6 +177,8 @@ def test_missing_parts_are_named(tmp_path: Path) -> None:
         (CARD_TOML + "overlap = 1.0", "from 0 to below 1"),
         (CARD_TOML + "overlap = nan", "overlap"),
         (CARD_TOML + "overlap = true", "overlap"),
+        (CARD_TOML + 'overlap = "none"', "expected a share of the window, or 'unknown'"),
+        (CARD_TOML + 'sample = "image"\noverlap = "unknown"', "for samples of kind 'image'"),
         (CARD_TOML + "window_s = -1", "window_s: got -1"),
         (CARD_TOML + 'window_s = "2"', "window_s"),
         (CARD_TOML + f"window_s = 1{'0' * 400}", "window_s"),

@@ -12,8 +12,8 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData, check_client
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.findings import findings, how_split
-from fedsub_core.data.splits import split_kind
-from fedsub_core.data.windows import together, window_seconds
+from fedsub_core.data.splits import split, split_kind
+from fedsub_core.data.windows import gap_windows, together, window_seconds
 from fedsub_core.errors import DataError
 
 CARD = Card("toy", "test", ("a", "b"), ("u",), sampling_rate_hz=50.0)
@@ -43,7 +43,7 @@ def test_auto_cuts_in_time_where_times_cannot_show_whether_windows_overlap() -> 
     features = ClientData("p", np.eye(40, 1, dtype=np.float32), np.arange(40) % 2, np.arange(40.0))
     card = replace(CARD, sampling_rate_hz=None)
     assert split_kind("auto", features, card) == "blocked"
-    assert "The length of a window is not known for 1 of 1" in " ".join(
+    assert "Whether samples overlap is not known for 1 of 1" in " ".join(
         findings(Federation(card, {"p": features}), "auto")
     )
     milliseconds = raw(np.arange(40) * 1280.0)
@@ -52,6 +52,28 @@ def test_auto_cuts_in_time_where_times_cannot_show_whether_windows_overlap() -> 
     apart = raw(np.arange(40) * 1.28)
     assert split_kind("auto", apart, CARD) == "stratified"
     assert findings(Federation(CARD, {"p": apart}), "auto") == []
+
+
+def test_unknown_overlap_is_split_by_order_unless_times_show_it() -> None:
+    """It is not 0 because nobody said it."""
+    x = np.arange(80, dtype=np.float32).reshape(40, 2)
+    table = ClientData("p", x, np.arange(40) % 2)
+    card = replace(CARD, sampling_rate_hz=None, overlap=None)
+    assert split_kind("auto", table, card) == split_kind("unseen", table, card) == "blocked"
+    assert split_kind("auto", table, replace(card, overlap=0.0)) == "stratified"
+    assert split_kind("stratified", table, card) == "stratified"
+    how = "in time by the order of the file in each class, gap not known"
+    assert how_split(table, card, "blocked") == how
+    train, test = split(table, card, "blocked", 0.3, 0)
+    assert test.tolist() == list(range(28, 40)) and len(train) == 28 and gap_windows(card) == 0
+    said = findings(Federation(card, {"p": table}), "auto")
+    assert said[0].startswith("Whether samples overlap is not known for 1 of 1 clients (p)")
+    assert together(table, card) == 1
+    timed = replace(CARD, overlap=None)
+    for step, kind in ((0.16, "blocked"), (1.28, "stratified")):
+        one = raw(np.arange(40) * step)
+        assert checked(one, timed) and split_kind("auto", one, timed) == kind
+        assert findings(Federation(timed, {"p": one}), "auto") == []
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,9 @@ def test_arrays_of_windows_and_of_signals(tmp_path: Path) -> None:
     subject, y = np.array(["1", "1", "1", "02", "02", "02"]), np.array([0, 1, 1, 0, 0, 1])
     np.savez(tmp_path / "w.npz", x=x, y=y, subject=subject)
     made = imported(tmp_path / "w.npz", tmp_path / "windows", window="auto", rate=4.0)
-    assert any("whether they overlap is not known" in note for note in made.notes)
+    assert any("Whether samples overlap is not known" in note for note in made.notes)
     federation = read_federation(tmp_path / "windows")
+    assert federation.card.overlap is None
     assert list(federation.clients) == ["02", "1"] and federation.card.sampling_rate_hz == 4
     np.testing.assert_allclose(federation.clients["02"].x, x[3:])
     signal = np.sin(np.arange(80))[:, None]

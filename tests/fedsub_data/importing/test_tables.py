@@ -242,7 +242,7 @@ def test_parquet_and_dates(tmp_path: Path) -> None:
 def test_a_second_name_of_the_class_is_no_feature(tmp_path: Path) -> None:
     """Nor is the person's number; and of axes x, y and z none is the class."""
     text = ["x,y,z,activity,activity_id,user,id,seconds"]
-    text += [f"{i % 7},{i % 5},{i % 3},{'ab'[i % 2]},{i % 2},{i % 3},{i},{i}" for i in range(60)]
+    text += [f"{i % 7},{i % 5},{i % 11},{'ab'[i % 2]},{i % 2},{i % 3},{i},{i}" for i in range(60)]
     made = imported(written(tmp_path / "a.csv", text), tmp_path / "out", time="none", window="none")
     assert made.card.features == ("x", "y", "z") and made.card.classes == ("a", "b")
     said = "Left out, as they seem to name person, class or time: 'activity_id', 'id', 'seconds'."
@@ -354,7 +354,7 @@ def test_without_time_no_window_spans_the_rows_of_others(tmp_path: Path) -> None
     table = written(tmp_path / "t.csv", ["user,activity,ax", *rows])
     for gap in ("auto", "60s"):
         out = tmp_path / f"out-{gap}"
-        imported(table, out, rate=10.0, gap=gap)
+        imported(table, out, rate=10.0, gap=gap, features="ax")
         data = read_federation(out).clients["a"]
         assert data.x.shape == (2, 1, 20)
         assert [np.unique(window).tolist() for window in data.x] == [[0], [1]]

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.data.splits import split
 from fedsub_core.errors import DataError
-from fedsub_data.partitions.pool import check_splittable, deal, draw, draw_shared, pooled
+from fedsub_data.partitions.pool import (
+    OVERLAPPING,
+    TORN,
+    UNKNOWN,
+    check_splittable,
+    deal,
+    draw,
+    draw_shared,
+    pooled,
+)
+from fedsub_data.preparing.preparation import Counts
 
 CARD = Card("toy", "test", ("a", "b"), ("person", "place"), window_s=4.0)
 
@@ -52,6 +62,34 @@ def test_time_follows_from_the_order_only_where_that_is_known() -> None:
         assert pooled(together(card, *people)).t is None
 
 
+@pytest.mark.parametrize(
+    ("t", "card", "what", "torn"),
+    [
+        ([0.0, 2, 4, 8, 9], {"overlap": 0.5}, OVERLAPPING, [3, 2]),  # 4 to 8 only touch
+        ([0.0, 2, 4, 8, 9], {"overlap": None}, OVERLAPPING, [3, 2]),
+        ([0.0, 4, 8, 12, 16], {}, "", []),
+        (None, {"overlap": 0.5}, OVERLAPPING, [4, 3]),
+        (None, {"overlap": None}, UNKNOWN, [4, 3]),
+        (None, {}, "", []),
+    ],
+    ids=["times", "times alone", "apart", "order", "unknown", "none"],
+)
+def test_neighbours_that_different_clients_get_are_counted(
+    t: list[float] | None, card: dict[str, float | None], what: str, torn: list[int]
+) -> None:
+    """Of two people's ten windows; nobody gets the second one's."""
+    of = [person(name, [0, 1, 0, 0, 0], t) for name in "12"]
+    pool = pooled(together(replace(CARD, **card), *of))  # type: ignore[arg-type]
+    counts = Counts()
+    deal(pool, [np.array([0, 3, 4]), np.array([1]), np.array([2])], counts)
+    assert counts == (dict(zip([what, TORN], torn, strict=True)) if what else {})
+    again = Counts()
+    deal(pool, [np.arange(5)], again)
+    assert again.get(TORN, 0) == 0
+    deal(pool, [np.arange(5), np.array([1])], again := Counts())
+    assert again.get(TORN, 0) == 2 * bool(what)
+
+
 def test_an_unknown_window_length_keeps_the_order() -> None:
     card = replace(CARD, window_s=None)
     pool = pooled(together(card, person("1", [0, 1], [7, 5]), person("2", [0], [0])))
@@ -71,7 +109,7 @@ def test_since_goes_along() -> None:
     pool = pooled(together(CARD, first, person("2", [0, 0], [0, 1])))
     assert pool.since is not None
     np.testing.assert_array_equal(pool.since, [1, 7, 0, 0])
-    dealt = deal(pool, [np.array([3, 1]), np.array([0, 2])])
+    dealt = deal(pool, [np.array([3, 1]), np.array([0, 2])], Counts())
     assert dealt["c000"].since is not None
     np.testing.assert_array_equal(dealt["c000"].since, [7, 0])
 
@@ -90,10 +128,10 @@ def test_images_are_copied_once() -> None:
 
 def test_names_sort_as_numbers_do() -> None:
     pool = pooled(together(CARD, person("1", [0] * 1001)))
-    names = list(deal(pool, np.array_split(np.arange(1001), 1001)))
+    names = list(deal(pool, np.array_split(np.arange(1001), 1001), Counts()))
     assert (names[0], names[-1]) == ("c0000", "c1000")
     assert names == sorted(names)
-    assert list(deal(pool, [np.arange(2)])) == ["c000"]
+    assert list(deal(pool, [np.arange(2)], Counts())) == ["c000"]
 
 
 @given(st.lists(st.integers(0, 3), min_size=4, max_size=4), st.integers(0, 9))
@@ -159,7 +197,7 @@ def test_blocked_splits_of_a_pool_never_leak(
             file = replace(file, x=file.x[shuffled], y=file.y[shuffled], t=1e6 * i + t[shuffled])
         people.append(file)
     pool = pooled(together(card, *people))
-    for client in deal(pool, np.array_split(rng.permutation(len(pool.y)), 2)).values():
+    for client in deal(pool, np.array_split(rng.permutation(len(pool.y)), 2), Counts()).values():
         try:
             train, test = split(client, card, "blocked", 0.3, 0)
         except DataError:
