@@ -153,7 +153,7 @@ def _client(
     rows: Rows, source: Source, options: ImportOptions, planned: Plan, dropped: Dropped
 ) -> ClientData:
     """Return one person's samples."""
-    cut = planned.cut
+    cut, rows = planned.cut, planned.conversion.of(rows)
     if cut is not None and rows.t is None:
         rows = rows.at(_counted(rows, cut) / cut.rate)
     rows = cleaned(rows, source, options, dropped)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.importing.converting import Conversion, Units
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.source import Source
@@ -31,12 +32,14 @@ class Plan:
     tick : seconds of one unit of the source's time.
     cut : how windows are cut; None: each row is a sample, or a window already.
     notes : what was guessed, in sentences.
+    conversion : of people whose units differ.
     """
 
     card: Card
     tick: float
     cut: Cut | None
     notes: tuple[str, ...]
+    conversion: Conversion
 
 
 def plan(source: Source, options: ImportOptions, name: str) -> Plan:
@@ -58,17 +61,19 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         )
     surveys: dict[str, Survey] = {}
     axes, points = 2, 1
-    rising = RisingFeatures(source)
+    rising, units = RisingFeatures(source), Units(source, options)
     for rows in source.rows():
         surveys[rows.person], axes = survey(rows), rows.x.ndim
         rising.add(rows)
+        units.add(rows)
         points = rows.x.shape[2] if axes == 3 else 1
     rising.check(name)
-    check_units(surveys, source.features, options)
+    check_units(surveys, options)
+    conversion = units.check()
     signal = axes == 2 and _windowed(source, options)
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
-    notes = [*source.notes, *([said] if said else [])]
+    notes = [*source.notes, *([said] if said else []), *conversion.notes]
     if axes == 3 and source.time is None:
         notes.append(
             "Windows come without a time: whether they overlap is not known, and test windows are "
@@ -93,7 +98,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         window_s=cut.length / cut.rate if cut else None,
         overlap=1 - cut.step / cut.length if cut else 0.0,
     )
-    return Plan(card, tick, cut, tuple(notes))
+    return Plan(card, tick, cut, tuple(notes), conversion)
 
 
 def _windowed(source: Source, options: ImportOptions) -> bool:

@@ -1,4 +1,4 @@
-"""Units: of time, as steps and names show them; and people whose numbers are in another one."""
+"""Units of time, as steps and names show them; and people whose times are in another one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_data.importing.options import AUTO, ImportOptions
@@ -16,10 +15,8 @@ from fedsub_data.importing.source import Rows
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 #: Ticks since 1970 by which unit they are: from 1973 to 2286.
 _SINCE_1970 = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"), (1e8, "s"))
-#: By how much a number grows in the other unit: g and m/s^2, radians and degrees, thousands.
+#: By how much a number grows in the other unit.
 _FACTORS = {
-    9.80665: "g and m/s^2",
-    180 / np.pi: "radians and degrees",
     1e3: "a unit and its thousandth",
     1e6: "a unit and its millionth",
 }
@@ -37,31 +34,21 @@ class Survey:
     ----------
     step : median of the steps in time that go forward, ticks; None where there are none.
     start : first time, ticks.
-    size : float64 [F], mean size of each feature's numbers.
     """
 
     step: float | None
     start: float
-    size: NDArray[np.float64]
 
 
 def survey(rows: Rows) -> Survey:
-    """Return what a person's rows are like; values that are none are passed over."""
-    flat = rows.x if rows.x.ndim == 2 else rows.x.transpose(0, 2, 1).reshape(-1, rows.x.shape[1])
-    good = np.isfinite(flat)
-    # A column at a time: a copy of all in float64 would be the most that an import holds.
-    size = np.array([_mean_size(flat[:, i], good[:, i]) for i in range(flat.shape[1])])
+    """Return what a person's rows are like; times that are none are passed over."""
     if rows.t is None:
-        return Survey(None, 0.0, size)
+        return Survey(None, 0.0)
     t = rows.t[np.isfinite(rows.t)]
     steps = np.diff(t)
     forward = steps[(steps > 0) & (np.diff(rows.file[np.isfinite(rows.t)]) == 0)]
     step = float(np.median(forward)) if len(forward) else None
-    return Survey(step, float(t[0]) if len(t) else 0.0, size)
-
-
-def _mean_size(x: NDArray[np.float32], good: NDArray[np.bool_]) -> float:
-    return float(np.abs(x[good]).mean(dtype=np.float64)) if good.any() else 0.0
+    return Survey(step, float(t[0]) if len(t) else 0.0)
 
 
 def tick_seconds(
@@ -107,61 +94,37 @@ def _unit(surveys: Mapping[str, Survey], column: str, between: float | None, sig
     return "s" if step < 1 or step == 1 else "ms" if step < 1e3 else "us" if step < 1e6 else "ns"
 
 
-def check_units(
-    surveys: Mapping[str, Survey], features: tuple[str, ...], options: ImportOptions
-) -> None:
-    """Refuse people whose numbers, or steps in time, are all larger by the factor of a unit.
+def check_units(surveys: Mapping[str, Survey], options: ImportOptions) -> None:
+    """Refuse people whose steps in time are larger by the factor of a unit.
 
     Raises
     ------
     DataError
-        It names the person, and both sizes.
+        It names the person, and both steps.
     """
     if options.mixed_units == "keep" or len(surveys) < _FEWEST:
         return
     people = list(surveys)
-    steps = np.array([surveys[p].step or np.nan for p in people])[:, None]
-    thousands = {f: said for f, said in _FACTORS.items() if f >= 1e3}
-    sizes = np.stack([surveys[p].size for p in people])
-    for values, factors, what, named in (
-        (steps, thousands, "steps in time", ("time",)),
-        (sizes, _FACTORS, "values", features),
-    ):
-        found = _strangers(values, factors)
-        for at, (ratio, factor) in found.items():
-            others = np.nanmedian(values, axis=0)
-            column = int(np.nanargmax(others))
-            raise DataError(
-                f"person {people[at]!r}, column {named[column]!r}: got {what} of "
-                f"{values[at, column]:.4g} on average, the median person has "
-                f"{others[column]:.4g}: {ratio:.3g} times as much, as with {factors[factor]}; "
-                f"expected one unit in a federation ({len(found)} of {len(people)} people differ "
-                "so). Convert them, or let them pass with --mixed-units keep"
-            )
-
-
-def _strangers(
-    values: NDArray[np.float64], factors: Mapping[float, str]
-) -> dict[int, tuple[float, float]]:
-    """Return rows that differ from the median one by a factor in all columns, and by which."""
-    if np.isnan(values).all(axis=0).any():
-        return {}
-    middle = np.nanmedian(values, axis=0)
-    usable = middle > 0
-    if not usable.any():
-        return {}
-    with np.errstate(divide="ignore"):
-        logs = np.log(values[:, usable] / middle[usable])
-    each = np.median(logs, axis=1)
-    found = {}
-    for at, log in enumerate(each):
-        for factor in factors:
-            near = abs(abs(log) - np.log(factor)) < np.log(_NEAR)
-            # All columns are larger, or all smaller, and clearly so.
-            if near and (np.sign(log) * logs[at] > np.log(factor) / 2).all():
-                found[at] = float(np.exp(log)), factor
-                break
-    rest = np.delete(each, list(found))
+    steps = np.array([surveys[p].step or np.nan for p in people])
+    if np.isnan(steps).all():
+        return
+    middle = float(np.nanmedian(steps))
+    logs = np.log(steps / middle)
+    found = {
+        at: factor
+        for at, log in enumerate(logs)
+        for factor in _FACTORS
+        if abs(abs(log) - np.log(factor)) < np.log(_NEAR)
+    }
+    rest = np.delete(logs, list(found))
     rest = rest[np.isfinite(rest)]
     alike = len(rest) and np.mean(np.abs(rest) < np.log(_ALIKE)) > 0.8
-    return found if alike and len(found) < len(values) / 2 else {}
+    if not found or not alike or len(found) >= len(people) / 2:
+        return
+    at, factor = next(iter(found.items()))
+    raise DataError(
+        f"person {people[at]!r}, column 'time': got steps in time of {steps[at]:.4g} on average, "
+        f"the median person has {middle:.4g}: {steps[at] / middle:.3g} times as much, as with "
+        f"{_FACTORS[factor]}; expected one unit in a federation ({len(found)} of {len(people)} "
+        "people differ so). Convert them, or let them pass with --mixed-units keep"
+    )
