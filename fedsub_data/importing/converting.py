@@ -148,19 +148,15 @@ class Units:
         for mix in found:
             first, who = next(iter(mix.factors)), list(mix.factors)
             people = len(who) + len(mix.others)
-            got = (
-                "a mean that points the other way"
+            differs = (
+                "gravity that points the other way than the others' in each class (a sensor's "
+                "sign, or how it is worn)"
                 if mix.flipped
-                else f"values of {mix.length:.4g} on average"
-            )
-            beside = (
-                "than the others', in each class (a sensor's sign, or how it is worn)"
-                if mix.flipped
-                else f"the others have {mix.usual:.4g}: {mix.length / mix.usual:.3g} times as "
-                f"much, as with {mix.what}"
+                else f"values of {mix.length:.4g} on average, the others have {mix.usual:.4g}: "
+                f"{mix.length / mix.usual:.3g} times as much, as with {mix.what}"
             )
             said.append(
-                f"person {first!r}, {self._columns(mix)}: got {got}, {beside} "
+                f"person {first!r}, {self._columns(mix)}: got {differs} "
                 f"({len(who)} of {people} people differ so: {_listed(who)})"
             )
         units = [pair for mix in found if (pair := tuple(_sizes(mix)))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -52,6 +52,7 @@ _KINDS = (
     (Kind.ROTATION, r"gyr|rot|angul|omega|(?<![a-z])w\*|angle|roll|pitch|yaw|azimuth|euler"),
     (Kind.OTHER, r"mag|mmc|(?<![a-z])m\*|ecg|emg|bvp|ppg|eda|gsr|hr|temp|press|baro|resp|gps|pos"),
 )
+_G = re.compile(r"(?<![a-z])g\*")
 #: Numbers that another unit does not multiply by its factor, such as squares.
 _NO_SIZE = r"energy|var|power|skew|kurt|corr|entropy|freq|count|cross|slope|enmo|auc"
 #: Words by which columns of one sensor differ: of values and means, and of other statistics.
@@ -73,7 +74,7 @@ def sensors(features: Sequence[str]) -> tuple[Sensor, ...]:
         stems.setdefault(stem, []).append(i)
     by: dict[tuple[Kind, str], list[Vector]] = {}
     for stem, columns in stems.items():
-        kind, words = _kind(stem), re.findall(r"[a-z]+|\*|#|\d+", stem)
+        kind, words = _kind(stem, stems), re.findall(r"[a-z]+|\*|#|\d+", stem)
         if re.search(_NO_SIZE, stem):
             continue
         sensor = " ".join(word for word in words if word not in _MEANS | _STATISTICS | {"*"})
@@ -95,10 +96,11 @@ def inconvertible(features: Sequence[str], statistics: bool) -> list[str]:
     ----------
     statistics : whether least and largest values and the like count: another sign swaps them.
     """
+    stems = _stems(features)
     return [
         name
-        for name, stem in zip(features, _stems(features), strict=True)
-        if _kind(stem) in (Kind.ACCELERATION, Kind.ROTATION)
+        for name, stem in zip(features, stems, strict=True)
+        if _kind(stem, stems) in (Kind.ACCELERATION, Kind.ROTATION)
         and (
             re.search(_NO_SIZE, stem)
             or (statistics and not _STATISTICS.isdisjoint(re.findall("[a-z]+", stem)))
@@ -106,7 +108,10 @@ def inconvertible(features: Sequence[str], statistics: bool) -> list[str]:
     ]
 
 
-def _kind(stem: str) -> Kind:
+def _kind(stem: str, stems: Collection[str]) -> Kind:
+    """Return what a stem's columns measure; beside ``ax``, ``gx`` is no gravity."""
+    if _G.search(stem) and _G.sub("a*", stem) in stems:
+        return Kind.ROTATION
     return next((kind for kind, words in _KINDS if re.search(words, stem)), Kind.UNKNOWN)
 
 

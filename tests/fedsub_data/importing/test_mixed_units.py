@@ -166,10 +166,11 @@ def test_an_option_that_makes_no_sense_is_refused(tmp_path: Path, convert: str, 
 @pytest.mark.parametrize(
     ("features", "expected"),
     [
-        ("ax,ay,az,gx,gy,gz", [("acceleration", "ax ay az"), ("unknown", "gx gy gz")]),
+        ("ax,ay,az,gx,gy,gz", [("acceleration", "ax ay az"), ("rotation", "gx gy gz")]),
         ("acc_mean,acc_std,acc_var,hr", [("acceleration", "acc_mean acc_std"), ("another", "hr")]),
         ("wristAccX,wristAccY,ankleAccX,ankleAccY",
          [("acceleration", "wristAccX wristAccY"), ("acceleration", "ankleAccX ankleAccY")]),
+        ("gx,gy,gz", [("unknown", "gx gy gz")]),
         ("roll,pitch,yaw", [("rotation", "roll pitch yaw")]),
         ("dim1,dim2,dim3,dim4,dim5,dim6", [("unknown", "dim1 dim2 dim3"),
                                            ("unknown", "dim4 dim5 dim6")]),

@@ -44,10 +44,11 @@ def recordings(
 
 
 def _features(columns: Mapping[str, NDArray[Any]]) -> list[str]:
-    return [name for name in columns if name not in ("time", "activity")]
+    """Return the columns of numbers."""
+    return [name for name, column in columns.items() if name != "time" and column.dtype != object]
 
 
-def _windows(columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+def windows(columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return windows [n, F, time] and their labels, each that of its first row."""
     x = np.stack([np.asarray(columns[name], np.float32) for name in _features(columns)], axis=1)
     whole = len(x) // WINDOW * WINDOW
@@ -81,7 +82,7 @@ def _npz(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
 
 def _npy(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     plain = {name: _plain(column) for name, column in columns.items()}
-    table = np.empty(len(plain["time"]), [(name, one.dtype) for name, one in plain.items()])
+    table = np.empty(len(plain["activity"]), [(name, one.dtype) for name, one in plain.items()])
     for name, column in plain.items():
         table[name] = column
     np.save(path, table)
@@ -92,12 +93,12 @@ def _plain(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def _npz_of_windows(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
-    x, y = _windows(columns)
+    x, y = windows(columns)
     np.savez(path, x=x, y=y.astype(str))
 
 
 def _ts(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
-    x, y = _windows(columns)
+    x, y = windows(columns)
     classes = " ".join(dict.fromkeys(str(label) for label in y))
     head = ["@problemName made", "@timeStamps false", f"@classLabel true {classes}", "@data"]
     series = [
@@ -144,7 +145,7 @@ def import_by(way: str, made: Recordings, folder: Path, **options: object) -> Fe
         table = frame(made).reset_index(drop=True)
         return fedsub.federation(table, **({"window": "1s", "overlap": 0.0} | options))
     if way == ARRAYS:
-        return fedsub.federation({name: _windows(one) for name, one in made.items()}, **options)
+        return fedsub.federation({name: windows(one) for name, one in made.items()}, **options)
     _, windows, _ = FILES[way]
     cut = {"window": "auto"} if windows else {"window": "1s", "overlap": 0.0}
     imported(write(made, way, folder / "files"), folder / "out", **(cut | options))
