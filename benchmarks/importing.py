@@ -1,21 +1,25 @@
 """What importing a table takes: seconds, CPU seconds and memory, by rows.
 
     python benchmarks/importing.py [--rows 10000000] [--people 36] [--memory 256MB] [--shuffled]
+        [--fedsub PROGRAM] [--release now] [--out benchmarks/results/importing.csv]
 
 The table is CSV: person, activity, time at 50 Hz and three axes, made in a temporary folder, which
 is not counted. ``--shuffled`` has people take turns, row by row. The import runs in a process of
 its own, as a person calls it, without and with the page of `inspect`; its peak is that of this
-process.
+process. ``--fedsub`` is the program of another release, which ``--release`` names in the file of
+results: ``before`` and ``now`` lie beside each other.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -23,6 +27,7 @@ import duckdb
 TINY = ["--rows", "60000", "--people", "4"]
 #: What the lines of results begin with.
 LINES = ("table:", "import alone:", "import and inspect:")
+HEAD = ("fedsub data import", "release", "CPU", "by the clock", "peak", "written")
 
 
 def make(path: Path, rows: int, people: int, shuffled: bool) -> None:
@@ -56,6 +61,20 @@ def measured(command: list[str], folder: Path) -> tuple[float, float, float]:
     return took, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
 
 
+def keep(path: Path, release: str, lines: dict[str, tuple[float, float, float]]) -> None:
+    """Put a release's lines into the file of results, in place of those that are there."""
+    rows = {}
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = {tuple(row[:2]): row for row in list(csv.reader(file))[1:]}
+    day = datetime.now(UTC).date().isoformat()
+    for name, (wall, cpu, peak) in lines.items():
+        used = [f"{cpu:.1f} s", f"{wall:.1f} s", f"{peak:.0f} MB"]
+        rows[name, release] = [name, release, *used, day]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([HEAD, *rows.values()])
+
+
 def main() -> None:
     """Print a line for the table and for each way of importing it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -63,6 +82,9 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=36)
     parser.add_argument("--memory", default="256MB")
     parser.add_argument("--shuffled", action="store_true")
+    parser.add_argument("--fedsub", type=Path, help="a program; left out, this Python's own")
+    parser.add_argument("--release", default="now", help="its name in the file of results")
+    parser.add_argument("--out", type=Path, help="the file of results")
     parser.add_argument("--tiny", action="store_true", help="a size that only shows that it runs")
     args = parser.parse_args()
     if args.tiny:
@@ -73,12 +95,18 @@ def main() -> None:
         size = (folder / "table.csv").stat().st_size / 1e6
         print(f"table: {args.rows:,} rows, {args.people} people, {size:.0f} MB", flush=True)
         call = [sys.executable, "-c", "from fedsub.cli import main; main()"]
+        if args.fedsub is not None:
+            call = [str(args.fedsub.absolute())]
+        found = {}
         call += ["data", "import", "table.csv"]
         call += ["--memory", args.memory, "--rate", "50"]
         for name, more in (("import alone", ["--no-inspect"]), ("import and inspect", [])):
             out = ["--out", name.replace(" ", "-")]
             wall, cpu, peak = measured([*call, *out, *more], folder)
             print(f"{name}: {wall:.1f} s, {cpu:.1f} s of CPU, peak {peak:.0f} MB", flush=True)
+            found[f"{name}, {args.rows:,} rows"] = (wall, cpu, peak)
+    if args.out is not None:
+        keep(args.out, args.release, found)
 
 
 if __name__ == "__main__":

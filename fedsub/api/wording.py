@@ -15,7 +15,7 @@ from fedsub_data.importing.options import ImportOptions
 #: An option of the command line, and the word behind it, which may be its value.
 _OPTION = re.compile(r"--(?P<key>[a-z][a-z0-9-]*)(?: (?P<word>[^\s;)]*[^\s;:.,)]))?")
 #: Words that stand for a value, or are one: COLUMN, A,B,C, none, 50, 2.56s, ax,ay, file.py:Net.
-_VALUE = re.compile(r"[A-Z][A-Z,]*|none|[0-9.]+s?|[^\s,]+[,:][^\s]+")
+_VALUE = re.compile(r"[A-Z][A-Z,]*|none|g|deg|rad|m/s\^2|[0-9.]+s?|[^\s,]+[,:][^\s]+")
 #: Options of the commands whose work a function's argument of the same name does.
 _ALIKE = ("force", "model")
 

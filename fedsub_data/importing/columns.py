@@ -56,9 +56,7 @@ class Columns:
         if ticks:
             text = f"replace({column}, ',', '.')" if self._comma(time) else column
             return f"TRY_CAST({text} AS DOUBLE)"
-        return (
-            date_in_sql(column, self.dates) if self.types[time] == "VARCHAR" else f"epoch({column})"
-        )
+        return date_in_sql(column, self.dates) if self._is_text(time) else f"epoch({column})"
 
     def _number(self, feature: str) -> str:
         """Return a column as float32: NULL where there is none, infinite where it is text.
@@ -68,11 +66,16 @@ class Columns:
         column = name(feature)
         text = f"replace({column}, ',', '.')" if self._comma(feature) else column
         one = f"TRY_CAST({text} AS FLOAT)"
-        none = f"{column} IN ({', '.join(map(literal, EMPTY))})" if self.text else "false"
+        none = (
+            f"{column} IN ({', '.join(map(literal, EMPTY))})" if self._is_text(feature) else "false"
+        )
         # What is no number is looked at last, as it is rare.
         return (
             f"coalesce({one}, CASE WHEN {column} IS NULL OR {none} THEN NULL ELSE 'inf'::FLOAT END)"
         )
 
     def _comma(self, column: str) -> bool:
-        return self.decimal == "," and self.types[column] == "VARCHAR"
+        return self.decimal == "," and self._is_text(column)
+
+    def _is_text(self, column: str) -> bool:
+        return self.types[column] == "VARCHAR"

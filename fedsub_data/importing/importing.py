@@ -170,7 +170,7 @@ def _client(
     at_once: AtOnce,
 ) -> ClientData:
     """Return one person's samples."""
-    cut = planned.cut
+    cut, rows = planned.cut, planned.conversion.of(rows)
     if cut is not None:
         rows = FirstRows(source, options).without(rows, dropped)
     if cut is not None and rows.t is None:

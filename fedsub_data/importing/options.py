@@ -13,6 +13,8 @@ from fedsub_core.options import choice, option
 
 #: The word that takes rows as they are instead of windows of them.
 NONE, AUTO = "none", "auto"
+#: Units that numbers can be converted to, and what is measured in them.
+_CONVERSIONS = {"g": "acceleration", "m/s^2": "acceleration", "deg": "angle", "rad": "angle"}
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0}
 
 
@@ -115,7 +117,14 @@ class ImportOptions:
         "other; auto: at the same time unless each begins at 0",
     )
     mixed_units: str = choice(
-        "stop", "keep", doc="people whose numbers seem to have another unit than the others'"
+        "stop",
+        "keep",
+        doc="people whose numbers seem to have another unit or sign than the others'",
+    )
+    convert: str = option(
+        "",
+        "units that people are converted to whose numbers differ from the others' by a unit, with "
+        "commas: g or m/s^2, deg or rad; as:PERSON: any unit and sign as that person has it",
     )
     measured_labels: str = choice(
         "stop",
@@ -150,6 +159,7 @@ class ImportOptions:
     def __post_init__(self) -> None:
         seconds("window", self.window)
         seconds("gap", self.gap)
+        self._check_conversions()
         if self.subject and self.subject_from_name:
             raise ConfigError(
                 f"subject: got {self.subject!r} and subject-from-name {self.subject_from_name!r}, "
@@ -167,6 +177,30 @@ class ImportOptions:
                 f"subject-from-name: got {self.subject_from_name!r}, expected a group in "
                 "parentheses that is the person, such as 'subject(\\d+)'"
             )
+
+    def _check_conversions(self) -> None:
+        words = self.conversions
+        for word in words:
+            if word not in _CONVERSIONS and not re.fullmatch("as:.+", word):
+                raise ConfigError(
+                    f"convert: got {word!r}, expected {', '.join(_CONVERSIONS)} or as:PERSON, with "
+                    "commas"
+                )
+        quantities = ["as" if word[:3] == "as:" else _CONVERSIONS[word] for word in words]
+        if twice := [one for one in quantities if quantities.count(one) > 1]:
+            two = " and ".join(w for w, q in zip(words, quantities, strict=True) if q == twice[0])
+            raise ConfigError(f"convert: got {two}, expected one of them")
+
+    @property
+    def conversions(self) -> tuple[str, ...]:
+        """What ``convert`` names, each once."""
+        words = (part.strip() for part in self.convert.split(","))
+        return tuple(dict.fromkeys(word for word in words if word))
+
+    @property
+    def convert_like(self) -> str:
+        """The person whose units and signs others are converted to; empty: nobody."""
+        return next((word[3:] for word in self.conversions if word.startswith("as:")), "")
 
     @property
     def window_s(self) -> float | None:

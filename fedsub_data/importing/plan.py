@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.importing.converting import Conversion, Units
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.giveaways import Giveaways
@@ -42,6 +43,7 @@ class Plan:
     cut : how windows are cut; None: each row is a sample, or a window already.
     notes : what was guessed, in sentences.
     source : of the rows, without columns that are no features.
+    conversion : of people whose units differ.
     """
 
     card: Card
@@ -49,6 +51,7 @@ class Plan:
     cut: Cut | None
     notes: tuple[str, ...]
     source: Source
+    conversion: Conversion
 
 
 def plan(source: Source, options: ImportOptions, name: str) -> Plan:
@@ -79,26 +82,27 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     rising, sparse = RisingFeatures(source), SparseColumns(source, options)
     unread, newest_first = UnreadTimes(source, options), NewestFirst(source, options)
     same_times, first_rows = SameTimes(options), FirstRows(source, options)
-    giveaways = Giveaways(source, options)
+    giveaways, units = Giveaways(source, options), Units(source, options)
     for rows in source.rows():
         if _windowed(source, options):
             rows = first_rows.without(rows, Dropped())
         surveys[rows.person], axes = survey(rows, options.backwards == "sort"), rows.x.ndim
-        for check in (rising, sparse, unread, newest_first, same_times, giveaways):
+        for check in (rising, sparse, unread, newest_first, same_times, giveaways, units):
             check.add(rows)
         points = rows.x.shape[2] if axes == 3 else 1
     unread.check()
     rising.check(name)
+    check_units(surveys, options)
+    conversion = units.check()
     if narrowed := giveaways.without(name):
-        source = narrowed
-        surveys = {k: replace(one, size=one.size[narrowed.at]) for k, one in surveys.items()}
-    check_units(surveys, source.features, options)
+        source, conversion = narrowed, conversion.at(narrowed.at)
     signal = axes == 2 and _windowed(source, options)
     if signal:
         newest_first.check()
     between = points / options.rate if options.rate and (signal or axes == 3) else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
-    notes = [*source.notes, *measured, *([said] if said else []), *same_times.notes(tick)]
+    notes = [*source.notes, *measured, *([said] if said else []), *conversion.notes]
+    notes += same_times.notes(tick)
     notes += sparse.check(tick, (between or _step(surveys, tick)) if signal else None)
     notes += first_rows.notes()
     cut = None
@@ -126,7 +130,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         window_s=cut.length / cut.rate if cut else None,
         overlap=1 - cut.step / cut.length if cut else None,
     )
-    return Plan(card, tick, cut, tuple(notes), source)
+    return Plan(card, tick, cut, tuple(notes), source, conversion)
 
 
 def _windowed(source: Source, options: ImportOptions) -> bool:

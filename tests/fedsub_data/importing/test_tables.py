@@ -194,7 +194,9 @@ def test_people_in_other_units_are_named(tmp_path: Path) -> None:
             *head, ax, ay = line.split(",")
             text[i] = ",".join([*head, f"{float(ax) * 9.80665:.4f}", f"{float(ay) * 9.80665:.4f}"])
     path = written(tmp_path / "a.csv", text)
-    with pytest.raises(DataError, match=r"person 'c', column 'a.'.*g and m/s\^2.*--mixed-units"):
+    with pytest.raises(
+        DataError, match=r"person 'c', columns 'ax', 'ay'.*g and m/s\^2.*--mixed-units"
+    ):
         imported(path, tmp_path / "out")
     assert imported(path, tmp_path / "out", mixed_units="keep").people == 4
 

@@ -36,7 +36,7 @@ from .made_tables import as_parquet, imported, lines, written
 def test_the_unit_of_time_is_guessed(
     step: float, start: float, column: str, rate: float, unit: float
 ) -> None:
-    surveys = {"p": Survey(step, start, np.ones(1))}
+    surveys = {"p": Survey(step, start)}
     between = 1 / rate if rate else None
     found, said = tick_seconds(surveys, column, True, ImportOptions(), between)
     assert found == unit and said.startswith("Guessed: --time-unit")
@@ -45,10 +45,10 @@ def test_the_unit_of_time_is_guessed(
 
 def test_samples_and_windows_may_be_seconds_apart() -> None:
     """A window begins every 2 s, a state is asked every 5: no signal has so few points."""
-    surveys = {"p": Survey(2.0, 0.0, np.ones(1))}
+    surveys = {"p": Survey(2.0, 0.0)}
     assert tick_seconds(surveys, "t", True, ImportOptions(), None, False)[0] == 1.0
     assert tick_seconds(surveys, "t", True, ImportOptions(), 2.56, False)[0] == 1.0
-    later = {"p": Survey(1280.0, 0.0, np.ones(1))}
+    later = {"p": Survey(1280.0, 0.0)}
     assert tick_seconds(later, "t", True, ImportOptions(), 2.56, False)[0] == 1e-3
 
 

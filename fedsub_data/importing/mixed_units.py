@@ -1,0 +1,210 @@
+"""People whose numbers of one sensor are in another unit than most people's, or of another sign."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_data.importing.behaviour import G, at_rest, by_behaviour
+from fedsub_data.importing.opposite import opposite
+from fedsub_data.importing.sensors import Kind, Sensor
+from fedsub_data.importing.sizes import Sizes
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+DEGREES = 180 / np.pi
+_THOUSANDS = {1e3: "a unit and its thousandth", 1e6: "a unit and its millionth"}
+#: By how much a number grows in the other unit.
+_GRAVITY, _ANGLES = {G: "g and m/s^2"}, {DEGREES: "radians and degrees"}
+_FACTORS: dict[Kind, Mapping[float, str]] = {
+    Kind.ACCELERATION: _GRAVITY | _THOUSANDS,
+    Kind.ROTATION: _ANGLES | _THOUSANDS,
+    Kind.OTHER: _THOUSANDS,
+    Kind.UNKNOWN: _THOUSANDS,
+}
+#: Kinds whose factors are those of units: their people may be two, and half of them may differ.
+_KNOWN = (Kind.ACCELERATION, Kind.ROTATION)
+#: How far from a factor people may be: of a sensor that is known, they move more or less.
+_NEAR = {Kind.ACCELERATION: 1.8, Kind.ROTATION: 2.2, Kind.OTHER: 1.4, Kind.UNKNOWN: 1.4}
+#: At rest an acceleration is gravity: people whose lengths differ by more have another unit.
+_AT_REST = 2.0
+#: How near to the median most people must be, and how many are most.
+_ALIKE, _MOST = 3.0, 0.8
+#: Of a sensor that is not known fewer people show nothing.
+_FEWEST = 3
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Columns in which some people's numbers have another unit, or sign, than most people's.
+
+    Parameters
+    ----------
+    columns : their indices.
+    factors : by person who differs, how many times as large a number is as in most people's unit;
+        -1 for another sign.
+    others : most people; where both are as many, the first is of these.
+    length, usual : mean length of the columns' vector of the first who differs, and of the others.
+    what : the units in words.
+    """
+
+    columns: tuple[int, ...]
+    factors: Mapping[str, float]
+    others: tuple[str, ...]
+    length: float
+    usual: float
+    what: str
+
+    @property
+    def flipped(self) -> bool:
+        """Whether it is signs that differ."""
+        return -1.0 in self.factors.values()
+
+
+def mixes(sensors: Sequence[Sensor], sizes: Sizes) -> list[Mix]:
+    """Return where people's units or signs differ, sensor by sensor.
+
+    Where names say nothing, a sensor that shows gravity at rest is an accelerometer, and one
+    beside it whose mean is nearly 0 a gyroscope. What still is unknown is also held together.
+
+    Parameters
+    ----------
+    sizes : of the sensors' vectors, and of each column alone.
+    """
+    people = list(sizes.length)
+    known = by_behaviour(sensors, sizes)
+    taken = {i for one in known if one.kind in _KNOWN for i in one.columns}
+    single = [one for one in sizes.vectors if len(one.columns) == 1 and not one.statistic]
+    rest = tuple(one for one in single if taken.isdisjoint(one.columns))
+    found: list[Mix] = []
+    for sensor in known:
+        found += _named(_of_units(sensor, sizes, people), sensor, sizes)
+    if rest and not found:
+        together, every = Sensor(Kind.UNKNOWN, rest), _GRAVITY | _ANGLES | _THOUSANDS
+        found += _named(_by_class(together, sizes, people, every), together, sizes)
+    for sensor in known:
+        for vector in at_rest(sensor, sizes):
+            turned = opposite(np.stack([sizes.mean[person][vector] for person in people]))
+            others = np.setdiff1d(np.arange(len(people)), turned)
+            flipped = [_Found(turned, others, -1.0, "signs")] if len(turned) else []
+            found += _named(flipped, Sensor(sensor.kind, (vector,)), sizes)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """People by their indices who differ from the others, and by what factor."""
+
+    people: Indices
+    others: Indices
+    factor: float
+    what: str
+
+
+def _named(found: Sequence[_Found], sensor: Sensor, sizes: Sizes) -> list[Mix]:
+    """Return one mix of those who differ in a sensor, or none."""
+    if not found:
+        return []
+    people, first = list(sizes.length), found[0]
+    at = sizes.vectors.index(sensor.vectors[0])
+    lengths = [float(np.nanmean(of[at])) for of in sizes.length.values()]
+    return [
+        Mix(
+            sensor.columns,
+            {people[i]: one.factor for one in found for i in one.people},
+            tuple(people[i] for i in first.others),
+            lengths[first.people[0]],
+            float(np.nanmedian([lengths[i] for i in first.others])),
+            first.what,
+        )
+    ]
+
+
+def _of_units(sensor: Sensor, sizes: Sizes, people: Sequence[str]) -> list[_Found]:
+    factors = _FACTORS[sensor.kind]
+    if gravity := at_rest(sensor, sizes):
+        rests = [sizes.rest[person][gravity[0]] for person in people]
+        levels = np.log([one.length for one in rests])
+        still = np.array([one.still for one in rests])
+        return _apart(levels, factors, _AT_REST, np.log(_AT_REST), still)
+    return _by_class(sensor, sizes, people, factors)
+
+
+def _by_class(
+    sensor: Sensor, sizes: Sizes, people: Sequence[str], factors: Mapping[float, str]
+) -> list[_Found]:
+    """Return who differs in all vectors, and in the classes that they share with the others."""
+    at = [sizes.vectors.index(one) for one in sensor.vectors]
+    logs = np.log([sizes.length[person][at] for person in people])  # [people, vectors, classes]
+    seen: NDArray[np.bool_] = np.asarray(np.isfinite(logs).any(axis=1))
+    shared = seen[:, seen.sum(axis=0) > 1].sum(axis=1)
+    known = sensor.kind in _KNOWN
+    if len(people) < _FEWEST and (not known or (shared < 2).any()):
+        return []
+    if (shared < 1).any():  # each has classes of one's own: all rows together
+        logs = np.log(np.nanmean(np.exp(logs), axis=2, keepdims=True))
+    levels = np.stack([_levels(logs[:, i]) for i in range(len(at))], axis=1)
+    gap = np.log(min(factors)) / 2
+    found = _apart(np.nanmedian(levels, axis=1), factors, _NEAR[sensor.kind], gap)
+    return [one for one in found if _holds(one, levels, logs) and (known or _few(one))]
+
+
+def _few(found: _Found) -> bool:
+    return len(found.people) < len(found.others)
+
+
+def _levels(logs: Array) -> Array:
+    """Return each person's level [people], besides each class's, of logs [people, classes]."""
+    of, by = np.zeros(len(logs)), np.zeros(logs.shape[1])
+    there = np.isfinite(logs)
+    filled = np.where(there, logs, 0.0)
+    for _ in range(30):
+        by = np.where(there, filled - of[:, None], 0).sum(0) / np.maximum(there.sum(0), 1)
+        of = np.where(there, filled - by, 0).sum(1) / np.maximum(there.sum(1), 1)
+    return np.where(there.any(axis=1), of, np.nan)
+
+
+def _apart(
+    levels: Array,
+    factors: Mapping[float, str],
+    near: float,
+    gap: float,
+    still: NDArray[np.bool_] | None = None,
+) -> list[_Found]:
+    """Return the groups of people whose levels, logs, are a factor away from most people's.
+
+    Groups are apart by a `gap`. Between people in whom gravity is seen, `still`, any factor counts.
+    """
+    order = np.argsort(levels)[: np.isfinite(levels).sum()]
+    groups = np.split(order, np.flatnonzero(np.diff(levels[order]) > gap) + 1)
+    if len(groups) < 2:
+        return []
+    most = max(groups, key=lambda group: (len(group), -group.min()))
+    middle = float(np.median(levels[most]))
+    found, explained = [], len(most)
+    for group in groups:
+        away = float(np.median(levels[group])) - middle
+        factor = next((f for f in factors if abs(abs(away) - np.log(f)) < np.log(near)), None)
+        any_factor = still is not None and bool(still[group].all())
+        if group is most or (factor is None and not any_factor):
+            continue
+        explained += len(group)
+        exact = float(np.exp(away)) if factor is None else factor ** float(np.sign(away))
+        what = "two units" if factor is None else factors[factor]
+        found.append(_Found(np.sort(group), np.sort(most), exact, what))
+    alike = float(np.mean(abs(levels[most] - middle) < np.log(_ALIKE)))
+    return found if min(alike, explained / len(order)) >= _MOST else []
+
+
+def _holds(found: _Found, levels: Array, logs: Array) -> bool:
+    """Return whether those people differ clearly in every vector, and in nearly every class."""
+    least, sign = abs(np.log(found.factor)) / 2, np.sign(np.log(found.factor))
+    others = np.nanmedian(levels[found.others], axis=0)
+    if not (sign * (np.nanmedian(levels[found.people], axis=0) - others) > least).all():
+        return False
+    away = sign * (logs[found.people] - np.nanmean(logs[found.others], axis=0))
+    away = away[np.isfinite(away)]
+    return bool(len(away)) and float(np.mean(away > least)) >= _MOST
