@@ -31,7 +31,8 @@ class NewestFirst:
         """Look at one person's rows, file by file."""
         if rows.t is None or self._sorted:
             return
-        if np.count_nonzero(rows.t[1:] < rows.t[:-1]) < _FEWEST:
+        fall = (rows.t[1:] < rows.t[:-1]) & (rows.file[1:] == rows.file[:-1])
+        if np.count_nonzero(fall) < _FEWEST:
             return
         for file in np.unique(rows.file).tolist():
             own = rows.file == file
