@@ -54,7 +54,8 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
             np.isnan(_columns(rows.x)),
             Why.MISSING,
             options.missing == "stop",
-            "Expected numbers. --missing drop leaves such rows out, interpolate fills them",
+            "Expected numbers. --missing drop leaves such rows out"
+            + (", interpolate fills them" if dropped.signal else ""),
             source,
             dropped,
         )

@@ -31,6 +31,9 @@ class NewestFirst:
         """Look at one person's rows, file by file."""
         if rows.t is None or self._sorted:
             return
+        fall = (rows.t[1:] < rows.t[:-1]) & (rows.file[1:] == rows.file[:-1])
+        if np.count_nonzero(fall) < _FEWEST:
+            return
         for file in np.unique(rows.file).tolist():
             own = rows.file == file
             t = rows.t[own]

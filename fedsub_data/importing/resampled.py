@@ -94,7 +94,7 @@ def resampled_sentences(by_person: Mapping[str, list[str]]) -> list[str]:
         alike.setdefault("; ".join(said), []).append(person)
     lines = [f"{_listed(people)}: {words}." for words, people in alike.items()]
     if len(lines) > _SHOWN:
-        lines[_SHOWN:] = [f"{len(lines) - _SHOWN} people more are resampled: preparation.json."]
+        lines[_SHOWN:] = ["More people's rows are resampled: preparation.json."]
     return lines
 
 

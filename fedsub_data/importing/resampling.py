@@ -106,6 +106,6 @@ def check_upsampling(
     got += f", as {lost:,} rows lack a value" if lost else ""
     raise DataError(
         f"{got}, the median over people is {rate:g}: {made}, expected half of them at most. "
-        f"--rate {own:.2g} averages the others, --rate {rate:g} interpolates; or import the others "
-        "alone"
+        f"--rate {round(own) or own:.4g} averages the others, --rate {rate:g} interpolates; or "
+        "import the others alone"
     )

@@ -37,8 +37,13 @@ class SparseColumns:
 
     def add(self, rows: Rows) -> None:
         """Count one person's."""
-        none = np.isnan(rows.x if rows.x.ndim == 2 else rows.x.sum(axis=2))
         self._rows[rows.person] = len(rows)
+        with np.errstate(invalid="ignore", over="ignore"):  # text is infinite
+            whole = not np.isnan(rows.x.sum())
+        if whole:
+            self._empty[rows.person] = np.zeros(rows.x.shape[1], np.int64)
+            return
+        none = np.isnan(rows.x if rows.x.ndim == 2 else rows.x.sum(axis=2))
         self._empty[rows.person] = none.sum(axis=0)
         for i in np.flatnonzero(self._empty[rows.person] >= _MOST * len(rows)).tolist():
             t = (rows.row if rows.t is None else rows.t)[~none[:, i]]

@@ -16,8 +16,9 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _SINCE_1970 = (6.3e8, 2.84e9)
 #: Samples a second that a signal has; others must be said.
 _RATES = (0.1, 1e4)
-#: Up to this factor, a rate is the one that is given.
-_AS_GIVEN = 2.0
+#: Up to this factor, a rate is the one that is given; from this one on, no way it is.
+_AS_GIVEN, _FAR = 2.0, 100.0
+_STEPS = "by its steps perhaps"
 
 
 def tick_seconds(
@@ -39,7 +40,7 @@ def tick_seconds(
     Raises
     ------
     DataError
-        Where size or name show a unit that contradicts the rate that is given.
+        Where size, name or steps show a unit that contradicts the rate that is given.
     """
     if not ticks:
         return 1.0, ""
@@ -47,24 +48,29 @@ def tick_seconds(
         return SECONDS[options.time_unit], ""
     shown, why = _shown(surveys, column)
     steps = [one.per_row for one in surveys.values() if one.per_row is not None]
-    step = float(np.median(steps)) if steps else None
-    unit = shown or "s"
-    if step is not None and between is not None and (signal or not shown):
-        unit = _nearest(step, between)
-        if signal and shown and unit != shown:
-            readings = f"by {why} {_reads(shown, step)}"
-            ratio = step * SECONDS[unit] / between
-            if not 1 / _AS_GIVEN <= ratio <= _AS_GIVEN:
-                raise DataError(
-                    f"column {column!r}: got steps of {step:.6g}: {readings}, but --rate says "
-                    f"{1 / between:g}; expected one reading. Say the unit with --time-unit, or "
-                    "another --rate"
-                )
-            said = f"Guessed: --time-unit {unit}, as --rate {1 / between:g} is given"
-            return SECONDS[unit], f"{said}; {readings}."
-    elif step is not None and signal and not shown:
-        unit = _by_steps(step)
-    return SECONDS[unit], f"Guessed: --time-unit {unit}."
+    if not steps:
+        return SECONDS[shown or "s"], f"Guessed: --time-unit {shown or 's'}."
+    step = float(np.median(steps))
+    if shown is None:
+        shown, why = (_by_steps(step), _STEPS) if signal else ("s", "")
+    unit = shown
+    if between is not None and (signal or not why):
+        off = {one: abs(np.log(step * length / between)) for one, length in SECONDS.items()}
+        unit, other = sorted(off, key=off.__getitem__)[:2]
+        if why == _STEPS:  # which show little: where two units are as far off, no one is meant
+            shown = other if off[other] < np.log(_FAR) else unit
+    said = f"Guessed: --time-unit {unit}"
+    if unit == shown or not signal:
+        return SECONDS[unit], f"{said}."
+    assert between is not None
+    reading = f"{why} {shown}, which is {1 / (step * SECONDS[shown]):.4g} a second"
+    rate = f"--rate {1 / between:g}"
+    if 1 / _AS_GIVEN <= step * SECONDS[unit] / between <= _AS_GIVEN:
+        return SECONDS[unit], f"{said}, as {rate} is given; {reading}."
+    raise DataError(
+        f"column {column!r}: got steps of {step:.6g}, {reading}, and {rate}; expected one reading. "
+        "Say the unit with --time-unit, or another --rate"
+    )
 
 
 def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
@@ -99,23 +105,15 @@ def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
 
 
 def _shown(surveys: Mapping[str, Survey], column: str) -> tuple[str | None, str]:
-    """Return the unit that the numbers' size or the column's name shows, and which of the two."""
+    """Return the unit that the numbers' size or the column's name shows, and by which of them."""
     start = float(np.median([one.start for one in surveys.values()]))
     least, most = _SINCE_1970
     for unit, length in SECONDS.items():
         if least <= start * length <= most:
-            return unit, "the size of its numbers, since 1970,"
+            return unit, "by the size of its numbers, since 1970,"
     if named := re.search(r"(?:^|[^a-z])(ms|us|ns|s|sec|seconds?)$", column.lower()):
-        return (named[1] if named[1] in SECONDS else "s"), "its name"
+        return (named[1] if named[1] in SECONDS else "s"), "by its name"
     return None, ""
-
-
-def _nearest(step: float, between: float) -> str:
-    return min(SECONDS, key=lambda unit: abs(np.log(step * SECONDS[unit] / between)))
-
-
-def _reads(unit: str, step: float) -> str:
-    return f"{unit}, which is {1 / (step * SECONDS[unit]):.4g} a second"
 
 
 def _by_steps(step: float) -> str:

@@ -150,3 +150,12 @@ def test_of_part_of_the_points_it_is_said_of_how_many() -> None:
     assert dropped.resampled.by_person() == {
         "p": ["50 % of points: 10 Hz, resampled to 20 Hz: 50 % of points are interpolated"]
     }
+
+
+def test_of_many_people_some_are_shown() -> None:
+    alike = {f"p{i}": ["5 Hz, resampled to 10 Hz"] for i in range(30)}
+    (said,) = resampled_sentences(alike)
+    assert said.startswith("p0, p1, ") and "p19 and 10 more: 5 Hz, resampled" in said
+    different = {f"p{i}": [f"{i} Hz, resampled to 99 Hz"] for i in range(30)}
+    lines_ = resampled_sentences(different)
+    assert len(lines_) == 21 and lines_[-1] == "More people's rows are resampled: preparation.json."

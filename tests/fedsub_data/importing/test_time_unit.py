@@ -83,13 +83,25 @@ def test_a_unit_that_contradicts_the_rate_is_refused_with_both_readings(tmp_path
     """Milliseconds of 2026, 10 samples a second: at --rate 0.2 no unit makes sense."""
     path = since_boot(tmp_path / "a.csv", 1e-3, 1.77e12)
     said = (
-        "column 'timestamp': got steps of 100: by the size of its numbers, since 1970, ms, which "
-        "is 10 a second, but --rate says 0.2; expected one reading. Say the unit with --time-unit"
+        "column 'timestamp': got steps of 100, by the size of its numbers, since 1970, ms, which "
+        "is 10 a second, and --rate 0.2; expected one reading. Say the unit with --time-unit"
     )
     with pytest.raises(DataError, match=re.escape(said)):
         imported(path, tmp_path / "out", rate=0.2, window="20s")
     made = imported(path, tmp_path / "said", rate=0.2, window="10s", overlap=0.5, time_unit="ms")
     assert made.card.sampling_rate_hz == 0.2
+
+
+def test_steps_that_may_be_of_two_units_are_asked_about() -> None:
+    """A row each ms, or each s? At --rate 20 both are far off; at 1, 100 and 1000 one is not."""
+    surveys = {"p": Survey(1.0, 0.0, np.ones(1))}
+    said = "got steps of 1, by its steps perhaps ms, which is 1000 a second, and --rate 20; "
+    with pytest.raises(DataError, match=re.escape(said)):
+        tick_seconds(surveys, "t", True, ImportOptions(), 1 / 20)
+    found = [tick_seconds(surveys, "t", True, ImportOptions(), 1 / r)[0] for r in (1, 200, 1000)]
+    assert found == [1.0, 1e-3, 1e-3]
+    fast = {"p": Survey(0.0005, 0.0, np.ones(1))}
+    assert tick_seconds(fast, "t", True, ImportOptions(), 1 / 50)[0] == 1.0
 
 
 def test_a_guessed_rate_that_no_signal_has_is_refused_with_the_other_readings(
