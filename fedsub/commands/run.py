@@ -111,7 +111,7 @@ def run(
     from fedsub.report.tables import print_results
     from fedsub.studies.run import go_on, load_data, new_folder, resumed_config, train_methods
     from fedsub.studies.run_data import data_notes
-    from fedsub_core.data.findings import gap_warning, split_warning
+    from fedsub_core.data.findings import split_warning
     from fedsub_core.data.sources import WATCH, absolute_source
     from fedsub_core.models.known_code import check_code
     from fedsub_server.results import method_summaries, summarise_run
@@ -162,7 +162,6 @@ def run(
                 )
             print_results(console, method_summaries(folder))
             said = split_warning([one.split for one in notes.splits.values()])
-            said = said or gap_warning({name: one.split for name, one in notes.splits.items()})
             said = said or "Everybody's samples were split in time."
             console.print(said, soft_wrap=True, highlight=False)
             console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)

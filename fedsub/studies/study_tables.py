@@ -23,7 +23,7 @@ from fedsub.studies.measure_names import SUMMARY
 from fedsub.studies.study import Cell, Study, name_of, shown
 from fedsub.studies.study_columns import asked, number, printed
 from fedsub.studies.study_results import Row, Run, said_of_twins, tables
-from fedsub_core.data.findings import split_warning
+from fedsub_core.data.findings import gap_warning, split_warning
 from fedsub_core.files import write_whole
 from fedsub_server.remarks import remarks
 
@@ -87,7 +87,7 @@ def of_runs(study: Study, runs: Sequence[Run]) -> list[str]:
     """
     said = remarks([replace(run.summary, method=run.task.entry.label) for run in runs])
     splits = {client: how for run in runs for client, how in run.splits.items()}
-    leaks = filter(None, [split_warning(list(splits.values()))])
+    leaks = filter(None, [split_warning(list(splits.values())), gap_warning(splits)])
     return [*said_of_twins(runs), *said, *said_of_ends(study, runs), *leaks]
 
 

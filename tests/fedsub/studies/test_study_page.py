@@ -34,12 +34,14 @@ from ..report.html_checks import checked
 from ..report.made_runs import PEOPLE, make_run
 from .made_studies import REACHED, STUDY, made, nothing_tuned
 
-#: Of one of four people samples are in no known order.
+#: Of one of four people samples are in no known order, of one they may overlap.
+_SPLITS = (
+    AT_RANDOM,
+    "in time by the order of the file, gap not known",
+    *2 * ["in time by t, gap 1 s"],
+)
 NOTES = DataNotes(
-    {
-        person: SplitNote("in time by t, gap 1 s" if place else AT_RANDOM, 7, 3, 0, 0)
-        for place, person in enumerate(PEOPLE)
-    }
+    {person: SplitNote(how, 7, 3, 0, 0) for person, how in zip(PEOPLE, _SPLITS, strict=True)}
 )
 
 
@@ -53,13 +55,16 @@ def study(tmp_path: Path) -> Study:
 def test_a_split_at_random_is_said_below_each_table(study: Study, tmp_path: Path) -> None:
     made(study, tmp_path)
     folders = [tmp_path / RUNS / task.name for task in final_tasks(study, nothing_tuned(study))]
-    said = "Split: at random in each class, for 1 of 4 people. If samples"
+    random = "Split: at random in each class, for 1 of 4 people. If samples"
+    unknown = f"Whether samples overlap is not known for 1 of 4 clients ({PEOPLE[1]})"
     for times in (0, 2):
         for folder in folders if times else ():
             write_notes(folder, NOTES)
         runs = finished(study, tmp_path, nothing_tuned(study))
-        assert write_tables(study, tmp_path, runs).count(said) == times
-        assert write_study_page(study, tmp_path, runs).read_text("utf-8").count(said) == times
+        tables = write_tables(study, tmp_path, runs)
+        page = write_study_page(study, tmp_path, runs).read_text("utf-8")
+        for said in (random, unknown):
+            assert tables.count(said) == page.count(said) == times
 
 
 @pytest.mark.usefixtures("blank_figures")
