@@ -129,7 +129,9 @@ def _of_units(sensor: Sensor, sizes: Sizes, people: Sequence[str]) -> list[_Foun
         rests = [sizes.rest[person][gravity[0]] for person in people]
         levels = np.log([one.length for one in rests])
         still = np.array([one.still for one in rests])
-        return _apart(levels, factors, _AT_REST, np.log(_AT_REST), still)
+        # Where no name says that it is gravity, people's levels may differ by any factor.
+        rest = still if sensor.kind in _KNOWN else None
+        return _apart(levels, factors, _AT_REST, np.log(_AT_REST), rest)
     return _by_class(sensor, sizes, people, factors)
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from fedsub_core.data.card import Card
-from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.client_data import ClientData, check_client
+from fedsub_core.data.federation import Federation
+from fedsub_core.data.findings import findings
 from fedsub_core.data.grown_splits import split_grown
 from fedsub_core.data.moments import first_alike
+from fedsub_core.data.splits import split, split_kind
+from fedsub_data.inspection.timing import inspect_timing
 
 CARD = Card("toy", "test", ("a", "b"), ("u",), sampling_rate_hz=10.0)
 
@@ -47,3 +54,22 @@ def test_a_file_that_grows_keeps_moments_on_one_side() -> None:
         assert len(train) + len(test) == 120 and len(test) > 20
         assert client.t is not None
         assert not np.intersect1d(client.t[train], client.t[test]).size
+
+
+@pytest.mark.parametrize("devices", [2, 12])
+@pytest.mark.parametrize("overlap", [0.0, 0.5])
+def test_devices_at_once_contradict_no_card(devices: int, overlap: float) -> None:
+    card = replace(CARD, window_s=2.0, overlap=overlap)
+    client = windows(np.repeat(np.arange(60) * 2.0 * (1 - overlap), devices))
+    assert check_client(Path("p.npz"), "p", client.arrays(), card)
+    federation = Federation(card, {"p": client})
+    assert (
+        inspect_timing(federation).measured_overlap == overlap
+        and not inspect_timing(federation).warnings
+    )
+    assert split_kind("auto", client, card) == "blocked"
+    # At random windows of one time stay together; those that overlap others do not.
+    assert bool(findings(federation, "stratified")) == (overlap > 0)
+    for kind in ("stratified", "blocked"):
+        train, test = split(client, card, kind, 0.3, 1)
+        assert client.t is not None and not np.intersect1d(client.t[train], client.t[test]).size

@@ -146,7 +146,7 @@ def import_by(way: str, made: Recordings, folder: Path, **options: object) -> Fe
         return fedsub.federation(table, **({"window": "1s", "overlap": 0.0} | options))
     if way == ARRAYS:
         return fedsub.federation({name: windows(one) for name, one in made.items()}, **options)
-    _, windows, _ = FILES[way]
-    cut = {"window": "auto"} if windows else {"window": "1s", "overlap": 0.0}
+    _, whole, _ = FILES[way]
+    cut = {"window": "auto"} if whole else {"window": "1s", "overlap": 0.0}
     imported(write(made, way, folder / "files"), folder / "out", **(cut | options))
     return read_federation(folder / "out")
