@@ -13,7 +13,7 @@ from fedsub_data.importing.source import Rows
 
 Array = NDArray[np.float64]
 #: Rows and numbers of a person that are looked at: more change no mean by as much as a unit does.
-_ROWS, _NUMBERS = 20_000, 1_000_000
+_ROWS, _NUMBERS = 10_000, 1_000_000
 _WINDOWS = 200
 #: Fewer rows of a class show nothing.
 _FEWEST = 5
