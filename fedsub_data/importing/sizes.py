@@ -13,7 +13,7 @@ from fedsub_data.importing.source import Rows
 
 Array = NDArray[np.float64]
 #: Rows and numbers of a person that are looked at: more change no mean by as much as a unit does.
-_ROWS, _NUMBERS = 20_000, 1_000_000
+_ROWS, _NUMBERS = 10_000, 1_000_000
 _WINDOWS = 200
 #: Fewer rows of a class show nothing.
 _FEWEST = 5
@@ -68,8 +68,8 @@ class Sizes:
         step = max(1, len(y) * points // _ROWS, x.size // _NUMBERS)
         if x.ndim == 3:  # of few long windows none is left out, but points of them
             apart = max(1, min(step, len(y) // _WINDOWS))
-            x, y = x[::apart, :, :: max(1, step // apart)], y[::apart]
-            x, y = x.transpose(0, 2, 1).reshape(-1, x.shape[1]), np.repeat(y, x.shape[2])
+            thin = x[::apart, :, :: max(1, step // apart)].transpose(0, 2, 1)
+            x, y = thin.reshape(-1, thin.shape[2]), np.repeat(y[::apart], thin.shape[1])
         else:
             x, y = x[::step], y[::step]
         x = np.where(np.isfinite(x), x, np.nan)

@@ -52,8 +52,8 @@ def windows(columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[
     """Return windows [n, F, time] and their labels, each that of its first row."""
     x = np.stack([np.asarray(columns[name], np.float32) for name in _features(columns)], axis=1)
     whole = len(x) // WINDOW * WINDOW
-    windows = x[:whole].reshape(-1, WINDOW, x.shape[1]).transpose(0, 2, 1)
-    return windows, columns["activity"][:whole:WINDOW]
+    cut = x[:whole].reshape(-1, WINDOW, x.shape[1]).transpose(0, 2, 1)
+    return cut, columns["activity"][:whole:WINDOW]
 
 
 def _frame(columns: Mapping[str, NDArray[Any]]) -> Any:
@@ -146,7 +146,7 @@ def import_by(way: str, made: Recordings, folder: Path, **options: object) -> Fe
         return fedsub.federation(table, **({"window": "1s", "overlap": 0.0} | options))
     if way == ARRAYS:
         return fedsub.federation({name: windows(one) for name, one in made.items()}, **options)
-    _, whole, _ = FILES[way]
-    cut = {"window": "auto"} if whole else {"window": "1s", "overlap": 0.0}
+    _, of_windows, _ = FILES[way]
+    cut = {"window": "auto"} if of_windows else {"window": "1s", "overlap": 0.0}
     imported(write(made, way, folder / "files"), folder / "out", **(cut | options))
     return read_federation(folder / "out")
