@@ -81,7 +81,7 @@ def mixes(sensors: Sequence[Sensor], sizes: Sizes) -> list[Mix]:
     rest = tuple(one for one in single if taken.isdisjoint(one.columns))
     found: list[Mix] = []
     for sensor in known:
-        found += _named(_of_units(sensor, sizes, people), sensor, sizes)
+        found += _named(_of_units(sensor, sizes, people, sensor in sensors), sensor, sizes)
     if rest and not found:
         together, every = Sensor(Kind.UNKNOWN, rest), _GRAVITY | _ANGLES | _THOUSANDS
         found += _named(_by_class(together, sizes, people, every), together, sizes)
@@ -123,15 +123,14 @@ def _named(found: Sequence[_Found], sensor: Sensor, sizes: Sizes) -> list[Mix]:
     ]
 
 
-def _of_units(sensor: Sensor, sizes: Sizes, people: Sequence[str]) -> list[_Found]:
+def _of_units(sensor: Sensor, sizes: Sizes, people: Sequence[str], named: bool) -> list[_Found]:
+    """Return who has another unit of a sensor; by any factor only if names say what it measures."""
     factors = _FACTORS[sensor.kind]
     if gravity := at_rest(sensor, sizes):
         rests = [sizes.rest[person][gravity[0]] for person in people]
         levels = np.log([one.length for one in rests])
         still = np.array([one.still for one in rests])
-        # Where no name says that it is gravity, people's levels may differ by any factor.
-        rest = still if sensor.kind in _KNOWN else None
-        return _apart(levels, factors, _AT_REST, np.log(_AT_REST), rest)
+        return _apart(levels, factors, _AT_REST, np.log(_AT_REST), still if named else None)
     return _by_class(sensor, sizes, people, factors)
 
 
