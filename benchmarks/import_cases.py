@@ -30,7 +30,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among the tests
 
-from import_faults import WINDOWS, Case, cases  # noqa: E402
+from import_case import WINDOWS, Case  # noqa: E402
+from import_faults import cases  # noqa: E402
 
 from tests.fedsub_data.importing.ways_in import ARRAYS, FRAME, frame, windows, write  # noqa: E402
 
