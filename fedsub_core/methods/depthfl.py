@@ -60,8 +60,9 @@ CARD = MethodCard(
         "FedDyn's drift sums the changes of all rounds, and with them what a hostile device "
         "changed. With robust = clip, a device's changes of all rounds together count up to three "
         "times the median of the round's devices. For that the server keeps their sum for each "
-        "device, which is as large as the model. A hostile device that stays within these bounds "
-        "still costs the others macro F1.",
+        "device, which is as large as the model. A hostile device within these bounds still "
+        "costs the others macro F1, and can end a long run. If devices may be hostile, use "
+        "feddyn = false.",
         "ramp = 300 is the paper's value for 1000 rounds. With it, exits hardly teach each other "
         "in short runs.",
         "Predictions average the logits of all exits that the device holds.",
