@@ -58,9 +58,11 @@ CARD = MethodCard(
         "tensor, the tensor and its drift stay as they were. Each device has a drift of its own, "
         "which it keeps.",
         "FedDyn's drift sums the changes of all rounds, and with them what a hostile device "
-        "changed. Bounds hold only within each round. A bound on the drift and medians in it were "
-        "tried; without hostile devices both cost too much macro F1. If devices may be hostile, "
-        "use feddyn = false.",
+        "changed. With robust = clip, a device's changes of all rounds together count up to three "
+        "times the median of the round's devices. For that the server keeps their sum for each "
+        "device, which is as large as the model. A hostile device within these bounds still "
+        "costs the others macro F1, and can end a long run. If devices may be hostile, use "
+        "feddyn = false.",
         "ramp = 300 is the paper's value for 1000 rounds. With it, exits hardly teach each other "
         "in short runs.",
         "Predictions average the logits of all exits that the device holds.",

@@ -9,6 +9,8 @@ import torch
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
+from strategies.parts.all_rounds import MOVED, bounded
+from strategies.parts.averaging import robust_mean
 from strategies.parts.exits import ExitStrategy
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.context import Start
@@ -18,7 +20,10 @@ _DRIFT = "drift/"
 
 
 class DepthFLStrategy(ExitStrategy):
-    """State: the global tensors; with ``feddyn`` ``drift/<tensor>``, FedDyn's h."""
+    """State: the global tensors; with ``feddyn`` ``drift/<tensor>``, FedDyn's h.
+
+    Then also, where updates are bounded, ``moved/<client>`` (`all_rounds.py`).
+    """
 
     def init(self, start: Start) -> State:
         """Return the global tensors before the first round, and no drift."""
@@ -33,14 +38,24 @@ class DepthFLStrategy(ExitStrategy):
         """Average each tensor over those who hold it, and go on against the drift.
 
         ``h -= alpha * n / N * (mean - old)`` and ``new = mean - h / alpha``, n of N clients; Acar
-        et al., FedDyn, ICLR 2021, algorithm 1. What nobody holds stays as it was.
+        et al., FedDyn, ICLR 2021, algorithm 1. What nobody holds stays as it was. With
+        ``robust=clip`` no client's updates of all rounds together decide h: see
+        :func:`~strategies.parts.all_rounds.bounded`.
         """
-        old = self.globals_of(state)
-        means, rows = super().aggregate(old, uploads, turn)
-        after, alpha = state | means, self.hyper.alpha
+        old, robust = self.globals_of(state), self.settings.robust
+        placed, moved = self.weighed(old, uploads, turn), State()
+        rows = self.counted(uploads, placed, turn.round)
+        if self.hyper.feddyn and robust.clip and placed:
+            placed, moved = bounded(placed, old, state, robust)
+        means = robust_mean(placed, old, robust, rule=self.rule)
+        after, alpha = state | moved | means, self.hyper.alpha
         for name, mean in means.items() if self.hyper.feddyn else ():
             if held := sum(name in upload.tensors for upload in uploads.values()):
                 share = held / len(self.population.clients)
                 drift = state[f"{_DRIFT}{name}"] - alpha * share * (mean - old[name])
                 after |= {f"{_DRIFT}{name}": drift, name: mean - drift / alpha}
         return after, rows + over_budget(self, uploads, turn.round)
+
+    def without(self, state: State, client: str) -> State:
+        """Return the state without what a client has moved; what the drift has of it stays."""
+        return {name: tensor for name, tensor in state.items() if name != f"{MOVED}{client}"}

@@ -126,7 +126,7 @@ def robust_mean(
     if not settings.multi_krum and settings.mean == "mean" and not too_long:
         return weighted_mean(uploads, start, counted, rule)
     by = torch.tensor(counted, dtype=torch.float64)
-    moves = torch.stack([_update(upload, start) for upload in uploads.values()])
+    moves = torch.stack([way_to(upload, start) for upload in uploads.values()])
     if found is not None:
         found.shorten(moves)
     f, people = malicious(settings, len(moves)), list(uploads.values())
@@ -146,7 +146,7 @@ def robust_mean(
     }
 
 
-def _update(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
+def way_to(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
     """Return the way from `start` to an upload, all tensors in a row, float64; 0 where it lacks."""
     ways = []
     for name, before in start.items():

@@ -82,11 +82,16 @@ class SubModelStrategy(FedAvgStrategy):
         self, state: State, uploads: Mapping[str, Bundle], turn: Turn
     ) -> tuple[State, list[MetricRow]]:
         """Average the round's uploads, each in its place."""
-        placed = {c: self.placed(state, c, upload, turn) for c, upload in uploads.items()}
-        if self.hyper.weights == "clients":
-            placed = {client: replace(upload, examples=1) for client, upload in placed.items()}
+        placed = self.weighed(state, uploads, turn)
         rows = self.counted(uploads, placed, turn.round)
         return robust_mean(placed, state, self.settings.robust, rule=self.rule), rows
+
+    def weighed(self, state: State, uploads: Mapping[str, Bundle], turn: Turn) -> dict[str, Bundle]:
+        """Return the round's uploads, each in its place, with the samples that it counts for."""
+        placed = {c: self.placed(state, c, upload, turn) for c, upload in uploads.items()}
+        if self.hyper.weights == "clients":
+            return {client: replace(upload, examples=1) for client, upload in placed.items()}
+        return placed
 
     def counted(
         self, uploads: Mapping[str, Bundle], placed: Mapping[str, Bundle], round: int

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from fedsub.engines.simulation import build_strategy
+from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.hostile_tests import EVIL, SIX, infect, others_f1
 from fedsub.testing.lying_sums import LIES, lied
 from fedsub.testing.runs import Run, RunMethod
+from fedsub_client.methods import fedsub_ridge
 from fedsub_client.parts import own_sums
 from fedsub_core.closed_form.possible import could_be
+from fedsub_core.closed_form.sums import Statistics
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.federation import write_federation
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub_ridge import checks, strategy
 from strategies.methods.fedsub_ridge.people import people
@@ -129,3 +137,37 @@ def test_a_device_that_is_sent_unsound_sums_goes_by_its_own(
     assert not refused(run) and not left_out(run)
     own = run_method(NAME, SIX, hyper={"heads": "own"}, **KEYS)
     assert others_f1(run) == others_f1(own)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("lies", [False, True], ids=["honest", "one lies"])
+def test_devices_of_their_own_go_by_what_they_have_where_one_poisons_all_sums(
+    lies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each a ClientApp with a state of its own, behind a server that looks at nobody's sums."""
+    monkeypatch.setattr(strategy, "MOST_SAID", np.inf)
+    honest = fedsub_ridge.sums_of
+    seen: list[float] = []
+
+    def sums_of(statistics: Statistics) -> Any:
+        seen.append(float(statistics.counts.sum()))
+        sent = honest(statistics)
+        # Its person has the fewest samples.
+        if not lies or seen[-1] > seen[0]:
+            return sent
+        return lied(Bundle(tensors=sent), LIES["torn sums"]).tensors
+
+    monkeypatch.setattr(fedsub_ridge, "sums_of", sums_of)
+    write_federation(tmp_path, SIX)
+    config = RunConfig(method=NAME, beside="", device="cpu", threads=1, data=str(tmp_path), **KEYS)
+    grid, server = DeviceGrid(config, len(SIX.clients)), build_strategy(config, NAME)
+    server.start(grid)
+    assert server.finished_rounds == KEYS["rounds"] and len(set(seen)) == len(SIX.clients)
+    assert server.state is not None and set(people(server.state)) == SIX.clients.keys()
+    for place in range(1, len(SIX.clients)):
+        kept = grid.saved(place).state
+        alone = {name: t for name, t in kept.items() if name.startswith("alone.")}
+        assert alone
+        for name, tensor in alone.items():
+            used = kept["model." + name.removeprefix("alone.")]
+            assert torch.allclose(used, tensor, rtol=1e-4, atol=1e-5) == lies, (place, name)
