@@ -290,11 +290,10 @@ def make_learner(
     hyper: Any,
     whole: Model | None = None,
     sums: bool = False,
-    noised: bool = False,
 ) -> Learner:
-    """Return the device half of a method, that of secure `sums` or noised ones."""
+    """Return the device half of a method, or that of secure `sums`."""
     sends, predictor = card.sends(model, hyper), card.load_predictor()
-    made: Learner = card.load_learner(sums, noised)(model, settings, hyper, sends, predictor, whole)
+    made: Learner = card.load_learner(sums)(model, settings, hyper, sends, predictor, whole)
     return made
 
 

@@ -65,10 +65,10 @@ def held_and_learner(
         As :func:`make_cohort`.
     """
     of, hyper = method(settings.method), settings.hyper
-    protections = settings.protections
+    sums = settings.secure.secure_aggregation
     try:
         held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
-        made = make_learner(of, held.model, settings.training, hyper, held.whole, *protections)
+        made = make_learner(of, held.model, settings.training, hyper, held.whole, sums)
         return held, made
     except ConfigError as error:  # a run has several methods
         raise ConfigError(f"method {settings.method!r}: {error}") from error

@@ -178,7 +178,7 @@ def accepted(
         # By coarser ones what most people add would be rounded to zeros.
         expected = f"{levels.each} among {person.people} people of weight {plan.weight}"
         raise reader.refuse("secure sum: each", plan.each, expected)
-    levels = replace(levels, longest=noise.longest, longest_prototypes=noise.longest_prototypes)
+    levels = replace(levels, longest=noise.longest)
     return OwnPart(person, plan, levels, beside_download(content[exchange.TURN], config))
 
 

@@ -106,11 +106,8 @@ def facts(card: MethodCard) -> list[tuple[str, str]]:
     if card.sums and card.sends(example(card), hyper):
         seen = "means" if card.averages else "sums"
         found.append(("secure aggregation", f"available: the server then sees only {seen}"))
-        within = "" if card.averages else ", in secure sums"
-        if card.hides:
-            found.append(
-                ("noise on means", f"available{within}: dp-noise hides people from others")
-            )
+        if card.averages:
+            found.append(("noise on means", "available: dp-noise hides people from others"))
     if card.needs:
         keys = " and ".join(f"{card.name}.{key.replace('_', '-')}=true" for key in card.needs)
         found.append(("needs consent", f"refused without {keys}, which states that people agreed"))

@@ -99,7 +99,7 @@ class PrototypeLearner(Learner):
         has, rows = slots.shown(vector, classes, size)
         if (has & (rows != _asked(again.received, classes))).any():
             return uploads.NO_VECTOR
-        own = slots.bounds(classes, size, again.levels.longest_prototypes)
+        own = slots.numbers(classes, size)
         return slots.again(vector, own, again.before, again.levels, again.examples)
 
 

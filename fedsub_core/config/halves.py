@@ -38,11 +38,6 @@ class HalfSettings(ModelSettings):
     noise: NoiseSettings = field(default_factory=NoiseSettings)
     version: str = VERSION
 
-    @property
-    def protections(self) -> tuple[bool, bool]:
-        """Whether the server learns sums alone, and whether there is noise on them."""
-        return self.secure.secure_aggregation, self.noise.dp_noise > 0
-
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings(HalfSettings):

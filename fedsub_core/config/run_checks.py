@@ -106,24 +106,18 @@ def _check_secure(config: RunConfig, where: str) -> None:
 def _check_noise(config: RunConfig, where: str) -> None:
     """Refuse what tells of single people beside means with noise, or has none of them."""
     got, expected = "", ""
-    cards = [METHODS[name] for name in config.methods]
-    summed = [card.name for card in cards if not card.averages]
-    unfit = [card.not_with_noise(config.hyper[card.name]) for card in cards]
-    if others := [card.name for card in cards if not card.hides]:
-        known = ", ".join(name for name, card in METHODS.items() if card.hides)
+    if others := [name for name in config.methods if not METHODS[name].averages]:
+        known = ", ".join(name for name, card in METHODS.items() if card.averages)
         got = f"{', '.join(others)} among the methods, whose devices are sent more than means"
         expected = f"only methods among {known}"
-    elif summed and not config.secure_aggregation:
-        got = f"{', '.join(summed)} among the methods, in which noise is on secure sums"
-        expected = "secure-aggregation = true beside it"
     elif config.robust_settings.filters:
         got = f"robust = {config.robust}, by which one person moves what others count for"
         expected = "robust = none: dp-clip bounds what each person adds"
     elif config.standardise not in ("client", "none"):
         got = f"standardise = {config.standardise}, which all devices learn without noise"
         expected = "standardise = client or none"
-    if why := f"{got}, expected {expected}" if got else next(filter(None, unfit), ""):
-        raise ConfigError(f"{where}: dp-noise: got {why}")
+    if got:
+        raise ConfigError(f"{where}: dp-noise: got {got}, expected {expected}")
 
 
 def _check_nothing_alone(

@@ -238,20 +238,14 @@ class NoiseSettings:
         0.0,
         "deviation of the Gaussian noise on sums over people, over what one person adds at most "
         "(the noise multiplier): the more, the less whoever sees means learns of any person; 0: "
-        "none; for methods that average, and in secure sums for those of prototypes; needs "
-        "robust = none, standardise = client or none, and fedsub[privacy] on the server",
+        "none; for methods that average; needs robust = none, standardise = client or none, and "
+        "fedsub[privacy] on the server",
         minimum=0,
     )
     dp_clip: float = option(
         1.0,
-        "largest L2 norm of a person's change of the model in a round with dp-noise, of fedsub and "
-        "fedsub-gated of how far its rows are from everybody's mean; longer ones are shortened",
-        above=0,
-    )
-    dp_clip_prototypes: float = option(
-        10.0,
-        "largest L2 norm of a person's prototypes of all classes together with dp-noise; longer "
-        "ones are shortened",
+        "largest L2 norm of a person's change of the model in a round with dp-noise; longer ones "
+        "are shortened",
         above=0,
     )
     dp_delta: float = option(
@@ -262,11 +256,6 @@ class NoiseSettings:
     def longest(self) -> float:
         """The largest L2 norm of a person's change; infinite without noise."""
         return self.dp_clip if self.dp_noise else inf
-
-    @property
-    def longest_prototypes(self) -> float:
-        """The largest L2 norm of a person's prototypes; infinite without noise."""
-        return self.dp_clip_prototypes if self.dp_noise else inf
 
 
 @dataclass(frozen=True)

@@ -138,13 +138,9 @@ class MethodCard:
     filtered : whether filters on uploads (``robust``) stand before what the server makes of them.
     averages : whether the server half makes of a round's uploads nothing but their mean, weighted
         by samples, and sends all the same: then it can do with the mean alone
-        (``secure-aggregation``).
+        (``secure-aggregation``), and with noise on it (``dp-noise``).
     summed_learner, summed_strategy : where the halves live that serve runs of secure sums, of a
         method that does not average and whose server can do with sums; "": there are none.
-    noised_learner, noised_strategy : where the halves live that serve runs of secure sums with
-        noise on them (``dp-noise``), of a method that does not average; "": there are none. Without
-        the first the device half is that of sums.
-    not_with_noise : of hyperparameters, what does not go with noise on sums; "": all goes.
     not_in_sums : of hyperparameters, what does not go with secure sums, and what is expected
         instead; "": all goes.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
@@ -187,9 +183,6 @@ class MethodCard:
     averages: bool = False
     summed_learner: str = ""
     summed_strategy: str = ""
-    noised_learner: str = ""
-    noised_strategy: str = ""
-    not_with_noise: Callable[[Any], str] = lambda hyper: ""
     not_in_sums: Callable[[Any], str] = lambda hyper: ""
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()
@@ -208,11 +201,6 @@ class MethodCard:
     def sums(self) -> bool:
         """Whether the server can do with sums of uploads (``secure-aggregation``)."""
         return self.averages or bool(self.summed_strategy)
-
-    @property
-    def hides(self) -> bool:
-        """Whether noise can hide people in what it sends (``dp-noise``)."""
-        return self.averages or bool(self.noised_strategy)
 
     @property
     def has_rule(self) -> bool:
@@ -235,19 +223,17 @@ class MethodCard:
         """Import and return what makes the model that a device holds."""
         return _load(self.holds)
 
-    def load_learner(self, sums: bool = False, noised: bool = False) -> Any:
-        """Import and return the device half, a ``Learner``; that of secure `sums`, or noised."""
-        summed = self.summed_learner if sums else ""
-        return _load((self.noised_learner if noised else "") or summed or self.learner)
+    def load_learner(self, sums: bool = False) -> Any:
+        """Import and return the device half, a ``Learner``; that of secure `sums`."""
+        return _load((self.summed_learner if sums else "") or self.learner)
 
     def load_predictor(self) -> Any:
         """Import and return what predicts, a ``Predictor`` class."""
         return _load(self.predictor)
 
-    def load_strategy(self, sums: bool = False, noised: bool = False) -> Any:
+    def load_strategy(self, sums: bool = False) -> Any:
         """Import and return the server half, a ``PersonalizedStrategy``; chosen likewise."""
-        summed = self.summed_strategy if sums else ""
-        return _load((self.noised_strategy if noised else "") or summed or self.strategy)
+        return _load((self.summed_strategy if sums else "") or self.strategy)
 
 
 def _load(path: str) -> Any:

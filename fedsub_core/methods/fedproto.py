@@ -41,7 +41,6 @@ CARD = MethodCard(
     learner="fedsub_client.methods.fedproto:FedProtoLearner",
     strategy="strategies.methods.fedproto:FedProtoStrategy",
     summed_strategy="strategies.methods.fedproto:SummedFedProtoStrategy",
-    noised_strategy="strategies.methods.fedproto:SummedFedProtoStrategy",
     not_in_sums=not_in_sums,
     predictor="fedsub_client.methods.fedproto:NearestPrototype",
     hyperparameters=FedProtoHyperparameters,

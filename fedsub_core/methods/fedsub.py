@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
-from fedsub_core.methods.fedsub_sums import not_in_sums, not_with_noise, receives_in_sums
+from fedsub_core.methods.fedsub_sums import not_in_sums, receives_in_sums
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, bits, dense, rows
@@ -145,10 +145,7 @@ CARD = MethodCard(
     strategy="strategies.methods.fedsub.strategy:FedSubStrategy",
     summed_learner="fedsub_client.methods.fedsub.summed:SummedFedSubLearner",
     summed_strategy="strategies.methods.fedsub.summed:SummedFedSubStrategy",
-    noised_learner="fedsub_client.methods.fedsub.noised:NoisedFedSubLearner",
-    noised_strategy="strategies.methods.fedsub.noised:NoisedFedSubStrategy",
     not_in_sums=not_in_sums,
-    not_with_noise=not_with_noise,
     hyperparameters=FedSubHyperparameters,
     up="selected rows, class masks, scores, prototypes",
     down="rows to replace",

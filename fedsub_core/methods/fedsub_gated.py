@@ -16,7 +16,7 @@ from fedsub_core.methods.fedsub_gated_experts import (
     names,
     trained,
 )
-from fedsub_core.methods.fedsub_sums import not_in_sums, not_with_noise, receives_gated_in_sums
+from fedsub_core.methods.fedsub_sums import not_in_sums, receives_gated_in_sums
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, bits, dense
@@ -83,10 +83,7 @@ CARD = MethodCard(
     strategy="strategies.methods.fedsub_gated.strategy:FedSubGatedStrategy",
     summed_learner="fedsub_client.methods.fedsub_gated.summed:SummedFedSubGatedLearner",
     summed_strategy="strategies.methods.fedsub_gated.summed:SummedFedSubGatedStrategy",
-    noised_learner="fedsub_client.methods.fedsub_gated.noised:NoisedFedSubGatedLearner",
-    noised_strategy="strategies.methods.fedsub_gated.noised:NoisedFedSubGatedStrategy",
     not_in_sums=lambda hyper: not_in_sums(hyper, "fedsub-gated"),
-    not_with_noise=lambda hyper: not_with_noise(hyper, "fedsub-gated"),
     hyperparameters=FedSubGatedHyperparameters,
     predictor="fedsub_client.methods.fedsub_gated.mixture:Mixture",
     up="FedSub's upload, class shares of units, sums for the gate",

@@ -16,8 +16,8 @@ from fedsub_core.wire.bundles import Declaration, bits, dense, rows
 #: the person was in it.
 CENTROIDS, OPEN, ASKED, COUNTED = "centroids", "open", "asked", "counted"
 ASKED_UNITS, SELECTED_BY_ALL, MEANS = ".asked", ".by-all", ".means"
-#: With noise, or where everybody is mixed in, by rows the last mean of all, and of which units it
-#: is the last round's; and how much of a row comes from clusters, and how much from everybody.
+#: Where everybody is mixed in, by rows the last mean of all, and of which units it is the last
+#: round's; and how much of a row comes from clusters, and how much from everybody.
 EVERYBODY, FRESH, MIX = ".everybody", ".fresh", "mix"
 #: Readings of what a unit is that somebody did not select, of which nobody's zeros are counted.
 READ = ("own", "held")
@@ -54,24 +54,6 @@ def not_in_sums(hyper: Any, method: str = "fedsub") -> str:
     )
 
 
-def not_with_noise(hyper: Any, method: str = "fedsub") -> str:
-    """Return what does not go with noise on sums (``dp-noise``); "": all goes."""
-    counted = "which goes by who selected a unit: this is not counted"
-    twice = "a noise of its own, whose epsilon is another"
-    checks = (
-        ("fusion", "avg", counted),
-        ("fusion-reading", "own", counted),
-        ("units", "all", counted),
-        ("prototype-noise", "none", twice),
-    )
-    own = {key: getattr(hyper, key.replace("-", "_"), expected) for key, expected, _ in checks}
-    return "; ".join(
-        f"{method}.{key} = {own[key]}, {why}, expected {expected}"
-        for key, expected, why in checks
-        if own[key] != expected
-    )
-
-
 def receives_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
     """Declare what a server of sums sends; nothing where it cannot sum.
 
@@ -94,14 +76,16 @@ def receives_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
         declared[layer.name + SELECTED_BY_ALL] = bits((each, layer.units), optional=True)
         for own in layer.rows:
             declared[own.name + MEANS] = rows((each * layer.units, own.width), optional=True)
-            declared[own.name + EVERYBODY] = rows((layer.units, own.width), optional=True)
-            declared[own.name + FRESH] = bits((layer.units,), optional=True)
     return declared
 
 
 def receives_gated_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
-    """Declare the same, and how much of which means is mixed in."""
-    declared = receives_in_sums(model, hyper, size)
+    """Declare the same, everybody's means, and how much of which means is mixed in."""
+    declared = dict(receives_in_sums(model, hyper, size))
     if declared:
-        declared = {**declared, MIX: dense((2,), optional=True, exact=True)}
+        declared[MIX] = dense((2,), optional=True, exact=True)
+        for layer in model.affine[: hyper.depth or None]:
+            for own in layer.rows:
+                declared[own.name + EVERYBODY] = rows((layer.units, own.width), optional=True)
+                declared[own.name + FRESH] = bits((layer.units,), optional=True)
     return declared

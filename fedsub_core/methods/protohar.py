@@ -57,7 +57,6 @@ CARD = MethodCard(
     learner="fedsub_client.methods.protohar:ProtoHARLearner",
     strategy="strategies.methods.protohar:ProtoHARStrategy",
     summed_strategy="strategies.methods.protohar:SummedProtoHARStrategy",
-    noised_strategy="strategies.methods.protohar:SummedProtoHARStrategy",
     not_in_sums=not_in_sums,
     hyperparameters=ProtoHARHyperparameters,
     up="the body, the mean embedding of each class held (with weights = samples also its counts)",

@@ -92,12 +92,8 @@ class Layout:
         ----------
         asked : the masks of a download (``OPEN``, ``ASKED``, ``<layer>.asked``, others' own).
         """
-        return sum(self.sizes(asked).values())
-
-    def sizes(self, asked: Asked) -> dict[str, int]:
-        """Return how many numbers each part has, by name in their order."""
         masks = self._masks(asked).items()
-        return {n: int(mask.sum()) * prod(self.shapes[n][mask.ndim :]) for n, mask in masks}
+        return sum(int(mask.sum()) * prod(self.shapes[n][mask.ndim :]) for n, mask in masks)
 
     def joined(self, parts: Mapping[str, Array], asked: Asked) -> NDArray[np.float32]:
         """Return as one vector who is in open clusters, and of other parts what is asked for.

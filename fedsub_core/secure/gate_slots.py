@@ -6,16 +6,7 @@ gate learns from. Others would add zeros, and a sum of one person and zeros is t
 
 from __future__ import annotations
 
-from math import sqrt
-
-from fedsub_core.methods.fedsub_gated import (
-    CURVES,
-    GATE,
-    GATE_ASKED,
-    MOST,
-    TEMPERATURES,
-    gate_shapes,
-)
+from fedsub_core.methods.fedsub_gated import GATE_ASKED, gate_shapes
 from fedsub_core.methods.fedsub_gated_experts import FedSubGatedHyperparameters
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.secure.cluster_slots import Layout
@@ -28,14 +19,3 @@ def layout_with_gate(model: Architecture, hyper: FedSubGatedHyperparameters) -> 
     """Return where each number of a vector stands."""
     gate = gate_shapes(hyper)
     return Layout.of(model, hyper, {HOLDS_BACK: (1,), **gate}, dict.fromkeys(gate, GATE_ASKED))
-
-
-def gate_bounds(hyper: FedSubGatedHyperparameters) -> dict[str, float]:
-    """Return the greatest L2 norm of what one person adds, by name.
-
-    Shares of an explanation sum to 1, beside a 1. A curve's numbers are no larger than ``MOST``,
-    and 0 at the temperature 1.
-    """
-    experts, _ = gate_shapes(hyper).get(CURVES, (0, 0))
-    curves = {CURVES: MOST * sqrt(experts * (len(TEMPERATURES) - 1))} if experts else {}
-    return {HOLDS_BACK: 1.0, GATE: sqrt(2), **curves}

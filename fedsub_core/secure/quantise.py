@@ -54,14 +54,12 @@ class Levels:
     each : levels of the range for each sample that a person weighs: a power of two, so that whole
         numbers stay whole, in a range that is one, too.
     longest : greatest L2 norm of a person's change, after it was rounded.
-    longest_prototypes : that of a person's prototypes, in slots.
     """
 
     range: float
     weight: int
     each: int
     longest: float = inf
-    longest_prototypes: float = inf
 
     @classmethod
     def among(cls, people: int, weight: int, range: float) -> Levels:

@@ -7,14 +7,11 @@ which enough people are sure to be in the sum: the sum of one person's row is th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import sqrt
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import BESIDE, Levels, Total
 
@@ -50,12 +47,6 @@ def levels_of(levels: Levels) -> Levels:
     return Levels(RANGE, 1, 1 << (each.bit_length() - 1))
 
 
-def unit(levels: Levels) -> float:
-    """Return what 1 in a slot is in a sum's other numbers, which were rounded by `levels`."""
-    # Back to whole numbers: the slots' levels are others.
-    return (levels_of(levels).each / RANGE) * (levels.range / levels.each)
-
-
 def values(total: Total, levels: Levels) -> NDArray[np.float64]:
     """Return a sum's numbers as those of slots, float64 [n].
 
@@ -66,34 +57,6 @@ def values(total: Total, levels: Levels) -> NDArray[np.float64]:
     whole = np.rint(total.sum * (levels.each / levels.range))
     sums: NDArray[np.float64] = whole * (RANGE / levels_of(levels).each)
     return sums
-
-
-def bounds(classes: int, size: int, longest: float) -> tuple[Bounded, Bounded]:
-    """Return how long slots may be: who has which class, and prototypes."""
-    prototypes = Bounded(classes * size, longest, "dp-clip-prototypes")
-    return Bounded(classes, sqrt(classes)), prototypes
-
-
-def rounded(values: NDArray[np.floating], parts: Sequence[Bounded], levels: Levels) -> Words:
-    """Return a vector that is slots alone, each part no longer than it may be.
-
-    Parameters
-    ----------
-    levels : of a sum's other numbers.
-    """
-    own, at, found = levels_of(levels), 0, []
-    for part in parts:
-        bounded = replace(own, longest=part.shortened_to)
-        found.append(bounded.vector(values[at : at + part.numbers], 1))
-        at += part.numbers
-    return _joined(found)
-
-
-def _joined(parts: Sequence[Words]) -> Words:
-    """Return vectors of one person as one."""
-    shortened = np.bitwise_or.reduce([part[-1] for part in parts])
-    weight = min(part[-BESIDE] for part in parts)
-    return np.concatenate([*(part[:-BESIDE] for part in parts), [weight, shortened]])
 
 
 def with_slots(
@@ -113,20 +76,13 @@ def with_slots(
     levels : of the numbers before.
     """
     shown = np.where((has & asked)[:, None], rows, 0.0)
-    parts = bounds(len(has), rows.shape[1], levels.longest_prototypes)
-    slots = rounded(np.concatenate([has, shown.ravel()]), parts, levels)
+    slots = levels_of(levels).vector(np.concatenate([has, shown.ravel()]), 1)
     shortened = vector[-1] | slots[-1]
     return np.concatenate([vector[:-BESIDE], slots[:-BESIDE], vector[-BESIDE:-1], [shortened]])
 
 
-def in_sum(
-    total: Total, levels: Levels, classes: int, size: int, most: int, slack: int = 0
-) -> tuple[Total, Slots]:
+def in_sum(total: Total, levels: Levels, classes: int, size: int, most: int) -> tuple[Total, Slots]:
     """Return what a sum over `most` people says without its slots, and what these say.
-
-    Parameters
-    ----------
-    slack : by how much noise may have moved the numbers of people.
 
     Raises
     ------
@@ -136,11 +92,11 @@ def in_sum(
     first = len(total.sum) - numbers(classes, size)
     sums = values(total, levels)[first:]
     people, rows = np.rint(sums[:classes]).astype(np.int64), sums[classes:].reshape(classes, size)
-    if (people < -slack).any() or (people > most + slack).any():
+    if (people < 0).any() or (people > most).any():
         got = f"{people.min()} to {people.max()}"
         raise ValueError(f"people who have a class: got {got}, expected 0 to {most}")
     before = Total(total.mean[:first], total.sum[:first], total.weight, total.shortened)
-    return before, Slots(people.clip(0, most), rows)
+    return before, Slots(people, rows)
 
 
 def shown(vector: Words, classes: int, size: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -151,24 +107,18 @@ def shown(vector: Words, classes: int, size: int) -> tuple[NDArray[np.bool_], ND
     )
 
 
-def again(
-    vector: Words, parts: Sequence[Bounded], before: Levels, levels: Levels, examples: int
-) -> Words:
+def again(vector: Words, slots: int, before: Levels, levels: Levels, examples: int) -> Words:
     """Return a person's vector by other levels.
 
     Parameters
     ----------
-    parts : its slots, behind all else.
+    slots : how many numbers of it are slots, behind all others.
     before : by which it was rounded.
     levels : by which it shall be.
     examples : how many samples the person has.
     """
-    at, end = len(vector) - BESIDE - sum(part.numbers for part in parts), vector[-BESIDE:]
+    at, end = len(vector) - BESIDE - slots, vector[-BESIDE:]
     numbers = levels.again(np.concatenate([vector[:at], end]), before, examples)
-    slots = list[Words]()
-    for part in parts:
-        old = np.append(vector[at : at + part.numbers], [1, end[1]]).astype(np.uint32)
-        bounded = replace(levels_of(levels), longest=part.shortened_to)
-        slots.append(bounded.again(old, levels_of(before), 1)[:-BESIDE])
-        at += part.numbers
-    return np.concatenate([numbers[:-BESIDE], *slots, numbers[-BESIDE:]])
+    old = np.append(vector[at:-BESIDE], [1, end[1]]).astype(np.uint32)
+    own = levels_of(levels).again(old, levels_of(before), 1)
+    return np.concatenate([numbers[:-BESIDE], own[:-BESIDE], numbers[-BESIDE:]])

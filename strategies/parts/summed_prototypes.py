@@ -2,9 +2,6 @@
 
 Each round counts how many people have each class, beside what it adds up. By that the next round
 asks for prototypes (:mod:`strategies.parts.sure_people`).
-
-With ``dp-noise``, counts and prototypes have noise, too: of a class that is asked for, so many
-people must have been counted that noise alone has not made them enough.
 """
 
 from __future__ import annotations
@@ -22,8 +19,6 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.secure import slots
 from fedsub_core.secure import uploads as vectors
-from fedsub_core.secure.bounds import Bounded, beyond, of_parts
-from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 from strategies.parts.sure_people import (
@@ -68,7 +63,7 @@ class SummedPrototypes(PersonalizedStrategy):
         """
         secure, people = self.settings.secure, len(clients)
         sure = state[HOLDERS].numpy() - absent(state, clients)
-        least = needed(secure.secure_least, people) + self._slack
+        least = needed(secure.secure_least, people)
         self._asked = asked = sure >= least
         left_out = int((~asked).sum()) if counted_in(state) else 0
         if left_out and left_out != self._left_out:
@@ -79,7 +74,7 @@ class SummedPrototypes(PersonalizedStrategy):
                 least,
             )
         self._left_out = left_out
-        fewest = opened_of(sure[asked] - self._slack, secure.secure_least, people)
+        fewest = opened_of(sure[asked], secure.secure_least, people)
         numbers = vectors.length(self._body_sent()) + slots.numbers(*self._slots())
         return Addends(tuple(clients), numbers, secure.secure_range, fewest)
 
@@ -104,7 +99,7 @@ class SummedPrototypes(PersonalizedStrategy):
             return state, []
         try:
             total, said = slots.in_sum(
-                opened.total, opened.levels, *self._slots(), len(opened.clients), self._slack
+                opened.total, opened.levels, *self._slots(), len(opened.clients)
             )
         except ValueError as error:
             log.warning("round %d: the secure sum is of no use: %s", turn.round, error)
@@ -123,22 +118,6 @@ class SummedPrototypes(PersonalizedStrategy):
     def without(self, state: State, client: str) -> State:
         """Return the state without what it keeps of one client."""
         return not_counted(state, client)
-
-    def bounded(self) -> tuple[Bounded, ...]:
-        """Return the parts of vectors: a body, counts, prototypes."""
-        noise, (classes, size) = self.settings.noise, self._slots()
-        return (
-            Bounded(
-                vectors.length(self._body_sent()) - BESIDE, noise.dp_clip, "dp-clip", slots=False
-            ),
-            *slots.bounds(classes, size, noise.dp_clip_prototypes),
-        )
-
-    @property
-    def _slack(self) -> int:
-        """By how many people noise may move a count."""
-        _, counts, _ = of_parts(self.bounded())
-        return beyond(self.settings.noise.dp_noise * counts)
 
     def _body_sent(self) -> Declaration:
         return {name: one for name, one in self.transport.sends.items() if name != PROTOTYPES}

@@ -119,33 +119,25 @@ class NoisedMeans:
         for client, upload in uploads.items():
             change = change_of(upload, received[client], self.sends).astype(np.float64)
             total += no_longer(change, self.settings.longest)
-        deviations = np.full(total.shape, self.settings.dp_clip)
-        found, rows = self._noised(total, deviations, list(uploads), round)
+        found, rows = self._noised(total, list(uploads), round)
         return mean_upload(found, received[min(uploads)], self.sends), rows
 
-    def of_sum(
-        self, opened: Opened, round: int, deviations: NDArray[np.float64]
-    ) -> tuple[Opened, list[MetricRow]]:
+    def of_sum(self, opened: Opened, round: int) -> tuple[Opened, list[MetricRow]]:
         """Return a sum that was opened, in which all weigh alike, with noise on it.
 
         Whoever is in it counts, also without weight: how many have none would tell of them.
-
-        Parameters
-        ----------
-        deviations : of each number the noise's, at a multiplier of 1, float64 [numbers].
         """
         if opened.total is None:
             return opened, []
         # A sum is known but for multiples of this. A wrong vector can move it over its end, and it
         # begins anew. With its noise it is brought back: else the jump would tell the sum.
         wraps = 2 * HALF * opened.levels.range / opened.levels.each
-        found, rows = self._noised(opened.total.sum, deviations, list(opened.clients), round, wraps)
+        found, rows = self._noised(opened.total.sum, list(opened.clients), round, wraps)
         return replace(opened, total=replace(found, shortened=opened.total.shortened)), rows
 
     def _noised(
         self,
         total: NDArray[np.float64],
-        deviations: NDArray[np.float64],
         clients: list[str],
         round: int,
         wraps: float = inf,
@@ -154,12 +146,8 @@ class NoisedMeans:
         own, ledger = self.settings, self.ledger
         assert ledger.secret is not None
         told = f"noise on means\x1f{ledger.secret}\x1f{round}\x1f".encode() + total.tobytes()
-        if (deviations != deviations[:1]).any():
-            # Of several parts they follow from more than options, which stay the same. The same
-            # noise of two sizes would tell the sum.
-            told += deviations.tobytes()
         stream = np.random.default_rng(int.from_bytes(hashlib.sha256(told).digest(), "little"))
-        noised = total + stream.normal(0.0, own.dp_noise * deviations)
+        noised = total + stream.normal(0.0, own.dp_noise * own.dp_clip, total.shape)
         if wraps < inf:
             noised = (noised + wraps / 2) % wraps - wraps / 2
         people = len(clients)

@@ -111,7 +111,7 @@ class Protections(ServerHalf):
                 turn.round,
                 addends,
                 self._most_weight(addends.clients),
-                self.bounded() if self.means is not None else (),
+                self.settings.noise.longest,
                 population.nodes,
                 rounds.round_timeout,
                 self._most_of(len(addends.clients)),
@@ -146,7 +146,7 @@ class Protections(ServerHalf):
             opened, rows = sums.close(self.link, turn.round, vectors, nodes, timeout, most)
             self._rows += rows
         if self.means is not None and opened is not None:
-            opened, rows = self.means.of_sum(opened, turn.round, self.deviations(opened.levels))
+            opened, rows = self.means.of_sum(opened, turn.round)
             self._rows += rows
         with self.own_time:
             self.state, rows = self.aggregate_sum(state, opened, uploads, turn)

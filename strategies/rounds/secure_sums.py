@@ -12,6 +12,7 @@ import logging
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 from flwr.app import ConfigRecord
@@ -20,12 +21,11 @@ from fedsub_core.config.settings import SecureSettings
 from fedsub_core.data.standardise import LARGEST_VALUE, Moments
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure import exact, slots
+from fedsub_core.secure import exact
 from fedsub_core.secure import uploads as vectors
-from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import FEATURES, MOMENTS, Plan
-from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.context import Addends, Opened
@@ -78,7 +78,7 @@ class SecureSums:
         round: int,
         addends: Addends,
         weight: int,
-        bounded: Sequence[Bounded],
+        longest: float,
         nodes: Mapping[str, int],
         timeout: float,
         most: int,
@@ -89,7 +89,7 @@ class SecureSums:
         ----------
         addends : whose vectors, and what these are.
         weight : as how many samples one person counts at most.
-        bounded : with noise, the parts of a vector; (): there is none.
+        longest : greatest L2 norm of a person's change where sums get noise; infinite: they do not.
         timeout, most : :meth:`Delivery.exchange`'s.
 
         Raises
@@ -111,26 +111,23 @@ class SecureSums:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"
             ) from None
-        self._noised = bool(bounded)
-        self._check_bounds(round, bounded)
+        self._noised = longest < inf
+        self._check_clip(round, addends.numbers - BESIDE, longest)
         plans = self._plans(one, self._levels)
         self.beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
         self.left = frozenset(addends.clients) - plans.keys()
         self.transport.vectors = dict.fromkeys(plans, vectors.declared_of(addends.numbers))
         return sorted(plans)
 
-    def _check_bounds(self, round: int, bounded: Sequence[Bounded]) -> None:
-        """Refuse bounds that rounding would fill."""
-        for part in bounded:
-            levels = slots.levels_of(self._levels) if part.slots else self._levels
-            moved = levels.moved_by_rounding(part.numbers)
-            if part.key and moved > part.longest / LEAST_OF_CLIP:
-                finer = "" if part.slots else ", or lower secure-range"
-                raise RunError(
-                    f"round {round}: {part.key} = {part.longest:g}: got {part.numbers} numbers, "
-                    f"moved by {moved:.2g} as they are rounded, expected a tenth of it; raise "
-                    f"{part.key}{finer}"
-                )
+    def _check_clip(self, round: int, numbers: int, longest: float) -> None:
+        """Refuse a bound on changes that rounding would fill."""
+        moved = self._levels.moved_by_rounding(numbers)
+        if moved > longest / LEAST_OF_CLIP:
+            raise RunError(
+                f"round {round}: dp-clip = {longest:g}: got {numbers} numbers, moved by "
+                f"{moved:.2g} as they are rounded, expected a tenth of it; raise dp-clip, or lower "
+                "secure-range"
+            )
 
     def close(
         self,

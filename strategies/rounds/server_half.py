@@ -8,18 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
-from fedsub_core.secure import slots
 from fedsub_core.secure import uploads as vectors
-from fedsub_core.secure.bounds import Bounded, of_parts
-from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.context import Addends, Opened, Sender, Start
@@ -114,26 +109,6 @@ class ServerHalf(ABC):
         received = self.delivered[min(opened.clients)]  # the same to all
         mean = vectors.mean_upload(opened.total, received, self.transport.sends)
         return self.aggregate(state, {"": mean}, turn)
-
-    def deviations(self, levels: Levels) -> NDArray[np.float64]:
-        """Return the noise's deviation of each number of a sum, at a multiplier of 1.
-
-        Parameters
-        ----------
-        levels : by which the sum's numbers were rounded.
-        """
-        parts = self.bounded()
-        units = (slots.unit(levels) if part.slots else 1.0 for part in parts)
-        each = [one * unit for one, unit in zip(of_parts(parts), units, strict=True)]
-        return np.repeat(each, [part.numbers for part in parts])
-
-    def bounded(self) -> tuple[Bounded, ...]:
-        """Return the parts of a round's vectors, and how long one person's are with noise.
-
-        Here all that people add is bounded together.
-        """
-        numbers = vectors.length(self.transport.sends) - BESIDE
-        return (Bounded(numbers, self.settings.noise.dp_clip, "dp-clip", slots=False),)
 
     def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
         """Return what a client sent or was sent, saying where its numbers stand in the run's model.

@@ -76,7 +76,7 @@ class PersonalizedStrategy(Verbs):
     @classmethod
     def of(cls, settings: ServerSettings) -> PersonalizedStrategy:
         """Return the server half that settings are for, by its card."""
-        half = method(settings.method).load_strategy(*settings.protections)
+        half = method(settings.method).load_strategy(settings.secure.secure_aggregation)
         made: PersonalizedStrategy = half(settings)
         return made
 

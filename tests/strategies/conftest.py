@@ -21,7 +21,6 @@ from strategies.rounds.agreement import AGREED
 from strategies.rounds.strategy import PersonalizedStrategy
 
 from .finished_run import FinishedRun, MakePeople, RunMethod
-from .noise_of_sums import NoiseOfSums, watched_noise
 from .tampered_grid import Tamper, TamperedGrid
 
 
@@ -44,12 +43,6 @@ def people() -> MakePeople:
         return Federation(Card("people", "a test", names, ("a", "b", "c", "d")), clients)
 
     return make
-
-
-@pytest.fixture
-def noise_of_sums(monkeypatch: pytest.MonkeyPatch) -> NoiseOfSums:
-    """Watch what noise does to sums."""
-    return watched_noise(monkeypatch)
 
 
 @contextmanager

@@ -37,16 +37,10 @@ def nearest(upload: Bundle, bundle: Bundle) -> NDArray[np.int64]:
 def add_prototypes(parts: Mapping[str, Array], cluster: NDArray[np.int64], upload: Bundle) -> None:
     """Add a person's prototypes to those of its clusters, int64 [classes], -1: in none."""
     parts[PROTOTYPES][(*places(cluster), 0)] = 1
-    means = held_means(upload, len(cluster))[cluster >= 0]
-    parts[PROTOTYPES][(*places(cluster), slice(1, None))] = means
-
-
-def held_means(upload: Bundle, classes: int) -> Array:
-    """Return a person's prototypes, float32 [classes, size]; zeros of classes that it lacks."""
     part = upload.part(fedsub.PROTOTYPES)
-    means = np.zeros((classes, part.values.shape[1]), np.float32)
+    means = np.zeros((len(cluster), part.values.shape[1]), np.float32)
     means[part.at.rows] = part.values
-    return means
+    parts[PROTOTYPES][(*places(cluster), slice(1, None))] = means[cluster >= 0]
 
 
 def add_rows(
@@ -56,31 +50,22 @@ def add_rows(
     cluster: NDArray[np.int64],
     chosen: Bools,
 ) -> None:
-    """Add a layer's rows that are asked for, each behind a one, as :func:`shown_rows` has them.
+    """Add a layer's rows that are asked for, each behind a one, [asked for, 1 + width].
 
-    `rows` are the person's, by name.
-    """
-    for name, own in rows.items():
-        parts[name] = np.concatenate(shown_rows(own, asked, cluster, chosen), axis=1)
-
-
-def shown_rows(
-    rows: Array, asked: Bools, cluster: NDArray[np.int64], chosen: Bools
-) -> tuple[Bools, Array]:
-    """Return which of the rows that are asked for a person shows, bool [asked for, 1], and rows.
-
-    Those are float32 [asked for, width], of others zeros.
+    Of those that the person does not show it adds zeros.
 
     Parameters
     ----------
-    rows : the person's, float32 [units, width].
+    rows : the person's, by name float32 [units, width].
     asked : bool [classes * K, units].
     cluster : int64 [classes], -1: in none.
     chosen : which units the person shows, bool [classes, units].
     """
     y, of, units = asked.reshape(len(cluster), -1, chosen.shape[1]).nonzero()
     shown = ((cluster[y] == of) & chosen[y, units])[:, None]
-    return shown, np.where(shown, rows[units], np.float32(0))
+    for name, own in rows.items():
+        values = np.where(shown, own[units], np.float32(0))
+        parts[name] = np.concatenate([shown, values], axis=1)
 
 
 def within(cluster: NDArray[np.int64], held: Bools) -> NDArray[np.int64]:

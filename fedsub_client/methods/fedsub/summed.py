@@ -8,10 +8,9 @@ clusters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ from fedsub_core.methods.fedsub_sums import (
 from fedsub_core.models.model import Params
 from fedsub_core.models.unit_rows import unit_rows
 from fedsub_core.secure import slots
-from fedsub_core.secure.bounds import Bounded
 from fedsub_core.secure.cluster_slots import (
     MEMBERS,
     PEOPLE,
@@ -219,12 +217,7 @@ class SummedSubnetworkLearner(FedSubLearner):
         """Return what one client adds to a sum; each counts once, whatever its samples."""
         if NUMBERS not in upload.tensors or not np.isfinite(upload.floats(NUMBERS)).all():
             return NO_VECTOR
-        numbers = upload.floats(NUMBERS)
-        return slots.rounded(numbers, self.bounds(received, numbers.size, levels), levels)
-
-    def bounds(self, received: Bundle, numbers: int, levels: Levels) -> Sequence[Bounded]:
-        """Return how long parts of a vector of so many numbers may be; here they are any."""
-        return (Bounded(numbers, inf),)
+        return slots.levels_of(levels).vector(upload.floats(NUMBERS), 1)
 
     def vector_again(self, vector: Words, again: Repeated) -> Words:
         """Return a vector for a round that is repeated; all its numbers are slots."""
@@ -232,8 +225,7 @@ class SummedSubnetworkLearner(FedSubLearner):
             return NO_VECTOR
         if digest_of(self._asks(again.received)) != int(again.state[ASKED_FOR][0]):
             return NO_VECTOR
-        parts = self.bounds(again.received, len(vector) - BESIDE, again.levels)
-        return slots.again(vector, parts, again.before, again.levels, 1)
+        return slots.again(vector, len(vector) - BESIDE, again.before, again.levels, 1)
 
     def _fused(
         self, state: State, i: int, rows: Mapping[str, Array], bundle: Bundle

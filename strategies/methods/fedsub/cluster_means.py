@@ -15,7 +15,6 @@ from fedsub_core.methods.fedsub_sums import (
     MEANS,
     SELECTED_BY_ALL,
 )
-from fedsub_core.models.architecture import LayerWithUnits, UnitRows
 from fedsub_core.secure.cluster_slots import (
     MEMBERS,
     PEOPLE,
@@ -43,15 +42,17 @@ class ClusterMeans(PersonalizedStrategy):
 
     def means_of(self, state: State, found: Mapping[str, Array]) -> State:
         """Return the part of a state that is means of what was asked for."""
-        (people, sums), members = self.prototypes_of(found), members_of(found)
+        people, sums = ones_and_sums(found[PROTOTYPES])
+        members = np.rint(found[MEMBERS]).astype(np.int64)
         placed = self._asked[ASKED] & (people >= self._least)
         centroids = state[CENTROIDS].clone()
         centroids[placed] = torch.from_numpy(mean_of(sums, people)[placed])
         part: State = {CENTROIDS: centroids, PLACED: torch.from_numpy(placed) | state[PLACED]}
         for layer in self.layout.layers:
-            by_all = placed[..., None] & self.selected_by(found, layer, people)
+            select = np.rint(found[SELECTED + layer.name]).astype(np.int64)
+            by_all = placed[..., None] & (select == people[..., None])
             for own in layer.rows:
-                selected, sums = self.rows_of(state, found, own)
+                selected, sums = ones_and_sums(found[own.name])
                 asked = self._asked[layer.name + ASKED_UNITS].reshape(selected.shape)
                 known = asked & (selected >= self._least)
                 # Of means, all people whose rows they are of.
@@ -66,50 +67,14 @@ class ClusterMeans(PersonalizedStrategy):
         """Return which parts of a sum say how many people something is of now."""
         return [PEOPLE, *(SELECTED + layer.name for layer in self.layout.layers)]
 
-    def of_units(self, state: State, layer: LayerWithUnits) -> NDArray[np.int64]:
-        """Return of how many people each unit's rows are, by class and cluster."""
-        found: NDArray[np.int64] = state[SELECTED + layer.name].numpy()
-        return found
-
-    def prototypes_of(self, found: Mapping[str, Array]) -> tuple[NDArray[np.int64], Array]:
-        """Return of how many people a sum's prototypes are, [classes, K], and their sums."""
-        return ones_and_sums(found[PROTOTYPES])
-
-    def rows_of(
-        self, state: State, found: Mapping[str, Array], own: UnitRows
-    ) -> tuple[NDArray[np.int64], Array]:
-        """Return of how many people a sum's rows are, [classes, K, units], and their sums.
-
-        `state` is the one before the sum.
-        """
-        return ones_and_sums(found[own.name])
-
-    def selected_by(
-        self, found: Mapping[str, Array], layer: LayerWithUnits, people: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Return which units all `people` of a cluster selected, bool [classes, K, units]."""
-        select = np.rint(found[SELECTED + layer.name]).astype(np.int64)
-        by_all: NDArray[np.bool_] = select == people[..., None]
-        return by_all
-
     @property
     def layout(self) -> Layout:
         """Return where each number of a vector stands."""
         return Layout.of(self.model, self.hyper)
 
     @property
-    def slack(self) -> int:
-        """By how many people noise may move a count."""
-        return 0
-
-    @property
     def _least(self) -> int:
         return self.settings.secure.secure_least
-
-
-def members_of(found: Mapping[str, Array]) -> NDArray[np.int64]:
-    """Return of how many people in each cluster rows are added up."""
-    return np.rint(found[MEMBERS]).astype(np.int64)
 
 
 def ones_and_sums(sums: Array) -> tuple[NDArray[np.int64], Array]:

@@ -11,7 +11,7 @@ from fedsub_core.methods.fedsub_sums import EVERYBODY, FRESH
 from fedsub_core.secure.cluster_slots import Array
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Floats, Part
-from strategies.methods.fedsub.cluster_means import KNOWN, mean_of
+from strategies.methods.fedsub.cluster_means import KNOWN, mean_of, ones_and_sums
 from strategies.methods.fedsub.summed import SummedFedSubStrategy
 from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
@@ -52,7 +52,7 @@ class EverybodysMeans(SummedFedSubStrategy):
         part = super().means_of(state, found)
         for layer in self.layout.layers:
             for own in layer.rows:
-                people, sums = self.rows_of(state, found, own)
+                people, sums = ones_and_sums(found[own.name])
                 known = part[own.name + KNOWN].numpy()
                 people = np.where(known, people, 0).sum((0, 1))
                 mean = mean_of(np.where(known[..., None], sums, 0).sum((0, 1)), people)

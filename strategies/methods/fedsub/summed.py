@@ -28,6 +28,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import slots
 from fedsub_core.secure.cluster_slots import (
     PEOPLE,
+    SELECTED,
     Array,
     one_class_each,
 )
@@ -81,7 +82,7 @@ class SummedFedSubStrategy(ClusterMeans):
         """
         whole = [client for client in clients if client not in self.narrow]
         secure, people, gone = self.settings.secure, len(whole), absent(state, whole)
-        least = needed(secure.secure_least, people) + self.slack
+        least = needed(secure.secure_least, people)
         counted = (state[OPEN] & (state[SINCE] <= counted_in(state))).numpy()
         sure = state[PEOPLE].numpy() - gone
         self._asked = {OPEN: state[OPEN].numpy(), ASKED: counted & (sure >= least)}
@@ -95,7 +96,7 @@ class SummedFedSubStrategy(ClusterMeans):
         self._alone = alone
         fewest = [sure[self._asked[ASKED]]]
         for layer in self.layout.layers:
-            of_units = self.of_units(state, layer) - gone
+            of_units = state[SELECTED + layer.name].numpy() - gone
             able = self._asked[ASKED][..., None] & (of_units >= least)
             asked = one_class_each(able, turn.round)
             self._asked[layer.name + ASKED_UNITS] = asked.reshape(-1, layer.units)
@@ -103,8 +104,7 @@ class SummedFedSubStrategy(ClusterMeans):
         told, sure_beside = self.asked_beside(state, turn, least, gone)
         self._asked |= told
         fewest += sure_beside
-        surest = np.concatenate(fewest) - self.slack
-        fewest_of = opened_of(surest, secure.secure_least, people)
+        fewest_of = opened_of(np.concatenate(fewest), secure.secure_least, people)
         numbers = self.layout.length(self._asked) + BESIDE
         return Addends(tuple(whole), numbers, secure.secure_range, fewest_of, others=True)
 
@@ -172,18 +172,17 @@ class SummedFedSubStrategy(ClusterMeans):
         most = max(float(found[name].max()) for name in counts)
         least = min(float(found[name].min()) for name in counts)
         people = len(opened.clients)
-        if round(most) > people + self.slack or round(least) < -self.slack:
+        if round(most) > people or round(least) < 0:
             got = f"{least:g} to {most:g} people, expected 0 to {people}"
             log.warning("round %d: the secure sum is of no use: %s", turn.round, got)
             return self._lost(state), []
         after = dict(state) | now_counted(state, opened.clients, turn.round)
         after |= self.means_of(state, found)
         for name in counts:
-            whole = np.rint(found[name]).astype(np.int64).clip(0, people)
-            after[name] = torch.from_numpy(whole)
+            after[name] = torch.from_numpy(np.rint(found[name]).astype(np.int64))
         beside, rows = self.found_beside(after, found, opened, turn)
         after |= beside
-        after |= self._reshaped(after, turn, needed(self._least, people) + self.slack)
+        after |= self._reshaped(after, turn, needed(self._least, people))
         opened_now = after[OPEN].sum(1).tolist()
         return after, rows + [
             MetricRow(turn.round, "", y, "clusters", n) for y, n in enumerate(opened_now)

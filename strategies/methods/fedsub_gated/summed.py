@@ -68,16 +68,16 @@ class SummedFedSubGatedStrategy(EverybodysMeans):
         gate, sums = Gate.of(state), found[GATE]
         curves = found[CURVES] if self.hyper.calibrate else None
         people, judged, holding = len(opened.clients), sums[-1], round(float(found[HOLDS_BACK][0]))
-        slack = ROUNDED * people + self.gate_slack
+        slack = ROUNDED * people
         if curves is not None:
             curves[:, TEMPERATURES.index(1.0)] = 0  # as it is for each person
         ever = max(int(state[EVER]), ever_counted(state))
         impossible = (
-            not -self.slack <= holding <= people + self.slack
+            not 0 <= holding <= people
             or judged > people + slack
             or (sums < -slack).any()
             or sums[:-1].sum() > judged + slack
-            or (curves is not None and self.beyond(curves, judged, slack))
+            or (curves is not None and (abs(curves) > MOST * judged + slack).any())
         )
         if impossible:
             got = f"shares of {sums.min():g} to {sums.max():g}, {holding} who hold samples back"
@@ -88,18 +88,8 @@ class SummedFedSubGatedStrategy(EverybodysMeans):
             # Of who holds samples back only those add who were counted in the round before.
             part = min(1.0, judged / max(holding, 1))
             gate = gate.moved(sums[:-1], curves, part * people / max(ever, 1))
-        holding = min(max(holding, 0), people)
         gate, rows = gate.ended(self.hyper, turn)
         return gate.state() | {JUDGES: torch.tensor([holding]), EVER: torch.tensor([ever])}, rows
-
-    @property
-    def gate_slack(self) -> float:
-        """By how much noise may move the gate's sums."""
-        return 0.0
-
-    def beyond(self, curves: Array, judged: float, slack: float) -> bool:
-        """Whether curves are larger than those of so many people who judge can be."""
-        return bool((abs(curves) > MOST * judged + slack).any())
 
     @property
     def layout(self) -> Layout:

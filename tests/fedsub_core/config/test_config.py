@@ -188,15 +188,15 @@ UNKNOWN_AND_WRONG = [
         "only methods among apfl, ditto, fedavg",
     ),
     (
-        'method = "fedsub"\ndp-noise = 1.0',
-        "dp-noise: got fedsub among the methods, in which noise is on secure sums, expected "
-        "secure-aggregation = true beside it",
+        'method = "fedproto"\nbeside = "protohar,local"\n'
+        'dp-noise = 1.0\nsecure-aggregation = true\nrobust = "none"\nstandardise = "client"',
+        "dp-noise: got fedproto, protohar among the methods, whose devices are sent more than "
+        "means, expected only methods among apfl, ditto, fedavg",
     ),
     (
         'dp-noise = 1.0\nsecure-aggregation = true\nrobust = "none"\nstandardise = "client"\n'
         '[fedsub]\nk-selection = "fixed:1"\nprototype = "embedding"',
-        "dp-noise: got fedsub.fusion = overlapping, which goes by who selected a unit: this is not "
-        "counted, expected avg",
+        "dp-noise: got fedsub among the methods, whose devices are sent more than means",
     ),
     (
         f"{AVERAGED}\ndp-noise = 1.0",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -77,23 +76,7 @@ def test_slots_are_rounded_again_by_person_and_numbers_by_sample() -> None:
     def vector(of: Levels) -> Words:
         return slots.with_slots(of.vector(move, 60), has, rows, ALL, of)
 
-    parts = slots.bounds(CLASSES, SIZE, inf)
-    found = slots.again(vector(before), parts, before, levels, 60).astype(np.int32)
+    own = slots.numbers(CLASSES, SIZE)
+    found = slots.again(vector(before), own, before, levels, 60).astype(np.int32)
     expected = vector(levels).astype(np.int32)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-
-
-def test_prototypes_are_no_longer_than_noise_covers_also_when_they_are_rounded_again() -> None:
-    stream = np.random.default_rng(5)
-    fine, coarse = (
-        Levels(8.0, 1, Levels.among(people, 1, 8.0).each, longest_prototypes=0.5)
-        for people in (4, 40_000)
-    )
-    has, rows = np.ones(CLASSES, np.bool_), stream.normal(size=(CLASSES, SIZE))
-    none = np.zeros(0, np.float32)
-    vector = slots.with_slots(fine.vector(none, 1), has, rows, ALL, fine)
-    parts = slots.bounds(CLASSES, SIZE, 0.5)
-    for levels, own in ((fine, vector), (coarse, slots.again(vector, parts, fine, coarse, 1))):
-        total, found = slots.in_sum(levels.total(own, 1), levels, CLASSES, SIZE, 1)
-        assert found.people.tolist() == [1] * CLASSES and total.weight == 1
-        assert 0.4 < np.linalg.norm(found.rows) <= 0.5

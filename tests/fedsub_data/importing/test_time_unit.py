@@ -94,13 +94,13 @@ def test_a_unit_that_contradicts_the_rate_is_refused_with_both_readings(tmp_path
 
 def test_steps_that_may_be_of_two_units_are_asked_about() -> None:
     """A row each ms, or each s? At --rate 20 both are far off; at 1, 100 and 1000 one is not."""
-    surveys = {"p": Survey(1.0, 0.0, np.ones(1))}
+    surveys = {"p": Survey(1.0, 0.0)}
     said = "got steps of 1, by its steps perhaps ms, which is 1000 a second, and --rate 20; "
     with pytest.raises(DataError, match=re.escape(said)):
         tick_seconds(surveys, "t", True, ImportOptions(), 1 / 20)
     found = [tick_seconds(surveys, "t", True, ImportOptions(), 1 / r)[0] for r in (1, 200, 1000)]
     assert found == [1.0, 1e-3, 1e-3]
-    fast = {"p": Survey(0.0005, 0.0, np.ones(1))}
+    fast = {"p": Survey(0.0005, 0.0)}
     assert tick_seconds(fast, "t", True, ImportOptions(), 1 / 50)[0] == 1.0
 
 

@@ -133,7 +133,7 @@ def test_one_that_sends_a_wrong_vector_sees_no_sum_beside_the_noise() -> None:
     jumped = opened.total.sum > 0
     assert (jumped == (changes.sum(axis=0) < 0)).mean() > 0.99
     means = NoisedMeans(NoiseSettings(dp_noise=3.0), NoiseLedger(0), {"w": dense((numbers,))})
-    noised, _ = means.of_sum(opened, 1, np.ones(numbers))
+    noised, _ = means.of_sum(opened, 1)
     assert noised.total is not None
     seen = noised.total.sum > 0
     assert abs((seen == (changes.sum(axis=0) < 0)).mean() - 0.5) < 0.02
@@ -144,7 +144,7 @@ def test_a_mean_is_over_all_who_are_in_the_sum_also_those_who_diverged() -> None
     levels = Levels.among(4, 1, 8.0)
     some = [levels.vector(np.full(50, value), 9) for value in (0.5, 0.25, 0.0, np.nan)]
     means = NoisedMeans(NoiseSettings(dp_noise=LITTLE), NoiseLedger(0), {"w": dense((50,))})
-    noised, rows = means.of_sum(opened_sum(some, levels), 1, np.ones(50))
+    noised, rows = means.of_sum(opened_sum(some, levels), 1)
     assert noised.total is not None and len(rows) == 1
     np.testing.assert_allclose(noised.total.mean, 0.75 / 4, atol=1e-6)
     assert means.ledger.rounds == dict.fromkeys(("p0", "p1", "p2", "p3"), 1)

@@ -259,7 +259,6 @@ def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool
     asks = SummedFedSubLearner._asks
     learner: Any = SimpleNamespace(_layout=SimpleNamespace(layers=(), beside={}))
     learner._asks = partial(asks, learner)
-    learner.bounds = partial(SummedFedSubLearner.bounds, learner)
     found = SummedFedSubLearner.vector_again(
         learner, vector, Repeated(before, levels, 30, state, now)
     )
