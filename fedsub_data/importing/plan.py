@@ -63,48 +63,22 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         Where people's units differ, nothing says a rate, time cannot be read, or options do not fit
         the rows.
     """
-    if not source.people:
-        raise DataError(f"{name}: got no row with a person, expected some. Check --subject")
-    unlabelled = "".join(f". {note}" for note in source.notes if note.startswith(NO_CLASS))
-    if not source.labels:
-        raise DataError(
-            f"{name}: got no row with a label, expected some. Check --label{unlabelled}"
-        )
-    if len(source.labels) == 1:
-        raise DataError(
-            f"{name}: got one class, {source.labels[0]!r}, expected two at least. Check --label "
-            f"and --no-label, or import the other files, too{unlabelled}"
-        )
-    check_names(source.people, options)
+    _check_people_and_classes(source, options, name)
     measured = check_labels(source.labels, options, name)
-    surveys: dict[str, Survey] = {}
-    axes, points = 2, 1
-    rising, sparse = RisingFeatures(source), SparseColumns(source, options)
-    unread, newest_first = UnreadTimes(source, options), NewestFirst(source, options)
-    same_times, first_rows = SameTimes(options), FirstRows(source, options)
-    giveaways, units = Giveaways(source, options), Units(source, options)
-    for rows in source.rows():
-        if _windowed(source, options):
-            rows = first_rows.without(rows, Dropped())
-        surveys[rows.person], axes = survey(rows, options.backwards == "sort"), rows.x.ndim
-        for check in (rising, sparse, unread, newest_first, same_times, giveaways, units):
-            check.add(rows)
-        points = rows.x.shape[2] if axes == 3 else 1
-    unread.check()
-    rising.check(name)
-    check_units(surveys, options)
-    conversion = units.check()
-    if narrowed := giveaways.without(name):
-        source, conversion = narrowed, conversion.at(narrowed.at)
-    signal = axes == 2 and _windowed(source, options)
+    seen = _Seen(source, options)
+    seen.check(name)
+    source, conversion = seen.source, seen.conversion
+    surveys, whole = seen.surveys, seen.points > 0
+    signal = not whole and _windowed(source, options)
     if signal:
-        newest_first.check()
-    between = points / options.rate if options.rate and (signal or axes == 3) else None
+        seen.newest_first.check()
+    rated = options.rate and (signal or whole)
+    between = (seen.points or 1) / options.rate if rated else None
     tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
     notes = [*source.notes, *measured, *([said] if said else []), *conversion.notes]
-    notes += same_times.notes(tick)
-    notes += sparse.check(tick, (between or _step(surveys, tick)) if signal else None)
-    notes += first_rows.notes()
+    notes += seen.same_times.notes(tick)
+    notes += seen.sparse.check(tick, (between or _step(surveys, tick)) if signal else None)
+    notes += seen.first_rows.notes()
     cut = None
     if signal:
         cut = _cut(surveys, tick, source, options, notes)
@@ -113,7 +87,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
             "missing: got interpolate where rows are samples, expected drop or stop: only signals "
             "in time have rows around a missing one"
         )
-    rate = cut.rate if cut else options.rate if axes == 3 and options.rate else None
+    rate = cut.rate if cut else options.rate if whole and options.rate else None
     if not cut and not (source.time and rate):
         notes.append(
             'Whether samples overlap is not known, so the card says: overlap = "unknown". A run '
@@ -131,6 +105,70 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         overlap=1 - cut.step / cut.length if cut else None,
     )
     return Plan(card, tick, cut, tuple(notes), source, conversion)
+
+
+def _check_people_and_classes(source: Source, options: ImportOptions, name: str) -> None:
+    """Refuse a source of nobody, of one class, or of sensors instead of people."""
+    if not source.people:
+        raise DataError(f"{name}: got no row with a person, expected some. Check --subject")
+    unlabelled = "".join(f". {note}" for note in source.notes if note.startswith(NO_CLASS))
+    if not source.labels:
+        raise DataError(
+            f"{name}: got no row with a label, expected some. Check --label{unlabelled}"
+        )
+    if len(source.labels) == 1:
+        raise DataError(
+            f"{name}: got one class, {source.labels[0]!r}, expected two at least. Check --label "
+            f"and --no-label, or import the other files, too{unlabelled}"
+        )
+    check_names(source.people, options)
+
+
+class _Seen:
+    """What one pass over all rows shows.
+
+    Attributes
+    ----------
+    surveys : by person.
+    points : of a window; 0 where rows are points themselves.
+    source : the source; after :meth:`check` without columns that are no features.
+    conversion : after :meth:`check`, of people whose units differ.
+    """
+
+    def __init__(self, source: Source, options: ImportOptions) -> None:
+        self.source, self._options = source, options
+        self.conversion = Conversion({})
+        self.surveys: dict[str, Survey] = {}
+        self.points = 0
+        self._rising, self.sparse = RisingFeatures(source), SparseColumns(source, options)
+        self._unread = UnreadTimes(source, options)
+        self.newest_first, self.same_times = NewestFirst(source, options), SameTimes(options)
+        self.first_rows = FirstRows(source, options)
+        self._giveaways, self._units = Giveaways(source, options), Units(source, options)
+        for rows in source.rows():
+            if _windowed(source, options):
+                rows = self.first_rows.without(rows, Dropped())
+            self.surveys[rows.person] = survey(rows, options.backwards == "sort")
+            for check in (
+                self._rising,
+                self.sparse,
+                self._unread,
+                self.newest_first,
+                self.same_times,
+                self._giveaways,
+                self._units,
+            ):
+                check.add(rows)
+            self.points = rows.x.shape[2] if rows.x.ndim == 3 else 0
+
+    def check(self, name: str) -> None:
+        """Refuse what no option lets pass; raises DataError."""
+        self._unread.check()
+        self._rising.check(name)
+        check_units(self.surveys, self._options)
+        self.conversion = self._units.check()
+        if narrowed := self._giveaways.without(name):
+            self.source, self.conversion = narrowed, self.conversion.at(narrowed.at)
 
 
 def _windowed(source: Source, options: ImportOptions) -> bool:
