@@ -11,6 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsub.commands.interruption import interruptible
+from fedsub.deploy.signals import Interrupted
+from fedsub_core.errors import DataError
+
 FEDSUB = str(Path(sys.executable).parent / "fedsub")
 #: Seconds until an import has rows on the disk, at most: of a machine that does much else.
 PATIENCE = 120.0
@@ -42,3 +46,23 @@ def test_an_import_leaves_no_rows(tmp_path: Path, number: signal.Signals) -> Non
     assert process.returncode == 128 + number, said
     assert f"Interrupted by {number.name}. Nothing unfinished is left" in said
     assert list(passing.iterdir()) == [] and sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_signal_that_comes_in_a_callback_ends_the_block(
+    number: signal.Signals, fails: bool
+) -> None:
+    """What is raised in a callback of a library or of the collector is lost."""
+
+    class Collected:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+
+    handler = signal.getsignal(number)
+    with pytest.raises(Interrupted) as interrupted, interruptible():
+        Collected()
+        if fails:
+            raise DataError("the command went on, and failed")
+    assert interrupted.value.number == number and signal.getsignal(number) is handler

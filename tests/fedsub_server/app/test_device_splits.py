@@ -48,8 +48,9 @@ def test_how_devices_divided_their_samples_stands_in_the_run(
     assert found.splits["anna"].validation > 0 == found.splits["dora"].validation
     said = json.loads((folder / "summary.json").read_text())["data"]
     assert sorted(said["splits"].values()) == [1, 3]
-    held, drawn = said["remarks"]
+    held, unknown, drawn = said["remarks"]
     assert held.startswith("No validation part, for too few samples: dora.")
+    assert unknown.startswith("Whether samples overlap is not known for 1 of 4 clients (cleo)")
     assert drawn.startswith("Split: at random in each class, for 3 of 4 people.")
     assert {f"note: {held}", f"note: {drawn}"} <= {*caplog.messages}
 
