@@ -145,8 +145,7 @@ def _by_class(
     known = sensor.kind in _KNOWN
     if len(people) < _FEWEST and (not known or (shared < 2).any()):
         return []
-    if (shared < 1).any():  # each has classes of one's own: all rows together
-        logs = np.log(np.nanmean(np.exp(logs), axis=2, keepdims=True))
+    logs[shared < 1] = np.nan  # whoever runs while others sit shows no unit
     levels = np.stack([_levels(logs[:, i]) for i in range(len(at))], axis=1)
     gap = np.log(min(factors)) / 2
     found = _apart(np.nanmedian(levels, axis=1), factors, _NEAR[sensor.kind], gap)
