@@ -200,6 +200,11 @@ def test_a_note_on_many_columns_names_some() -> None:
     assert narrowed.notes[-1].endswith(",....") and "rx" not in narrowed.notes[-1]
 
 
+def test_the_unit_of_what_is_left_out_is_no_matter() -> None:
+    """One person's weight is in g, not in kg."""
+    assert left_out(frame(weight=lambda t, _: np.where(t.number == 2, 65000, 70))) == ("weight",)
+
+
 def test_one_persons_rows_show_nothing(tmp_path: Path) -> None:
     """On a device there is one person; its columns must be those of all the others."""
     assert left_out(boats()[lambda t: t.user == "p1"]) == ()
