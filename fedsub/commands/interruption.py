@@ -16,6 +16,8 @@ import click
 
 from fedsub.deploy.signals import Interrupted
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 @contextmanager
 def told_how_to_go_on(arguments: Callable[[], Sequence[str]]) -> Iterator[None]:
@@ -34,16 +36,19 @@ def told_how_to_go_on(arguments: Callable[[], Sequence[str]]) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise Interrupted in the ``with`` block where SIGTERM or SIGHUP come, not only SIGINT.
+    """Raise Interrupted in the ``with`` block, or at its end, where SIGINT, SIGTERM or SIGHUP come.
 
     A process that ends at once leaves what it was writing, such as people's rows.
     """
+    came: list[int] = []
 
     def interrupt(number: int, frame: object) -> None:
-        signal.signal(number, signal.SIG_IGN)  # a second one would stop the tidying up
+        came.append(number)
+        if number != signal.SIGINT:
+            signal.signal(number, signal.SIG_IGN)  # a second one would stop the tidying up
         raise Interrupted(number)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
     # What nohup ignores stays ignored; what is not Python's cannot be set again.
     ours = {n: handler for n, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     if threading.current_thread() is not threading.main_thread():
@@ -51,7 +56,12 @@ def interruptible() -> Iterator[None]:
     try:
         for number in ours:
             signal.signal(number, interrupt)
-        yield
+        try:
+            yield
+        finally:
+            # Where it came in a library's callback, what it raised there was lost.
+            if came and not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+                raise Interrupted(came[0])
     finally:
         for number, handler in ours.items():
             signal.signal(number, handler)

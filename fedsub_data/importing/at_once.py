@@ -101,8 +101,9 @@ class AtOnce:
             )
         if self._behind and self.options.overlapping == AUTO:
             told.append(
-                f"Put one behind the other, as each begins at 0: {self._named(self._behind)}. If "
-                "they were made at the same time, give --overlapping together."
+                "Put one behind the other, as each begins at 0 or their classes differ: "
+                f"{self._named(self._behind)}. If they were made at the same time, give "
+                "--overlapping together."
             )
         return tuple(told)
 

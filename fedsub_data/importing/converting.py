@@ -76,8 +76,12 @@ class Units:
         if not self._off:
             self._sizes.add(rows)
 
-    def check(self) -> Conversion:
+    def check(self, kept: Sequence[int] | None = None) -> Conversion:
         """Return how people are converted who differ.
+
+        Parameters
+        ----------
+        kept : the columns that are looked at; None: all.
 
         Raises
         ------
@@ -92,6 +96,8 @@ class Units:
             warnings.simplefilter("ignore", RuntimeWarning)
             found = mixes(self._sensors, self._sizes)
         for mix in found:
+            if kept is not None and set(mix.columns).isdisjoint(kept):
+                continue
             word, target = self._target(mix)
             if not word:
                 rest.append(mix)

@@ -151,7 +151,7 @@ class _Column:
 
     def compare(self, values: NDArray[np.float32], rows: Rows) -> None:
         """Compare each row of one person with the one before."""
-        if self.counts is None and not self.steady[1]:
+        if self.counts is None and not self.steady[1] and not self._follows():
             return
         if np.isfinite(values).all():
             y, file = rows.y, rows.file
@@ -189,14 +189,15 @@ class _Column:
 
     def follows(self) -> str:
         """Return that the column changes only where the class does, "" where it does elsewhere."""
-        follows = (
-            self.counts is not None
-            and self.people > 1
+        shown = (
+            self.people > 1
             and self.changes >= _FEWEST_CHANGES
-            and self.following >= _SURE * self.changes
             and self.rows >= _FEWEST_ROWS * self.bouts
         )
-        return FOLLOWS if follows else ""
+        return FOLLOWS if shown and self._follows() else ""
+
+    def _follows(self) -> bool:
+        return self.following >= _SURE * self.changes
 
 
 def _told(

@@ -7,9 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from fedsub_core.errors import DataError
+from fedsub_data.importing.file_words import DEVICES, words
 
-#: What is in the name of a column that says which device a row is of, in small letters.
-_NAMED = ("device", "sensor", "position", "placement", "bodypart", "limb", "wrist", "side")
+#: Words of a column's name that says which device a row is of, and words that may stand beside
+#: them. With others, as in ``sensor_kitchen`` or ``sensor1``, it is one sensor's own column.
+_NAMED = frozenset({"device", "sensor", "position", "placement", "bodypart", "limb", "side"})
+_BESIDE = DEVICES | {
+    "id", "name", "type", "model", "address", "mac", "serial", "number", "no", "nr", "code",
+    "label", "location", "of", "on", "body", "part",
+}  # fmt: skip
 #: Shares of the first rows: so many follow one of another device, so many are of a second one.
 _TURNS, _SECOND = 0.1, 0.1
 #: So many devices at most.
@@ -32,7 +38,8 @@ def check_turns(
         It names the column and two devices, and what to do.
     """
     for name, values in columns.items():
-        if not any(one in name.lower() for one in _NAMED):
+        said = set(words(name))
+        if not said & (_NAMED | {"wrist"}) or said - _NAMED - _BESIDE:
             continue
         rows: dict[str | None, list[str | None]] = {}
         for person, value in zip(people, values, strict=True):

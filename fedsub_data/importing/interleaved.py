@@ -9,19 +9,24 @@ from fedsub_data.importing.source import Rows
 
 #: A step is short below this share of the usual one; of one recording's steps few more become so.
 _SHORT, _MORE = 0.7, 0.05
+#: Where so many steps run backwards, but not nearly all, rows stand in no order of time at all.
+_SHUFFLED = (0.25, 0.75)
 
 
 def interleaved(rows: Rows, order: NDArray[np.int64]) -> str:
     """Return why rows of one file are no recording in order of time, as a clause; "" if they are.
 
     Rows of two recordings would take turns, so that steps become shorter, and a window would hold
-    both. A row that stands there twice makes no recording.
+    both. A row that stands there twice makes no recording; rows that are shuffled are not several.
 
     Parameters
     ----------
     order : the rows in order of time.
     """
     assert rows.t is not None
+    least, most = _SHUFFLED
+    if least < float(np.mean(np.diff(rows.t) < 0)) < most:
+        return ""
     now, then = np.abs(np.diff(rows.t)), np.diff(rows.t[order])
     usual = float(np.median(now))
     again = (then == 0) & (np.diff(rows.x[order].reshape(len(rows), -1), axis=0) == 0).all(axis=1)

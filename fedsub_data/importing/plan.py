@@ -165,9 +165,10 @@ class _Seen:
         """Refuse what no option lets pass; raises DataError."""
         self._unread.check()
         self._rising.check(name)
-        check_units(self.surveys, self._options)
-        self.conversion = self._units.check()
-        if narrowed := self._giveaways.without(name):
+        check_units(self.surveys, self._options, self.source.time)
+        narrowed = self._giveaways.without(name)
+        self.conversion = self._units.check(narrowed.at if narrowed else None)
+        if narrowed:
             self.source, self.conversion = narrowed, self.conversion.at(narrowed.at)
 
 

@@ -21,7 +21,7 @@ Names = Mapping[str, str | None]
 
 
 def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
-    """Return the class of each label, of spellings that are merged the last one in their order.
+    """Return the class of each label, in the classes' order; of merged spellings the last one.
 
     Parameters
     ----------
@@ -49,7 +49,9 @@ def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
             f"spelling of each class. --spelling merge makes one class of them, such as "
             f"{several[0][-1]!r}; keep takes each as a class of its own"
         )
-    return {text: None if name is None else merged[name] for text, name in names.items()}
+    one = {text: None if name is None else merged[name] for text, name in names.items()}
+    place = {name: at for at, name in enumerate(names.values())}  # where the kept spelling stands
+    return dict(sorted(one.items(), key=lambda item: place[item[1]]))
 
 
 def no_class(counts: Mapping[str, int], names: Names, options: ImportOptions) -> list[str]:

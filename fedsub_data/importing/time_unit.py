@@ -12,6 +12,14 @@ from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.units import Survey
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+#: Units that are not read, s; and how near to one steps must be, relatively.
+_LONGER = {"minutes": 60.0, "hours": 3600.0, "days": 86400.0}
+_EXACT = 0.03
+#: Last words of a column's name, by the unit that they mean.
+_NAMES = {
+    "ms": "ms", "us": "us", "ns": "ns", "s": "s|sec|seconds?", "minutes": "mins?|minutes?",
+    "hours": "h|hrs?|hours?", "days": "days?",
+}  # fmt: skip
 #: Times since 1970 that recordings have, s: from 1990 to 2060. Others count from a device's start.
 _SINCE_1970 = (6.3e8, 2.84e9)
 #: Samples a second that a signal has; others must be said.
@@ -40,13 +48,18 @@ def tick_seconds(
     Raises
     ------
     DataError
-        Where size, name or steps show a unit that contradicts the rate that is given.
+        Where size, name or steps show a unit that contradicts the rate that is given, or minutes,
+        hours or days.
     """
     if not ticks:
         return 1.0, ""
     if options.time_unit != AUTO:
         return SECONDS[options.time_unit], ""
     shown, why = _shown(surveys, column)
+    if shown in _LONGER:
+        if signal:
+            raise _unread(column, f"{why} {shown}")
+        shown = None
     steps = [one.per_row for one in surveys.values() if one.per_row is not None]
     if not steps:
         return SECONDS[shown or "s"], f"Guessed: --time-unit {shown or 's'}."
@@ -58,18 +71,33 @@ def tick_seconds(
         off = {one: abs(np.log(step * length / between)) for one, length in SECONDS.items()}
         unit, other = sorted(off, key=off.__getitem__)[:2]
         if why == _STEPS:  # which show little: where two units are as far off, no one is meant
-            shown = other if off[other] < np.log(_FAR) else unit
+            shown = other if off[other] < np.log(_FAR) or step == 1 else unit
     said = f"Guessed: --time-unit {unit}"
-    if unit == shown or not signal:
+    if between is None and step == 1 and why == _STEPS:
+        said += f". If column {column!r} numbers the rows, give --time none and --rate"
+    if not signal or between is None:
         return SECONDS[unit], f"{said}."
-    assert between is not None
+    for longer, length in _LONGER.items():
+        if abs(step * length / between - 1) < _EXACT:
+            raise _unread(column, f"steps of {step:.4g}, at --rate {1 / between:g} {longer}")
+    if unit == shown:
+        return SECONDS[unit], f"{said}."
     reading = f"{why} {shown}, which is {1 / (step * SECONDS[shown]):.4g} a second"
     rate = f"--rate {1 / between:g}"
     if 1 / _AS_GIVEN <= step * SECONDS[unit] / between <= _AS_GIVEN:
         return SECONDS[unit], f"{said}, as {rate} is given; {reading}."
     raise DataError(
         f"column {column!r}: got steps of {step:.6g}, {reading}, and {rate}; expected one reading. "
-        "Say the unit with --time-unit, or another --rate"
+        "Say the unit with --time-unit, or another --rate; or --time none, if it numbers the rows"
+    )
+
+
+def _unread(column: str, got: str) -> DataError:
+    """Return the error for a time in minutes, hours or days."""
+    return DataError(
+        f"column {column!r}: got {got}, expected {', '.join(SECONDS)} or dates. Write it in "
+        "seconds; or give --time none and --rate if rows follow one another evenly, or the unit "
+        "with --time-unit if it is another"
     )
 
 
@@ -111,8 +139,9 @@ def _shown(surveys: Mapping[str, Survey], column: str) -> tuple[str | None, str]
     for unit, length in SECONDS.items():
         if least <= start * length <= most:
             return unit, "by the size of its numbers, since 1970,"
-    if named := re.search(r"(?:^|[^a-z])(ms|us|ns|s|sec|seconds?)$", column.lower()):
-        return (named[1] if named[1] in SECONDS else "s"), "by its name"
+    for unit, words in _NAMES.items():
+        if re.search(rf"(?:^|[^a-z])(?:{words})\W*$", column.lower()):
+            return unit, "by its name"
     return None, ""
 
 

@@ -64,8 +64,14 @@ def survey(rows: Rows, sort: bool = False) -> Survey:
     return Survey(float(np.median(forward)), float(t[0]), repeats)
 
 
-def check_units(surveys: Mapping[str, Survey], options: ImportOptions) -> None:
+def check_units(
+    surveys: Mapping[str, Survey], options: ImportOptions, column: str | None = "time"
+) -> None:
     """Refuse people whose steps in time are larger by the factor of a unit.
+
+    Parameters
+    ----------
+    column : of time, for messages.
 
     Raises
     ------
@@ -93,8 +99,8 @@ def check_units(surveys: Mapping[str, Survey], options: ImportOptions) -> None:
         return
     at, factor = next(iter(found.items()))
     raise DataError(
-        f"person {people[at]!r}, column 'time': got steps in time of {steps[at]:.4g} on average, "
-        f"the median person has {middle:.4g}: {steps[at] / middle:.3g} times as much, as with "
-        f"{_FACTORS[factor]}; expected one unit in a federation ({len(found)} of {len(people)} "
+        f"person {people[at]!r}, column {column!r}: got steps in time of {steps[at]:.4g} on "
+        f"average, the median person has {middle:.4g}: {steps[at] / middle:.3g} times as much, as "
+        f"with {_FACTORS[factor]}; expected one unit in a federation ({len(found)} of {len(people)} "
         "people differ so). Convert them, or let them pass with --mixed-units keep"
     )

@@ -112,6 +112,7 @@ def test_of_recordings_from_0_classes_and_names_tell(
         assert ("same time: recordings of 'ann'" in " ".join(made.notes)) == expected
         behind = [note for note in made.notes if note.startswith("Put one behind the other")]
         assert bool(behind) == (not expected and given == AUTO)
+        assert all("as each begins at 0 or their classes differ: " in note for note in behind)
 
 
 def test_two_wrists_in_two_sessions_from_0_are_two_sessions(tmp_path: Path) -> None:

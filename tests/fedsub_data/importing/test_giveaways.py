@@ -132,6 +132,25 @@ def test_codes_are_left_out(make: Callable[..., Any]) -> None:
     assert left_out(frame(code=make)) == ("code",)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t, rng: t.number * TRIALS + t.of_trial,  # trials that are counted over all people
+        lambda t, rng: t.groupby(["user", "of_trial"]).rx.transform("std"),
+    ],
+    ids=["trial", "statistic"],
+)
+def test_each_trials_own_number_is_left_out_though_there_are_many(make: Callable[..., Any]) -> None:
+    assert left_out(frame(10, of_all=make)) == ("of_all",)
+
+
+def test_a_slow_sensor_of_many_values_is_a_feature() -> None:
+    def slow(table: pd.DataFrame, rng: np.random.Generator) -> Any:
+        return np.repeat(rng.normal(size=len(table) // 20), 20)
+
+    assert left_out(frame(10, height=slow)) == ()
+
+
 def test_columns_that_each_tell_one_class_are_left_out_together() -> None:
     """Rows are shuffled, so only the values can show it. One alone may be a sensor of postures."""
 
@@ -179,6 +198,11 @@ def test_a_note_on_many_columns_names_some() -> None:
     assert dark.count("'dark") == 12 and dark.endswith(" and 48 more.")
     assert narrowed.notes[-1].startswith("To keep them: --features age,")
     assert narrowed.notes[-1].endswith(",....") and "rx" not in narrowed.notes[-1]
+
+
+def test_the_unit_of_what_is_left_out_is_no_matter() -> None:
+    """One person's weight is in g, not in kg."""
+    assert left_out(frame(weight=lambda t, _: np.where(t.number == 2, 65000, 70))) == ("weight",)
 
 
 def test_one_persons_rows_show_nothing(tmp_path: Path) -> None:

@@ -47,6 +47,22 @@ def test_other_columns_and_one_device_after_the_other_pass(tmp_path: Path, colum
     assert imported(written(tmp_path / "a.csv", text), tmp_path / "out").people == 3
 
 
+@pytest.mark.parametrize("column", ["device_id", "sensorName", "body_position", "Wrist"])
+def test_columns_of_devices_have_several_names(tmp_path: Path, column: str) -> None:
+    path = written(tmp_path / "a.csv", two_devices(("left", "right"), 0.04, column))
+    with pytest.raises(DataError, match=f"column '{column}'"):
+        imported(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("column", ["sensor1", "sensor_kitchen", "inside_light", "device_battery"])
+def test_a_sensor_of_two_values_is_no_device(tmp_path: Path, column: str) -> None:
+    """A door's or a lamp's 0 and 1 take turns as devices do."""
+    drawn = np.random.default_rng(len(column)).integers(0, 2, len(lines()) - 1)
+    text = [f"{line},{one}" for line, one in zip(lines(), [column, *drawn], strict=True)]
+    made = imported(written(tmp_path / "a.csv", text), tmp_path / "out")
+    assert column in made.card.features
+
+
 def test_many_rows_of_one_time_with_other_values_are_refused(tmp_path: Path) -> None:
     """Half of the rows would be dropped: they are of a second device, or the clock is coarse."""
     text = [",".join(line.split(",")[:5]) for line in two_devices(("a", "b"), 0.0)]

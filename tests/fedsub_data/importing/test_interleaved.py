@@ -53,9 +53,12 @@ def test_recordings_that_would_take_turns_are_found(recordings: tuple[np.ndarray
         np.r_[SECONDS[:50], SECONDS[60:120], SECONDS[50:60], SECONDS[120:]],
         np.sort(np.random.default_rng(2).exponential(1, 200))[::-1],
         np.repeat(np.arange(20.0), 10)[::-1],
+        np.random.default_rng(3).permutation(SECONDS),
+        np.random.default_rng(4).permutation(np.random.default_rng(4).exponential(1, 200)),
     ],
-    ids=["newest first", "halves", "in pairs", "a late packet", "unsteady", "whole seconds"],
-)
+    ids=["newest first", "halves", "in pairs", "a late packet", "unsteady", "whole seconds",
+         "shuffled", "events, shuffled"],
+)  # fmt: skip
 def test_rows_of_one_recording_may_be_sorted(t: np.ndarray) -> None:
     assert not found(rows(t))
 
@@ -80,3 +83,12 @@ def test_a_file_of_recordings_is_split_and_never_sorted(tmp_path: Path) -> None:
         assert "line 362, column 'time': got '0.003': person '01'" in said
         assert "--backwards split" in said and "--backwards sort" not in said
     assert imported(path, tmp_path / "out", backwards="split").samples == 36
+
+
+def test_shuffled_rows_are_sorted(tmp_path: Path) -> None:
+    """As a database returns them that was asked for no order: split, each row is a recording."""
+    head, *rest = lines()
+    path = written(tmp_path / "a.csv", [head, *np.random.default_rng(5).permutation(rest)])
+    with pytest.raises(DataError, match="--backwards sort puts rows in order of time"):
+        imported(path, tmp_path / "out")
+    assert imported(path, tmp_path / "out", backwards="sort").samples == 18

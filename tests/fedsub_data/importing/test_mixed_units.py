@@ -82,6 +82,24 @@ def test_people_and_sensors_differ_as_they_do(tmp_path: Path, seed: int) -> None
     assert len(came(made, tmp_path)) == 4
 
 
+def test_people_of_other_classes_show_no_unit(tmp_path: Path) -> None:
+    """Somebody only runs, others only sit: without gravity that is as far apart as units are."""
+    made = recordings(6)
+    for i, columns in enumerate(made.values()):
+        for axis, gravity in zip("xyz", (9.8, 0.3, 0.5), strict=True):
+            columns[f"acc_{axis}"] -= np.float32(gravity)
+        sits = columns["activity"] == "sit"
+        for name in list(columns)[1:-1]:
+            columns[name] = np.where(sits, columns[name], columns[name] * (1 + i))[sits == (i < 3)]
+        columns["activity"] = columns["activity"][sits == (i < 3)]
+        columns["time"] = columns["time"][sits == (i < 3)]
+    made["k6"]["activity"][:] = "run"
+    assert len(came(made, tmp_path)) == 6
+    scale(made, GYROSCOPE, DEGREES, "k2")  # k2 sits as k1 and k3 do
+    with pytest.raises(DataError, match=r"^person 'k2', columns 'gyro_x'"):
+        came(made, tmp_path / "deg")
+
+
 def test_a_phone_that_is_carried_as_one_likes_has_no_sign(tmp_path: Path) -> None:
     made = recordings(4)
     for turn, columns in enumerate(made.values()):

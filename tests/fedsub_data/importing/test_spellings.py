@@ -126,3 +126,11 @@ def test_what_an_option_calls_no_class_is_not_named() -> None:
     told = no_class(dict.fromkeys(names, 3), names, ImportOptions(no_label="0"))
     assert len(told) == 1 and "'none' (3 rows)." in told[0]
     assert no_class({"": 3, "0": 3}, names, ImportOptions(no_label="0")) == []
+
+
+def test_merged_classes_keep_the_order_of_the_spelling_that_stays() -> None:
+    """So a federation has the same order as one in which that spelling alone was used."""
+    given = {"Walk": "Walk", "sit": "sit", "walk": "walk", "-": None}
+    found = one_spelling(given, ImportOptions(spelling="merge"))
+    assert list(dict.fromkeys(found.values())) == ["sit", "walk", None]
+    assert found["Walk"] == "walk"

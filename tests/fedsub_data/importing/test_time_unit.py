@@ -93,15 +93,57 @@ def test_a_unit_that_contradicts_the_rate_is_refused_with_both_readings(tmp_path
 
 
 def test_steps_that_may_be_of_two_units_are_asked_about() -> None:
-    """A row each ms, or each s? At --rate 20 both are far off; at 1, 100 and 1000 one is not."""
+    """A row each ms, or each s? At --rate 20 both are far off; at 1, 100 and 1000 one is not.
+
+    Steps of 1 may number the rows: at --rate 200 that is asked, too.
+    """
     surveys = {"p": Survey(1.0, 0.0)}
     said = "got steps of 1, by its steps perhaps ms, which is 1000 a second, and --rate 20; "
     with pytest.raises(DataError, match=re.escape(said)):
         tick_seconds(surveys, "t", True, ImportOptions(), 1 / 20)
-    found = [tick_seconds(surveys, "t", True, ImportOptions(), 1 / r)[0] for r in (1, 200, 1000)]
-    assert found == [1.0, 1e-3, 1e-3]
+    for rate in (100, 200):
+        with pytest.raises(DataError, match=r"--time-unit.*or --time none, if it numbers the rows"):
+            tick_seconds(surveys, "t", True, ImportOptions(), 1 / rate)
+    found = [tick_seconds(surveys, "t", True, ImportOptions(), 1 / r)[0] for r in (1, 1000)]
+    assert found == [1.0, 1e-3]
+    two = {"p": Survey(2.0, 0.0)}
+    assert tick_seconds(two, "t", True, ImportOptions(), 1 / 200)[0] == 1e-3
     fast = {"p": Survey(0.0005, 0.0)}
     assert tick_seconds(fast, "t", True, ImportOptions(), 1 / 50)[0] == 1.0
+
+
+def test_a_row_number_that_is_called_time_is_named(tmp_path: Path) -> None:
+    path = since_boot(tmp_path / "a.csv", 0.1, 0.0, "time")
+    made = imported(path, tmp_path / "out")
+    assert (
+        "Guessed: --time-unit s. If column 'time' numbers the rows, give --time none and --rate."
+    ) in made.notes
+    with pytest.raises(DataError, match="or --time none, if it numbers the rows"):
+        imported(path, tmp_path / "rate", rate=50.0)
+    assert imported(path, tmp_path / "none", rate=10.0, time="none").samples == 18
+
+
+@pytest.mark.parametrize(
+    ("length", "unit", "word"),
+    [(60, "minutes", "min"), (3600, "hours", "h"), (86400, "days", "Days")],
+)
+def test_minutes_hours_and_days_are_refused(
+    tmp_path: Path, length: int, unit: str, word: str
+) -> None:
+    """At a tenth of a second from row to row; read as seconds, a window would last minutes."""
+    path = since_boot(tmp_path / "a.csv", length * 1e-9, 0.0, "time")
+    text = path.read_text("utf-8").splitlines()
+    small = [text[0]]
+    for line in text[1:]:
+        user, state, t, *axes = line.split(",")
+        small.append(",".join([user, state, f"{int(t) * 1e-9:.12f}", *axes]))
+    written(path, small)
+    with pytest.raises(DataError, match=f"at --rate 10 {unit}, expected s, ms, us, ns or dates"):
+        imported(path, tmp_path / "out", rate=10.0)
+    assert imported(path, tmp_path / "none", rate=10.0, time="none").samples == 18
+    named = written(path, [small[0].replace("time", f"Time ({word})"), *small[1:]])
+    with pytest.raises(DataError, match=f"by its name {unit}"):
+        imported(named, tmp_path / "named", time=f"Time ({word})")
 
 
 def test_a_guessed_rate_that_no_signal_has_is_refused_with_the_other_readings(

@@ -22,3 +22,8 @@ def test_clocks_that_differ_as_clocks_do_pass() -> None:
 def test_a_clock_in_another_unit_is_refused() -> None:
     with pytest.raises(DataError, match=r"person 'd', column 'time': got steps in time of 20"):
         check_units(clocks(a=0.02, b=0.02, c=0.02, d=20.0), ImportOptions())
+
+
+def test_the_column_of_time_is_called_by_its_name() -> None:
+    with pytest.raises(DataError, match=r"person 'd', column 'stamp': got steps in time of 20"):
+        check_units(clocks(a=0.02, b=0.02, c=0.02, d=20.0), ImportOptions(), "stamp")
