@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fedsub_core.data.findings import SplitNote, gap_warning, split_warning, without_validation
-from fedsub_core.errors import cut
+from fedsub_core.errors import cut, listed
 from fedsub_core.files import write_whole
 from fedsub_core.wire.handshake import Introduction
 
@@ -101,9 +101,8 @@ def said_of_releases(notes: DataNotes) -> list[str]:
     """Return in a sentence whose devices run an older release than the server; none if nobody's."""
     if not (releases := notes.behind):
         return []
-    first = [f"{client} ({cut(release)})" for client, release in [*releases.items()][:NAMED]]
-    more = f" and {len(releases) - NAMED} more" if len(releases) > NAMED else ""
-    return [f"Devices behind the server's release: {', '.join(first)}{more}. Upgrade them."]
+    each = listed((f"{client} ({cut(old)})" for client, old in releases.items()), NAMED)
+    return [f"Devices behind the server's release: {each}. Upgrade them."]
 
 
 def read_notes(folder: Path) -> DataNotes:

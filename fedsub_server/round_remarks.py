@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from fedsub_core.errors import listed
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metric_names import ANEW, DIVERGED
 from fedsub_server.rundb import RunDatabase
@@ -86,9 +87,7 @@ def _rounds(db: RunDatabase, metric: str) -> dict[str, list[int]]:
 
 def _who(rounds: Mapping[str, list[int]]) -> str:
     """Return who, the first of many, and in which rounds."""
-    names = list(rounds)
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     all_rounds = sorted({round for one in rounds.values() for round in one})
     first, last = all_rounds[0], all_rounds[-1]
     when = f"round {first}" if first == last else f"{len(all_rounds)} of rounds {first} to {last}"
-    return f"{', '.join(names[:NAMED])}{more} (in {when})"
+    return f"{listed(rounds, NAMED)} (in {when})"

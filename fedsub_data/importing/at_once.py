@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsub_core.errors import listed
 from fedsub_data.importing.file_words import DEVICES, parted
 from fedsub_data.importing.one_person import check_sensors
 from fedsub_data.importing.options import AUTO, ImportOptions
@@ -133,12 +134,10 @@ class AtOnce:
     def _named(self, people: Mapping[str, tuple[int, ...]]) -> str:
         """Return people with the files of their recordings; of many the first."""
         shown = []
-        for person, files in list(people.items())[:_NAMED]:
-            names = [Path(_file(self.source, file)).name for file in files[:_NAMED]]
-            more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-            shown.append(f"{person!r} ({', '.join(names)}{more})")
-        rest = f" and {len(people) - _NAMED} more" if len(people) > _NAMED else ""
-        return f"recordings of {', '.join(shown)}{rest}"
+        for person, files in people.items():
+            names = [Path(_file(self.source, file)).name for file in files]
+            shown.append(f"{person!r} ({listed(names, _NAMED)})")
+        return f"recordings of {listed(shown, _NAMED)}"
 
 
 def _file(source: Source, file: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.errors import ConfigError, DataError, listed
 from fedsub_data.importing.behaviour import G
 from fedsub_data.importing.mixed_units import DEGREES, Mix, mixes
 from fedsub_data.importing.options import ImportOptions
@@ -113,8 +113,9 @@ class Units:
                 for person in people:
                     own = factors.setdefault(person, np.ones(len(self._features), np.float32))
                     own[list(mix.columns)] *= np.float32(times)
+                names = listed(people, _LISTED)
                 notes.append(
-                    f"Converted by --convert {word}: {self._columns(mix)} of {_listed(people)}, "
+                    f"Converted by --convert {word}: {self._columns(mix)} of {names}, "
                     f"multiplied by {times:.6g}."
                 )
         if rest and self._options.mixed_units != "keep":
@@ -144,7 +145,7 @@ class Units:
 
     def _columns(self, mix: Mix) -> str:
         names = [repr(self._features[i]) for i in mix.columns]
-        return f"column{'s' * (len(names) > 1)} {_listed(names)}"
+        return f"column{'s' * (len(names) > 1)} {listed(names, _LISTED)}"
 
     def _refusal(self, found: Sequence[Mix]) -> str:
         """Return what is said of mixes for which nothing says what to do."""
@@ -161,7 +162,7 @@ class Units:
             )
             said.append(
                 f"person {first!r}, {self._columns(mix)}: got {differs} "
-                f"({len(who)} of {people} people differ so: {_listed(who)})"
+                f"({len(who)} of {people} people differ so: {listed(who, _LISTED)})"
             )
         units = [pair for mix in found if (pair := tuple(_sizes(mix)))]
         words = [",".join(dict.fromkeys(pair[i] for pair in units)) for i in (0, 1) if units]
@@ -185,8 +186,3 @@ def _sizes(mix: Mix) -> dict[str, float]:
             if np.isclose(own, 1 / factor):
                 return {small: 1 / factor, large: 1.0}
     return {}
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more

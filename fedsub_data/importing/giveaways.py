@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.errors import DataError
+from fedsub_core.errors import DataError, listed
 from fedsub_data.importing.narrowed import NarrowedSource
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows, Source
@@ -82,7 +82,10 @@ class Giveaways:
             return None
         lost = [name for those in found.values() for name in those]
         kept = [name for name in names if name not in lost]
-        notes = [f"Left out, as they {why}: {_listed(those)}." for why, those in found.items()]
+        notes = [
+            f"Left out, as they {why}: {listed(map(repr, those), _LISTED)}."
+            for why, those in found.items()
+        ]
         keep = shlex.quote(self._all(lost))
         if not kept:
             said = " ".join(notes)
@@ -99,11 +102,6 @@ class Giveaways:
         if said and said[0] != f"{begin}{','.join(names)}.":
             return said[0].removeprefix(begin).removesuffix(".")
         return ",".join(names if len(names) <= MOST_VALUES else [*lost[:_LISTED], "..."])
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
-    return ", ".join(map(repr, names[:_LISTED])) + more
 
 
 @dataclass

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fedsub_core.errors import listed
 
 Array = NDArray[np.float64]
 #: A rate so near to another, relatively, is the same.
@@ -92,13 +94,7 @@ def resampled_sentences(by_person: Mapping[str, list[str]]) -> list[str]:
     alike: dict[str, list[str]] = {}
     for person, said in by_person.items():
         alike.setdefault("; ".join(said), []).append(person)
-    lines = [f"{_listed(people)}: {words}." for words, people in alike.items()]
+    lines = [f"{listed(people, _SHOWN)}: {words}." for words, people in alike.items()]
     if len(lines) > _SHOWN:
         lines[_SHOWN:] = ["More people's rows are resampled: preparation.json."]
     return lines
-
-
-def _listed(people: Iterable[str]) -> str:
-    named = list(people)
-    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    return ", ".join(named[:_SHOWN]) + more
