@@ -91,13 +91,13 @@ def forget_notes(folder: Path, client: str) -> None:
         write_notes(folder, DataNotes(splits, warnings, behind))
 
 
-def said_of(notes: DataNotes) -> list[str]:
+def data_in_words(notes: DataNotes) -> list[str]:
     """Return in sentences what a reader of a run's numbers must know of its data."""
     drawn = split_warning([one.split for one in notes.splits.values()])
-    return [*notes.warnings, *filter(None, [drawn]), *said_of_releases(notes)]
+    return [*notes.warnings, *filter(None, [drawn]), *releases_in_words(notes)]
 
 
-def said_of_releases(notes: DataNotes) -> list[str]:
+def releases_in_words(notes: DataNotes) -> list[str]:
     """Return in a sentence whose devices run an older release than the server; none if nobody's."""
     if not (releases := notes.behind):
         return []

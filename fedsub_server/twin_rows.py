@@ -40,7 +40,7 @@ def with_own_heads(summaries: Sequence[MethodSummary]) -> list[MethodSummary]:
     return [*summaries, own] if own else list(summaries)
 
 
-def said_of_twin(summaries: Sequence[MethodSummary]) -> str:
+def twin_in_words(summaries: Sequence[MethodSummary]) -> str:
     """Return in words what the methods of a run are held against; "" where there is no twin."""
     twin, own = twin_of(summaries), own_heads(summaries)
     if twin is None:

@@ -22,7 +22,7 @@ def tuned(study: Study, key: str, values: Values) -> str:
     return f"{values[key]}{' (end of the grid)' * at_end(study, key, values[key])}"
 
 
-def said_of_ends(study: Study, runs: Sequence[Run]) -> list[str]:
+def ends_in_words(study: Study, runs: Sequence[Run]) -> list[str]:
     """Return in a sentence whose tuned values lie at an end of their grid; of nobody's, none."""
     said = dict.fromkeys(
         f"{run.task.entry.label} {key} = {value}"

@@ -144,7 +144,7 @@ def twin_of(runs: Sequence[Run]) -> str:
     return better_twin(*_twins(runs))
 
 
-def said_of_twins(runs: Sequence[Run]) -> list[str]:
+def twins_in_words(runs: Sequence[Run]) -> list[str]:
     """Return in a sentence what people of a cell reach without others; none where nothing is."""
     twin = twin_of(runs)
     both = [(name, of) for name, of in zip((LOCAL, OWN), _twins(runs), strict=True) if of]

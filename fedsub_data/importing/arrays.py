@@ -89,8 +89,10 @@ class ArraySource:
             self.notes.append(nobody_in(empty))
         self._parts = list(parts)
         subjects = np.concatenate([part.subjects for part in parts])
-        ids, said = client_ids(list(dict.fromkeys(s for s in subjects.tolist() if s is not None)))
-        self.notes += said
+        ids, notes_on_ids = client_ids(
+            list(dict.fromkeys(s for s in subjects.tolist() if s is not None))
+        )
+        self.notes += notes_on_ids
         self.people = tuple(dict.fromkeys(ids.values()))
         codes = {text: self.people.index(client) for text, client in ids.items()}
         self._who = np.array([codes.get(text, -1) for text in subjects.tolist()], np.int64)
@@ -123,7 +125,7 @@ class ArraySource:
             yield Rows(person, file[mine], mine - starts[file[mine]], y[mine], t, x)
 
     def place(self, file: int, row: int, column: str | None) -> str:
-        """Return where a value stands and what it is."""
+        """Return a value's place and the value, in words."""
         part = self._parts[file]
         where = f"{part.where}, row {row + 1 + part.skipped}"
         if column is None:
@@ -132,7 +134,7 @@ class ArraySource:
         return f"{where}, column {column!r}: got {cut(got) if isinstance(got, str) else got!r}"
 
     def lost(self) -> dict[Why, int]:
-        """Return rows of nobody."""
+        """Return the counts of rows that belong to nobody, by reason."""
         return {Why.NOBODY: int((self._who < 0).sum())}
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ class _Session:
 
 @dataclass
 class AtOnce:
-    """Places everybody's recordings in time, and says whose were made at once.
+    """Placement of everybody's recordings in time, and the notes on it.
 
     Parameters
     ----------
@@ -54,10 +54,10 @@ class AtOnce:
     _behind: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def placed(self, recordings: Sequence[Rows]) -> tuple[list[Rows], float | None]:
-        """Return one person's recordings, of which those that each begin at 0 do not overlap.
+        """Return one person's recordings, placed in time, and the time by which windows align, s.
 
-        Where some were made at once, also the time, s, by which their windows are aligned: those
-        of one moment then begin at one time. Else None.
+        Recordings that each begin at 0 are put one behind the other. Windows align where some
+        recordings were made at once: those of one moment then begin at one time. Else None.
 
         Parameters
         ----------
@@ -92,20 +92,20 @@ class AtOnce:
         return made, _span(made[0])[0]
 
     def notes(self) -> tuple[str, ...]:
-        """Return whose recordings overlap in time and what was made of them, in sentences."""
-        told = []
+        """Return sentences on recordings that overlap in time, and on how they were placed."""
+        notes = []
         if self._together:
-            told.append(
+            notes.append(
                 f"Recorded at the same time: {self._named(self._together)}. Each recording keeps "
                 "its own time; windows of one moment are on one side of every split. If they were "
                 "made one after the other, give --overlapping behind."
             )
         if self._behind and self.options.overlapping == AUTO:
-            told.append(
+            notes.append(
                 f"Put one behind the other, as each begins at 0: {self._named(self._behind)}. If "
                 "they were made at the same time, give --overlapping together."
             )
-        return tuple(told)
+        return tuple(notes)
 
     def _belongs(self, one: Rows, session: _Session) -> bool:
         """Return whether a recording was made at once with those of a session."""
@@ -150,7 +150,7 @@ def _span(one: Rows) -> tuple[float, float]:
 
 
 def _overlap(one: Rows, other: Rows) -> float:
-    """Return for how long two recordings overlap, s; below 0 where they do not."""
+    """Return the time for which two recordings overlap, s; below 0 where they do not."""
     (begins, ends), (first, last) = _span(one), _span(other)
     return min(ends, last) - max(begins, first)
 

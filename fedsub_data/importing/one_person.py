@@ -1,4 +1,4 @@
-"""Files that are taken for people, and are one person's sensors or devices, or parts of a set."""
+"""Files that look like people, but are one person's sensors or devices, or parts of a set."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def check_sensors(person: str, files: Sequence[str], options: ImportOptions) -> 
 
 
 class SameTimes:
-    """Finds people, each of one file, who were recorded at the same times in the same classes.
+    """Finder of people, each of one file, who were recorded at the same times in the same classes.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class SameTimes:
             self._seen.append((rows.person, float(t.min()), float(t.max()), rows.y[at]))
 
     def notes(self, tick: float) -> list[str]:
-        """Return who may be one person, in a sentence; `tick` is the unit of times, s."""
+        """Return a sentence on people who may be one; `tick` is the unit of times, s."""
         if not self._asked:
             return []
         seen = sorted(

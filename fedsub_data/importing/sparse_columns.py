@@ -19,7 +19,7 @@ _LISTED = 5
 
 
 class SparseColumns:
-    """Counts of each feature the rows without a value.
+    """Counts of rows without a value, by feature and person.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class SparseColumns:
         self._apart: dict[int, list[float]] = {}
 
     def add(self, rows: Rows) -> None:
-        """Count one person's."""
+        """Count one person's rows."""
         self._rows[rows.person] = len(rows)
         with np.errstate(invalid="ignore", over="ignore"):  # text is infinite
             whole = not np.isnan(rows.x.sum())
