@@ -126,7 +126,7 @@ def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
 
 
 def _twins(runs: Sequence[Run]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return what `local` and own heads reached in a cell, by person and seed."""
+    """Return the macro F1 of `local` and of own heads in a cell, by person and seed."""
     alone = [run for run in runs if run.task.method == LOCAL]
     beside = alone if any(run.own_heads for run in alone) else runs
     return (
@@ -140,12 +140,12 @@ def _of_seeds(each: Iterable[tuple[Run, Mapping[str, float]]]) -> dict[str, floa
 
 
 def twin_of(runs: Sequence[Run]) -> str:
-    """Return what the rows of a cell are held against; "" where there is no twin."""
+    """Return the twin of a cell's rows; "" without one."""
     return better_twin(*_twins(runs))
 
 
 def twins_in_words(runs: Sequence[Run]) -> list[str]:
-    """Return in a sentence what people of a cell reach without others; none where nothing is."""
+    """Return a sentence on the twins of a cell and their means; [] without any."""
     twin = twin_of(runs)
     both = [(name, of) for name, of in zip((LOCAL, OWN), _twins(runs), strict=True) if of]
     both.sort(key=lambda one: one[0] != twin)
