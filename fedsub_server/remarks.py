@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.data.splits import unseen_clients
@@ -13,11 +13,9 @@ from fedsub_core.errors import DataError
 from fedsub_core.metric_names import CAPACITY
 from fedsub_server.convergence import FALLS
 from fedsub_server.forgotten import is_alias
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.round_remarks import lower, why_untested
 from fedsub_server.rundb import RunDatabase
-
-if TYPE_CHECKING:
-    from fedsub_server.summaries import MethodSummary
 
 
 def left_out(

@@ -23,10 +23,11 @@ from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
 from fedsub_server.data_notes import data_in_words, read_notes
 from fedsub_server.method_runs import method_runs
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.methods_paragraph import methods_paragraph
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE, humanise_bytes
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.summaries import summarise_method
 from fedsub_server.twin_rows import twin_in_words, twin_of, with_own_heads
 
 

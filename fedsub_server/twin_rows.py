@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from fedsub_server.summaries import MethodSummary
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.twins import IN_WORDS, LOCAL, OWN
 
 _NUMBERS = ("macro_f1", "macro_f1_ci95", "macro_f1_p10", "weighted_f1", "loss", "clients")

@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from fedsub.report.frame import Floats, Frame, Grid, Trace
 from fedsub_core.metric_names import OWN_HEADS
 from fedsub_core.seeds import derive_seed
-from fedsub_server.summaries import FEWEST as FEWEST_PEOPLE
+from fedsub_server.method_summary import FEWEST as FEWEST_PEOPLE
 from fedsub_server.twins import LOCAL, OWN, better_twin
 
 RESAMPLES = 10_000

@@ -15,8 +15,8 @@ from fedsub.report.rows import Rows
 from fedsub.report.svg import Drawn
 from fedsub_data.inspection.html import document, table
 from fedsub_server.data_notes import data_in_words
+from fedsub_server.method_summary import FEWEST as FEWEST_PEOPLE
 from fedsub_server.remarks import remarks
-from fedsub_server.summaries import FEWEST as FEWEST_PEOPLE
 from fedsub_server.twins import IN_WORDS
 
 #: Folders beside the page.

@@ -15,8 +15,9 @@ from fedsub.studies.runner import RUNS, database_of, final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
 from fedsub_core.metric_names import GAIN, OWN_HEADS
 from fedsub_server.data_notes import read_notes
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.summaries import summarise_method
 from fedsub_server.twins import IN_WORDS, LOCAL, OWN, better_twin
 
 #: Without test samples a score is no number, which is no score of 0 either.
