@@ -23,8 +23,9 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.fedsub import FUSIONS, READINGS
 from fedsub_core.options import Value
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.summaries import summarise_method
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 BYTES: list[dict[str, Value]] = [

@@ -31,9 +31,10 @@ from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.table import METHODS
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.summaries import summarise_method
 
 ROOT = Path(__file__).resolve().parents[1]
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")

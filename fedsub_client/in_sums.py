@@ -1,4 +1,4 @@
-"""What a device half adds to secure sums: of most methods, how its upload moved from a download."""
+"""A device half's vectors for secure sums: of most methods, an upload less the download."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedsub_core.wire.bundles import Bundle, Declaration
 
 @dataclass(frozen=True)
 class Repeated:
-    """A round that is done again, for which a vector is there already.
+    """A repeated round, for which a vector is there already.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class InSums:
     sends: Declaration
 
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
-        """Return what one client adds to a secure sum of uploads: how it moved from a download.
+        """Return one client's vector for a secure sum of uploads: its upload less the download.
 
         ``NO_VECTOR`` where it may not: then the client is silent, and not in the sum.
 
@@ -56,28 +56,28 @@ class InSums:
         return again.levels.again(vector, again.before, again.examples)
 
     def once(self, received: Bundle) -> str:
-        """Name what a client that is asked adds to a sum, if it stays the same from round to round.
+        """Return the name of a vector that stays the same from round to round; "" if it changes.
 
-        Then all sums of it in a run must be of the same people: two that differ in one person
-        would tell what that one added. Of what changes, as models do: "".
+        All sums of such a vector in a run must be of the same people. Two that differ in one
+        person would tell what that one added. Models change, so they have no name.
         """
         return ""
 
     def told_alike(self, received: Bundle) -> Bundle:
-        """Return what of a download all who are in a sum are told alike; here all of it.
+        """Return the part of a download that all who are in a sum share; here all of it.
 
-        What is left out the server may tell one person otherwise, unseen.
+        Of the rest, the server may tell one person something else, unseen.
         """
         return received
 
     def outside(self, received: Bundle) -> int:
-        """Return the round of whose sum a download says that its receiver was not in it.
+        """Return the round of the sum in which, by a download, its receiver was not; 0: of none.
 
-        Then it adds zeros in place of what was counted there. 0: it says nothing of that.
+        The receiver then adds zeros in place of what that sum counted.
         """
         return 0
 
     def addend(self, received: Bundle) -> Addend:
-        """Return what a client adds to a sum after a download, but for the numbers."""
+        """Return a client's part in a sum after a download, without its numbers."""
         alike = of_bundle(self.told_alike(received))
         return Addend(self.once(received), alike, self.outside(received))

@@ -1,4 +1,4 @@
-"""The states of a device's other runs, which stand beside the newest one's until it goes on.
+"""Kept states: those of a device's other runs, beside the state of the newest one.
 
 A state is of one run and one of its methods. Its file's name begins with :data:`KEPT`, or with
 :data:`FINISHED` once the run's last round was trained, and goes on with a digest of the run's name.
@@ -31,7 +31,7 @@ def kept_names(run: str, method: str) -> tuple[str, str]:
 
 
 def run_digest(run: str) -> str:
-    """Return how the names of a run's files tell it from others, whatever its name is."""
+    """Return the digest of a run's name that stands in the names of its files."""
     return hashlib.blake2b(run.encode(), digest_size=8).hexdigest()
 
 

@@ -1,7 +1,7 @@
-"""What people's own heads reach: the closed form of each person's own samples alone.
+"""Own heads: for each person the head that is solved of its own samples alone, and its scores.
 
-Whatever a method gives a person is held against what that person has without others. A model that
-is trained alone may not have converged; a head that is solved always has.
+A method is held against what people have without others. A model that is trained alone may not
+have converged; a head that is solved always has.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _lock = Lock()
 
 
 def own_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
-    """Return the encoder of own heads; None for samples that none takes, such as images.
+    """Return the encoder of own heads; None for samples that no encoder takes, such as images.
 
     Parameters
     ----------
@@ -62,9 +62,10 @@ def own_heads(
     scaling: Scaling | None,
     index: Sequence[int],
 ) -> list[Mapping[str, float]]:
-    """Return what the own head of each client reaches, by the names of ``OWN_HEADS``.
+    """Return the scores of each client's own head, by the names of ``OWN_HEADS``.
 
-    Nothing of whoever has no training or no test sample, or more than :data:`MOST_SAMPLES`.
+    Clients without training or test samples have none, nor have those with more training samples
+    than :data:`MOST_SAMPLES`.
 
     Parameters
     ----------

@@ -236,5 +236,5 @@ class FolderStore:
 
 
 def _both(name: str, method: str) -> tuple[str, str]:
-    """Return where a method's file is looked for: where the main one's is, and beside it."""
+    """Return the names under which a method's file may stand: the main method's, and its own."""
     return name, beside(name, method)

@@ -1,4 +1,4 @@
-"""What a participant in secure sums keeps on disk: each run's in a file of its own.
+"""The files of a participant's secrets in secure sums: one for each run.
 
 Earlier releases kept that of all runs in one file. It is read where a run has none of its own: if
 it names the run, or is damaged and may have named it.
@@ -15,7 +15,7 @@ from fedsub_core.files import replace_file
 
 
 def load_sums(own: Path, before: Path, run: str) -> bytes | None:
-    """Return what is kept of a run's sums; None where there is nothing.
+    """Return the secrets that are kept of a run's sums; None without any.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def load_sums(own: Path, before: Path, run: str) -> bytes | None:
 
 
 def save_sums(own: Path, before: Path, kept: bytes) -> None:
-    """Write a new file and move it over the old one.
+    """Replace the file of a run's secrets, whole or not at all.
 
     Raises
     ------

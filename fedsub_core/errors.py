@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 #: Characters of a text of someone else's that are repeated in an error or a log.
 _SHOWN = 300
 
@@ -11,6 +13,13 @@ def cut(text: object) -> str:
     whole = str(text)
     line = "".join(c if c.isprintable() else " " for c in whole[:_SHOWN])
     return line if len(whole) <= _SHOWN else f"{line}... ({len(whole)} characters)"
+
+
+def listed(names: Iterable[str], most: int) -> str:
+    """Return names as a list in a sentence, ``a, b and 3 more``: beyond `most` they are counted."""
+    every = list(names)
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
 
 
 class FedSubError(Exception):

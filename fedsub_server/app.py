@@ -17,7 +17,7 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.logs import set_up_logs
 from fedsub_core.packages import package_build
-from fedsub_server.data_notes import note_devices, read_notes, said_of
+from fedsub_server.data_notes import data_in_words, note_devices, read_notes
 from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
 from fedsub_server.live import Live
@@ -73,7 +73,7 @@ def main(grid: Grid, context: Context) -> None:
     for columns, rows in tables_of(summaries):
         log.warning("\n%s", text_table(rows, columns))
     log.warning("encoding: %s", encodings(summaries))
-    for said in (*legend(summaries), *said_of(read_notes(folder))):
+    for said in (*legend(summaries), *data_in_words(read_notes(folder))):
         log.warning("note: %s", said)
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.

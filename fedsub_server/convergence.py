@@ -1,4 +1,4 @@
-"""Whether training had converged: the loss at the end beside that of three quarters of the way."""
+"""Convergence of training: the loss at the end beside that after three quarters of the rounds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ FALLS = 0.05
 
 
 def last_fall(losses: Mapping[int, Mapping[str, float]]) -> float | None:
-    """Return by how much the loss fell over the last quarter of rounds, a share of what it was.
+    """Return the fall of the loss over the last quarter of the rounds, as a share of the loss.
 
-    The mean over people who were tested at both of its ends, nats. It begins in the last evaluated
-    round that is no later than three quarters of all. None where none is so early, or where a loss
-    is no number.
+    Losses are means over the people who were tested at both ends, nats. The quarter begins in the
+    last evaluated round that is no later than three quarters of all. None where no round is so
+    early, or where a loss is no number.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fedsub_core.data.findings import SplitNote, gap_warning, split_warning, without_validation
-from fedsub_core.errors import cut
+from fedsub_core.errors import cut, listed
 from fedsub_core.files import write_whole
 from fedsub_core.wire.handshake import Introduction
 
@@ -22,7 +22,7 @@ NAMED = 10
 
 @dataclass(frozen=True)
 class DataNotes:
-    """What a run found in its data.
+    """Notes on a run's data.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def note_devices(
     behind: Mapping[str, str],
     warnings: Sequence[str] = (),
 ) -> None:
-    """Keep in a run's folder what devices say of their samples' parts, and who is `behind`.
+    """Keep devices' notes on their splits in a run's folder, and who is `behind`.
 
-    Of a device that is away for now stays what it said. So do `warnings`, of other methods too.
+    The notes of a device that is away stay. So do `warnings`, those of other methods, too.
     """
     kept = read_notes(folder)
     validated = best_by == "validation"
@@ -70,7 +70,7 @@ def note_devices(
 
 
 def _of_splits(splits: Mapping[str, SplitNote], validated: bool) -> list[str]:
-    """Return in sentences what everybody's parts together say."""
+    """Return warnings on everybody's splits together."""
     parts = {client: note.split for client, note in splits.items()}
     lacking = without_validation(splits) if validated else ""
     return [*filter(None, [lacking, gap_warning(parts)])]
@@ -91,19 +91,18 @@ def forget_notes(folder: Path, client: str) -> None:
         write_notes(folder, DataNotes(splits, warnings, behind))
 
 
-def said_of(notes: DataNotes) -> list[str]:
-    """Return in sentences what a reader of a run's numbers must know of its data."""
+def data_in_words(notes: DataNotes) -> list[str]:
+    """Return sentences on a run's data that its numbers must not go without."""
     drawn = split_warning([one.split for one in notes.splits.values()])
-    return [*notes.warnings, *filter(None, [drawn]), *said_of_releases(notes)]
+    return [*notes.warnings, *filter(None, [drawn]), *releases_in_words(notes)]
 
 
-def said_of_releases(notes: DataNotes) -> list[str]:
-    """Return in a sentence whose devices run an older release than the server; none if nobody's."""
+def releases_in_words(notes: DataNotes) -> list[str]:
+    """Return a sentence on devices with an older release than the server's; [] without any."""
     if not (releases := notes.behind):
         return []
-    first = [f"{client} ({cut(release)})" for client, release in [*releases.items()][:NAMED]]
-    more = f" and {len(releases) - NAMED} more" if len(releases) > NAMED else ""
-    return [f"Devices behind the server's release: {', '.join(first)}{more}. Upgrade them."]
+    each = listed((f"{client} ({cut(old)})" for client, old in releases.items()), NAMED)
+    return [f"Devices behind the server's release: {each}. Upgrade them."]
 
 
 def read_notes(folder: Path) -> DataNotes:

@@ -1,7 +1,7 @@
-"""Whom a run was told to forget: known again by a digest, which names nobody.
+"""Forgotten people: known again by a digest, which names nobody.
 
-So a run that goes on leaves such people out, though their data are there, or their devices come.
-The digest is salted anew for each run. Who has the file can still try a name that he guesses.
+A run that goes on leaves such people out, though their data are there, or their devices connect.
+Each run salts its digests anew. Whoever has the file can still check a guessed name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SALT_BYTES = 16
 
 @dataclass(frozen=True)
 class Forgotten:
-    """Whom a run was told to forget.
+    """The people whom a run was told to forget.
 
     Parameters
     ----------
@@ -39,21 +39,21 @@ class Forgotten:
     digests: frozenset[str] = frozenset()
 
     def __contains__(self, client: object) -> bool:
-        """Whether it is one of them."""
+        """Return whether a client is one of them."""
         return bool(self.digests) and _digest(str(client), self.salt) in self.digests
 
     def __len__(self) -> int:
-        """How many they are."""
+        """Return the number of forgotten people."""
         return len(self.digests)
 
     def without_them(self, federation: Federation) -> Federation:
-        """Return the federation of everybody else."""
+        """Return the federation without the forgotten people."""
         left = {name: own for name, own in federation.clients.items() if name not in self}
         return replace(federation, clients=left)
 
 
 def read_forgotten(folder: Path) -> Forgotten:
-    """Return whom the run in `folder` was told to forget.
+    """Return the forgotten people of the run in `folder`.
 
     Raises
     ------
@@ -83,12 +83,12 @@ def note_forgotten(folder: Path, client: str) -> None:
 
 
 def alias(number: int) -> str:
-    """Return under which name the metrics of the n-th who was forgotten stand: no client's id."""
+    """Return the name for the metrics of the n-th forgotten person, which is no client's id."""
     return f"(forgotten {number})"
 
 
 def is_alias(name: str) -> bool:
-    """Whether the metrics under a name are somebody's who was forgotten."""
+    """Whether a name is an :func:`alias`."""
     return _ALIAS.fullmatch(name) is not None
 
 

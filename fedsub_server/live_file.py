@@ -1,4 +1,4 @@
-"""What a server last said of itself, to be read without anything that computes."""
+"""The file of a server's last report on itself, to be read without anything that computes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def read_live(folder: Path) -> dict[str, Any] | None:
 
 
 def nodes_of(live: Mapping[str, Any] | None) -> tuple[dict[str, int], set[str]]:
-    """Return everybody's last node, by client id, and whose key is registered no more."""
-    told = (live or {}).get("people")
-    people = told if isinstance(told, dict) else {}
+    """Return everybody's last node, by client id, and the clients whose key is unregistered."""
+    listed = (live or {}).get("people")
+    people = listed if isinstance(listed, dict) else {}
     each = {client: own for client, own in people.items() if isinstance(own, dict)}
     nodes = {client: own["node"] for client, own in each.items() if type(own.get("node")) is int}
     return nodes, {client for client, own in each.items() if own.get("retired") is True}

@@ -1,4 +1,4 @@
-"""What is known of how a method ran: its resolved model, and by which rule it trained or solved."""
+"""Runs of methods: the resolved model, and the rule by which each was trained or solved."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _SELDOM = {
 
 @dataclass(frozen=True)
 class MethodRun:
-    """What is known of how a method ran.
+    """The run of a method: its settings, its model and its release.
 
     Parameters
     ----------
-    name, method : as tables call it, and its card's name.
+    name, method : the name in tables, and the card's.
     config : flat keys of its start, digests of the data among them.
     rounds : that the run was given.
     seeds : of its runs.
     model : None where the release that ran it kept none.
-    version : by which it ran.
+    version : the release that ran it.
     """
 
     name: str
@@ -68,12 +68,12 @@ class MethodRun:
 
     @property
     def solves(self) -> bool:
-        """Whether its model is solved for, and not trained."""
+        """Whether the model is solved for, and not trained."""
         return self.card is not None and not self.card.trains
 
     @property
     def rule(self) -> str:
-        """What a device computes in a round: the method's own rule, or steps of the run's."""
+        """The rule of a round on a device: the method's own, or training in steps, in words."""
         flat = self.config
         if self.card is not None:
             if rule := self.card.rule(self.hyper, float(flat.get("lr", 0.0))):
@@ -96,7 +96,7 @@ class MethodRun:
 
     @property
     def model_words(self) -> str:
-        """The model with its layers and count of numbers, and the encoder before it."""
+        """The model in words: its layers, its count of numbers, the encoder before it."""
         if (record := self.model) is None:
             asked = (self.card and self.card.model) or self.config.get("model", "unknown")
             return f"{asked} as configured; its layers were not kept"
@@ -118,14 +118,14 @@ class MethodRun:
 
     @property
     def hyper_words(self) -> str:
-        """Its hyperparameters with their values."""
+        """The hyperparameters with their values."""
         if self.card is None:
             return ""
         return ", ".join(f"{key} = {value}" for key, value in option_values(self.hyper).items())
 
 
 def method_runs(folder: Path, config: RunConfig | None, names: Iterable[str]) -> list[MethodRun]:
-    """Return what the databases of a run's folder know of methods, in the order of `names`.
+    """Return the runs of methods that a run's folder holds, in the order of `names`.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def method_run(
     model: ModelRecord | None,
     version: str,
 ) -> MethodRun:
-    """Return what is known of one run of a method.
+    """Return the run of a method, from what its database holds.
 
     Parameters
     ----------
@@ -163,8 +163,8 @@ def method_run(
 def alike(
     runs: Iterable[MethodRun], words: Callable[[MethodRun], str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return who have the same said of them: what is said, and the methods' names, each once."""
+    """Return the names of methods, each once, by the `words` that hold for them."""
     found: dict[str, dict[str, None]] = defaultdict(dict)
     for run in runs:
         found[words(run)][run.name] = None
-    return {said: tuple(names) for said, names in found.items()}
+    return {text: tuple(names) for text, names in found.items()}

@@ -1,4 +1,4 @@
-"""How a run was done, in sentences from which a methods section can be written.
+"""Sentences on how a run was done, for a paper's methods section.
 
 The page and ``summary.json`` have them.
 """
@@ -52,7 +52,7 @@ def methods_paragraph(runs: Sequence[MethodRun], notes: DataNotes) -> list[str]:
 
 
 def split_in_words(flat: Mapping[str, Any]) -> str:
-    """Return how test samples are chosen, as the configuration says it."""
+    """Return a clause on how test samples are chosen, by the configuration."""
     kind = str(flat.get("split", "unknown"))
     share, kept = flat.get("test-share"), flat.get("train-share", 1.0)
     rest = "" if kept == 1.0 else f"; {kept} of the training samples kept"
@@ -64,7 +64,7 @@ def split_in_words(flat: Mapping[str, Any]) -> str:
 
 
 def split_people(notes: DataNotes) -> str:
-    """Return how many people got which split; "" where the run does not say."""
+    """Return a clause with the count of people by split; "" where the run does not say."""
     kinds = Counter(note.split for note in notes.splits.values())
     said = ", ".join(f"{n} {how}" for how, n in kinds.items())
     return f"Of {kinds.total()} people: {said}" if said else ""

@@ -1,11 +1,11 @@
-"""What a reader must know of a method's numbers: who is not in them, and whose are none."""
+"""Remarks on a method's numbers: people who are not in them, and people without a loss."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.data.splits import unseen_clients
@@ -13,17 +13,15 @@ from fedsub_core.errors import DataError
 from fedsub_core.metric_names import CAPACITY
 from fedsub_server.convergence import FALLS
 from fedsub_server.forgotten import is_alias
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.round_remarks import lower, why_untested
 from fedsub_server.rundb import RunDatabase
-
-if TYPE_CHECKING:
-    from fedsub_server.summaries import MethodSummary
 
 
 def left_out(
     db: RunDatabase, config: Mapping[str, Any], tested: Collection[str], round: int
 ) -> dict[str, str]:
-    """Return who is not in the numbers of `round`, and why.
+    """Return, by client, the reason why it is not in the numbers of `round`.
 
     Parameters
     ----------
@@ -56,7 +54,7 @@ def _why(client: str, rows: Mapping[str, tuple[int, float]], round: int, failed:
 def _held_out(
     known: Collection[str], config: Mapping[str, Any], capacities: Mapping[str, float]
 ) -> set[str]:
-    """Return whom a run with split=unseen tests at its end: only who was held out."""
+    """Return the people whom a run with split=unseen tests at its end: those held out."""
     if not {"unseen-share", "seed"} <= config.keys():
         return set()
     share, by = float(config["unseen-share"]), str(config.get("unseen-by", "people"))
@@ -67,7 +65,7 @@ def _held_out(
 
 
 def by_reason(absent: Mapping[str, str]) -> str:
-    """Return who is left out in one text, together who are for the same reason."""
+    """Return one text on people who are left out, grouped by the reason."""
     groups = defaultdict[str, list[str]](list)
     for client, why in absent.items():
         groups[why].append(client)
@@ -75,10 +73,10 @@ def by_reason(absent: Mapping[str, str]) -> str:
 
 
 def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
-    """Return in sentences who is left out of methods' numbers, and whose training went astray.
+    """Return sentences on people who are left out of methods' numbers, and on bad training.
 
-    That is whose loss is no number, or still fell at the end. Of a method with several summaries,
-    one a seed, each counts.
+    Training is bad where a loss is no number, or still fell at the end. A method may have several
+    summaries, one a seed: each counts.
     """
     absent = _methods_by((s.left_out, s.method) for s in summaries)
     found = [f"Not in the numbers of {', '.join(m)}: {who}." for who, m in absent.items()]
@@ -109,7 +107,7 @@ def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
 
 
 def diverged(losses: Mapping[str, float]) -> str:
-    """Return whose loss is no number, by name."""
+    """Return the names of people whose loss is no number."""
     return ", ".join(client for client, loss in losses.items() if not math.isfinite(loss))
 
 

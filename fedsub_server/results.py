@@ -21,13 +21,14 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
-from fedsub_server.data_notes import read_notes, said_of
+from fedsub_server.data_notes import data_in_words, read_notes
 from fedsub_server.method_runs import method_runs
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.methods_paragraph import methods_paragraph
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE, humanise_bytes
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
-from fedsub_server.twin_rows import said_of_twin, twin_of, with_own_heads
+from fedsub_server.summaries import summarise_method
+from fedsub_server.twin_rows import twin_in_words, twin_of, with_own_heads
 
 
 def method_summaries(folder: Path) -> list[MethodSummary]:
@@ -78,7 +79,7 @@ def summarise_run(folder: Path) -> dict[str, Any]:
     units = {f.name: f.metadata["unit"] for f in fields(MethodSummary) if f.metadata}
     notes = read_notes(folder)
     splits = Counter(one.split for one in notes.splits.values())
-    data = {"splits": dict(sorted(splits.items())), "remarks": said_of(notes)}
+    data = {"splits": dict(sorted(splits.items())), "remarks": data_in_words(notes)}
     summary_of_run: dict[str, Any] = {"units": units, "methods": methods, "data": data}
     runs = method_runs(folder, _config(folder), methods)
     summary_of_run["done"] = {
@@ -241,7 +242,7 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
             " In parentheses, never sent: each selected row once; each class's subnetwork on its "
             "own, as the papers write it."
         )
-    lines += [said for said in (said_of_twin(summaries),) if said]
+    lines += [said for said in (twin_in_words(summaries),) if said]
     lines += spent_by_noise(summaries)
     if any(one.best_round is not None for one in summaries):
         lines.append(

@@ -1,10 +1,11 @@
-"""What went wrong in a run's rounds, in sentences: whose training diverged, who was left out."""
+"""Remarks on a run's rounds, in sentences: whose training diverged, who was left out."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
 
+from fedsub_core.errors import listed
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metric_names import ANEW, DIVERGED
 from fedsub_server.rundb import RunDatabase
@@ -20,7 +21,7 @@ _DEVICES = {
 
 
 def in_rounds(db: RunDatabase, method: str) -> str:
-    """Return what a log warned of in rounds and a table must say beside it; "" where nothing."""
+    """Return the remarks on a method's rounds that a table must not go without; "" for none."""
     said = []
     if wild := _rounds(db, DIVERGED):
         said.append(
@@ -48,7 +49,7 @@ def in_rounds(db: RunDatabase, method: str) -> str:
 
 
 def lower(*methods: str) -> str:
-    """Return in a sentence which rates to look at where training diverged; "" where none is."""
+    """Return a sentence on the rates to lower where training diverged; "" without any."""
     cards = [METHODS.get(method) for method in methods]
     keys = (("lr",) if card is None else card.rate_keys for card in cards)
     rates = dict.fromkeys(key for of_one in keys for key in of_one)
@@ -56,11 +57,11 @@ def lower(*methods: str) -> str:
 
 
 def why_untested(db: RunDatabase, since: Mapping[str, int]) -> dict[str, str]:
-    """Return why people gave no numbers after the round in which each was last tested.
+    """Return, by client, the reason why it gave no numbers after it was last tested.
 
     Parameters
     ----------
-    since : that round, by client; 0 of who never was. Who failed in no round since is left out.
+    since : the round of that test, by client; 0 for none. Who failed in no round since is left out.
     """
     found: dict[str, str] = {}
     for metric, words in (
@@ -76,7 +77,7 @@ def why_untested(db: RunDatabase, since: Mapping[str, int]) -> dict[str, str]:
 
 
 def _rounds(db: RunDatabase, metric: str) -> dict[str, list[int]]:
-    """Return in which rounds a metric counts something, ascending, by client."""
+    """Return the rounds in which a metric counts something, by client, ascending."""
     found = defaultdict[str, set[int]](set)
     for row in db.metrics(metric):
         if row.value > 0 and row.round > 0:
@@ -85,10 +86,8 @@ def _rounds(db: RunDatabase, metric: str) -> dict[str, list[int]]:
 
 
 def _who(rounds: Mapping[str, list[int]]) -> str:
-    """Return who, the first of many, and in which rounds."""
-    names = list(rounds)
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    """Return the names of clients and the span of their rounds, in words."""
     all_rounds = sorted({round for one in rounds.values() for round in one})
     first, last = all_rounds[0], all_rounds[-1]
     when = f"round {first}" if first == last else f"{len(all_rounds)} of rounds {first} to {last}"
-    return f"{', '.join(names[:NAMED])}{more} (in {when})"
+    return f"{listed(rounds, NAMED)} (in {when})"

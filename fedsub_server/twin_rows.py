@@ -1,4 +1,4 @@
-"""What people have without others as a table's row and in words."""
+"""The twin of a run as a row of a table, and in words."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from fedsub_server.summaries import MethodSummary
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.twins import IN_WORDS, LOCAL, OWN
 
 _NUMBERS = ("macro_f1", "macro_f1_ci95", "macro_f1_p10", "weighted_f1", "loss", "clients")
 
 
 def twin_of(summaries: Sequence[MethodSummary]) -> str | None:
-    """Return the twin that a run's methods are held against; None where there is none."""
+    """Return the twin of a run's methods; None without one."""
     return next((one.twin for one in summaries if one.twin), None)
 
 
 def own_heads(summaries: Sequence[MethodSummary]) -> MethodSummary | None:
-    """Return what people's own heads reached, as the summary of a method; None without any.
+    """Return the summary of people's own heads, as if they were a method; None without any.
 
     All methods of a run say the same of the same people. Own heads are held against `local`, so it
     is asked first.
@@ -35,19 +35,19 @@ def own_heads(summaries: Sequence[MethodSummary]) -> MethodSummary | None:
 
 
 def with_own_heads(summaries: Sequence[MethodSummary]) -> list[MethodSummary]:
-    """Return methods, and last people's own heads, if they have some."""
+    """Return the summaries, with that of people's own heads at the end, if there are any."""
     own = own_heads(summaries)
     return [*summaries, own] if own else list(summaries)
 
 
-def said_of_twin(summaries: Sequence[MethodSummary]) -> str:
-    """Return in words what the methods of a run are held against; "" where there is no twin."""
+def twin_in_words(summaries: Sequence[MethodSummary]) -> str:
+    """Return a sentence on the twin of a run's methods; "" without one."""
     twin, own = twin_of(summaries), own_heads(summaries)
     if twin is None:
         return ""
-    said = f"Held against {twin}: {IN_WORDS[twin]}."
+    words = f"Held against {twin}: {IN_WORDS[twin]}."
     alone = next((one.macro_f1 for one in summaries if one.method == LOCAL), None)
     if alone is not None and own is not None and own.macro_f1 is not None:
         other, less = (LOCAL, alone) if twin == OWN else (OWN, own.macro_f1)
-        said += f" {other[0].upper()}{other[1:]}, {IN_WORDS[other]}, reached {less:.3f}."
-    return said
+        words += f" {other[0].upper()}{other[1:]}, {IN_WORDS[other]}, reached {less:.3f}."
+    return words

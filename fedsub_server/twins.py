@@ -1,6 +1,6 @@
-"""What methods are held against: twins, which people have without others.
+"""Twins: what people reach without others, against which methods are held.
 
-Two there may be: heads that are solved of each person's own samples alone, and the model of the run
+There are two: heads that are solved of each person's own samples alone, and the model of the run
 trained alone. All methods of a run go by the one with the higher mean over people. It is never
 chosen person by person: the better of two numbers of a test part is above both by chance.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 LOCAL, OWN = "local", "own heads"
-#: What each is in words.
+#: Each twin in words.
 IN_WORDS = {
     OWN: "a head solved of each person's own samples alone",
     LOCAL: "the same model trained alone",
@@ -38,7 +38,7 @@ class Scores:
 def better_twin(local: Mapping[str, float], own_heads: Mapping[str, float]) -> str:
     """Return the twin with the higher mean macro F1 over the people who have both; "": no twin.
 
-    Where only one has numbers, it is that.
+    If only one has numbers, it is the twin.
     """
     if not local or not own_heads:
         return LOCAL if local else OWN if own_heads else ""
@@ -52,7 +52,7 @@ def better_twin(local: Mapping[str, float], own_heads: Mapping[str, float]) -> s
 
 @dataclass(frozen=True)
 class HeldAgainst:
-    """A method beside its twin, by the names of a summary; None where there is none."""
+    """A method's gain over its twin, in the fields of a summary; None without a twin."""
 
     twin: str | None = None
     gain_over_twin: float | None = None
@@ -60,7 +60,7 @@ class HeldAgainst:
 
 
 def held_against(method: str, ours: Scores, local: Scores | None) -> HeldAgainst:
-    """Return a method beside the twin of its run, whose `local` is None without one.
+    """Return a method's gain over the twin of its run; `local` is None in a run without it.
 
     With own heads it is compared in its last evaluated round, with `local` in the last round that
     both evaluated.

@@ -19,7 +19,8 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.sources import WATCH, load_federation
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import Value, describe, nearest
-from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts, times
+from fedsub_data.importing.arrays import ArraySource, Part, from_columns
+from fedsub_data.importing.cells import texts, times
 from fedsub_data.importing.importing import Imported, in_memory, open_source
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.resampled import resampled_sentences

@@ -73,7 +73,7 @@ class AnsweringNodeState(InMemoryNodeState):
         return all(state == Status.FINISHED for state in states)
 
     def _take_messages(self, run: int) -> None:
-        """Have Flower see messages of a run as taken by the app that was to take them."""
+        """Mark a run's messages as taken, as their app would have done."""
         with self.lock_msg_store:
             for entry in self.msg_store.values():
                 metadata = entry.message.metadata
@@ -84,17 +84,17 @@ class AnsweringNodeState(InMemoryNodeState):
 
 
 class Deadline(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
-    """Has each call to the SuperLink end, also where nobody says that it is gone."""
+    """An interceptor that limits each call to the SuperLink, which may be gone in silence."""
 
     def intercept_unary_unary(
         self, continuation: Callable[[Any, Any], Any], details: Any, request: Any
     ) -> Any:
-        """Make a call that has CALL_SECONDS unless it has fewer."""
+        """Make a call with a time limit of CALL_SECONDS, unless it has one."""
         return continuation(details._replace(timeout=details.timeout or CALL_SECONDS), request)
 
 
 def bound_calls() -> None:
-    """Have 1.39's calls to the SuperLink end after CALL_SECONDS, and be made again."""
+    """Limit 1.39's calls to the SuperLink to CALL_SECONDS, after which they are repeated."""
     calls, starts = grpc_calls("create_channel"), grpc_starts("make_simple_grpc_retry_invoker")
     create_channel, make_invoker = calls.create_channel, starts.make_simple_grpc_retry_invoker
 
@@ -116,7 +116,7 @@ def bound_calls() -> None:
 
 
 def no_longer_than(seconds: float) -> SimpleNamespace:
-    """Return what stands for :mod:`time` where no sleep may be longer."""
+    """Return a stand-in for :mod:`time` whose sleeps last so many seconds at most."""
     ours = SimpleNamespace(**vars(time))
     ours.sleep = lambda wanted: time.sleep(min(wanted, seconds))
     return ours

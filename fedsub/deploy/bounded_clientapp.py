@@ -1,4 +1,4 @@
-"""Flower's program that answers one message with a ClientApp, in which no wait lasts for ever.
+"""Flower's program for one message of a ClientApp, with an end to each of its waits.
 
 Flower's waits two hours for what its SuperNode is still to download, and for ever for a SuperNode
 that is gone. `warm_superexec.py` starts this one in its place, and forks it where it can.
@@ -26,7 +26,7 @@ CALL_SECONDS = 300.0
 
 
 def bound_waits() -> None:
-    """Bound what this process waits for."""
+    """Put bounds on this process's waits: for objects, and for its SuperNode."""
     module, calls = objects("pull_objects"), clientapp_calls("make_simple_http_retry_invoker")
     pull_objects, make_invoker = module.pull_objects, calls.make_simple_http_retry_invoker
 
@@ -44,7 +44,7 @@ def bound_waits() -> None:
 def impatient(
     pull: Callable[[str], bytes], clock: Callable[[], float] = time.monotonic
 ) -> Callable[[str], bytes]:
-    """Return a puller of objects like `pull`, which fails once none has come for too long."""
+    """Return `pull` with a time limit: it fails once no object has come for OBJECT_SECONDS."""
     last = clock()
 
     def pulled(identity: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Who may call: a device whose key is registered, with a signature that has not been used.
+"""Callers: devices whose key is registered, each call with a signature of its own.
 
 Flower's SuperNodes sign the time, in a header of each call. Flower takes that signature for any
 call, as often as it comes, for 305 s. Here it is good for one call. It does not say which: whoever
@@ -35,22 +35,22 @@ MOST_SIGNATURES = 50_000
 
 @dataclass(frozen=True)
 class Signed:
-    """What the headers of a call say: who calls, when, and the signature of that time."""
+    """The signature in a call's headers: the key, the time that it signs, and the signature."""
 
     key: bytes
     stamp: str
     signature: bytes
 
 
-class Used:
-    """Signatures that calls have come with, for as long as Flower takes their time for good."""
+class UsedSignatures:
+    """Used signatures, kept as long as Flower accepts the time that they sign."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._used: dict[bytes, OrderedDict[tuple[str, int], float]] = {}
 
     def use(self, signed: Signed) -> bool:
-        """Return whether a verified signature is new; from now on it is not."""
+        """Return whether a verified signature is new, and note it as used."""
         # Of one ECDSA signature anybody can make a second, which has the same first number.
         mark = signed.stamp, decode_dss_signature(signed.signature)[0]
         now, used = self._clock(), self._used.setdefault(signed.key, OrderedDict())
@@ -81,21 +81,21 @@ class Callers:
         self._known: frozenset[bytes] = frozenset()
         self._read_at = float("-inf")
         self._lock = asyncio.Lock()
-        self._used, self._open = Used(clock), Counter[bytes]()
+        self._used, self._open = UsedSignatures(clock), Counter[bytes]()
 
     def use(self, signed: Signed) -> bool:
-        """Return whether a signature that has been verified came with no call before."""
+        """Return whether a verified signature is new, and note it as used."""
         return self._used.use(signed)
 
     def enter(self, key: bytes) -> bool:
-        """Return whether one more call of a key is answered now; if so, it is counted."""
+        """Count one more open call of a key; False if it has too many."""
         if self._open[key] >= CALLS_EACH:
             return False
         self._open[key] += 1
         return True
 
     def leave(self, key: bytes) -> None:
-        """Count a call as answered that :meth:`enter` has counted."""
+        """Count a call as answered, which :meth:`enter` counted as open."""
         self._open[key] -= 1
         if not self._open[key]:
             del self._open[key]
@@ -115,7 +115,7 @@ class Callers:
         return self._clock() - self._read_at
 
     async def _read(self, seconds: float) -> None:
-        """Read the keys unless that was done in the last so many seconds."""
+        """Read the registered keys, unless they were read in the last so many seconds."""
         if self._registered is None or self._age() < seconds:
             return
         async with self._lock:

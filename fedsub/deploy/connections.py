@@ -1,4 +1,4 @@
-"""Devices' connections: which are ended because they only hold, and which for others.
+"""Devices' connections, and which of them end: those that stand idle, and those without proof.
 
 One is *proven* once a call on it was signed by a registered key (`callers.py`). Strangers have few
 unproven ones, each for seconds: the oldest makes room for the next. Proven ones are bounded for
@@ -28,7 +28,7 @@ DESCRIPTORS_EACH, DESCRIPTORS_KEPT, MOST_DESCRIPTORS = 3, 300, 65_536
 
 
 def raise_descriptors() -> int:
-    """Raise how many descriptors this process may have as far as it may; return how many."""
+    """Raise this process's limit of open descriptors as far as it may; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -39,12 +39,15 @@ def raise_descriptors() -> int:
 
 
 def most_connections() -> int:
-    """Return how many connections this process can have at once, having raised its bound."""
+    """Return the number of connections that this process can hold, its limit raised."""
     return max(1, (raise_descriptors() - DESCRIPTORS_KEPT) // DESCRIPTORS_EACH)
 
 
 def address_of(host: str) -> str:
-    """Return whose a connection is: its address; of IPv6 the network, as each has many there."""
+    """Return the address to which a connection counts; of IPv6 its network of 64 bits.
+
+    Whoever has one address there has all of the network.
+    """
     with suppress(ValueError):
         found = ip_address(host.partition("%")[0])
         if isinstance(found, IPv6Address):
@@ -59,24 +62,28 @@ class Connection:
 
     Attributes
     ----------
+    address : to which it counts (:func:`address_of`).
+    end : ends it.
+    since, heard : when it came, and when something last came on it, s.
     key : the registered key that has signed a call on it; None: it is unproven.
     incomplete : calls of which something is still to come.
+    refused : calls that were refused on it.
+    full_since : since when the device takes nothing of an answer, s; None: it takes all.
     """
 
     def __init__(self, address: str, end: Callable[[], None], now: float) -> None:
         self.address, self.end, self.since, self.heard = address, end, now, now
         self.key: bytes | None = None
         self.incomplete = self.refused = 0
-        #: Since when the device takes nothing of an answer.
-        self.full: float | None = None
+        self.full_since: float | None = None
 
 
 class Connections:
-    """All connections: which are ended for others, and which because they only hold.
+    """The register of all connections, which ends some to keep its bounds.
 
     Parameters
     ----------
-    most : how many there may be at once.
+    most : connections at once.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -90,7 +97,7 @@ class Connections:
         return len(self._all)
 
     def add(self, host: str, end: Callable[[], None]) -> Connection | None:
-        """Return a new connection, for which another may end; None if there is no place."""
+        """Register a connection and return it; another may end for it. None: no place is left."""
         address = address_of(host)
         unproven = [one for one in self._all if one.key is None]
         own = [one for one in unproven if one.address == address]
@@ -110,18 +117,18 @@ class Connections:
         self._all.pop(connection, None)
 
     def place(self, port: int, connection: Connection | None) -> None:
-        """Note from which port of ours a connection is handed on; None: from this no longer."""
+        """Note the relay's own port from which a connection goes on; None: the port is free."""
         if connection is None:
             self._by_port.pop(port, None)
         else:
             self._by_port[port] = connection
 
     def at(self, port: int) -> Connection | None:
-        """Return the connection that is handed on from a port of ours; None: it came otherwise."""
+        """Return the connection that goes on from a port of the relay; None: there is none."""
         return self._by_port.get(port)
 
     def prove(self, connection: Connection, key: bytes) -> None:
-        """Note that a registered key has signed a call on a connection."""
+        """Mark a connection as proven: a registered key has signed a call on it."""
         if connection.key == key:
             return
         connection.key = key
@@ -130,14 +137,14 @@ class Connections:
             self._end(old)
 
     def refused(self, connection: Connection) -> None:
-        """Note that a call was refused; who is only refused has to come anew."""
+        """Count a refused call; an unproven connection ends after :data:`MOST_REFUSED`."""
         connection.refused += 1
         if connection.key is None and connection.refused >= MOST_REFUSED:
             self._end(connection)
 
     @contextmanager
     def awaiting(self, connection: Connection) -> Iterator[None]:
-        """While in it, something is still to come of a call."""
+        """Count a call as incomplete while the context lasts."""
         connection.incomplete += 1
         connection.heard = self.clock()
         try:
@@ -146,11 +153,11 @@ class Connections:
             connection.incomplete -= 1
 
     def end_idle(self) -> None:
-        """End those that are not proven in time, and those of which nothing comes or goes."""
+        """End connections that are not proven in time, and those on which a call stalls."""
         now = self.clock()
         for one in list(self._all):
             stalled = one.incomplete > 0 and now - one.heard > STALL_SECONDS
-            full = one.full is not None and now - one.full > STALL_SECONDS
+            full = one.full_since is not None and now - one.full_since > STALL_SECONDS
             late = one.key is None and now - one.since > PROOF_SECONDS
             if late or stalled or full:
                 self._end(one)

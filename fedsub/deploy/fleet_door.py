@@ -1,4 +1,4 @@
-"""SuperNodes come to a port of their own, also where Flower answers everybody at one.
+"""A port of their own for SuperNodes, also where Flower answers everybody at one.
 
 Flower 1.42's SuperLink is one web application at one port: for SuperNodes, for who starts runs, and
 for SuperExecs. Who must let devices in would let them reach all of it. Here the application answers
@@ -20,7 +20,7 @@ import uvicorn
 
 from fedsub.deploy.callers import CALL_SECONDS, CALLS_EACH, UNREGISTERED, Callers, Signed
 from fedsub.deploy.connections import Connection, Connections, most_connections
-from fedsub.deploy.relay import HOST, Relay, bound
+from fedsub.deploy.relay import HOST, Relay, bound_socket
 from fedsub_core.flower.superlink import (
     PUBLIC_KEY_HEADER,
     SIGNATURE_HEADER,
@@ -90,7 +90,7 @@ class FleetDoor:
             self._callers.leave(signed.key)
 
     async def _why_refused(self, signed: Signed | None, path: str) -> tuple[int, str] | None:
-        """Return with which status a call is refused, and why; None if it is not."""
+        """Return the status and the reason with which a call is refused; None if it is not."""
         if signed is None:
             return INVALID
         if not await self._callers.know(signed.key):
@@ -135,7 +135,7 @@ class FleetDoor:
 
 
 def signed_by(headers: Mapping[bytes, bytes]) -> Signed | None:
-    """Return what a request's headers say of who calls; None if they do not."""
+    """Return the signature in a request's headers; None if there is none."""
     try:
         key, signature = (
             b64decode(headers[name.removesuffix("-bin").encode()], validate=True)
@@ -182,11 +182,11 @@ def serve(app: Any, most: int, *, host: str, port: int, **keys: Any) -> None:
     RunError
         If one of the two addresses cannot be listened at.
     """
-    sockets = [bound(host, port)]
+    sockets = [bound_socket(host, port)]
     answers: App = app
     if address := fleet_address(app):
-        came = bound(*parse_address(address))
-        sockets.append(bound(HOST, 0))
+        came = bound_socket(*parse_address(address))
+        sockets.append(bound_socket(HOST, 0))
         behind = HOST, int(sockets[1].getsockname()[1])
         relay = Relay(Connections(most_connections()), [came], behind)
         answers = FleetDoor(app, behind[1], most, Callers(fleet_keys(app)), relay)

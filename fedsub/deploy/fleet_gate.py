@@ -1,4 +1,4 @@
-"""Lets devices' gRPC calls to Flower's handlers, each once all of it is there.
+"""The gate of gRPC: lets a device's call to Flower's handlers once all of it is there.
 
 Who calls is known from the headers (`callers.py`): a stranger's call is refused before its message
 is read. That of a device is awaited on the event loop, and takes a worker once it has come.
@@ -21,7 +21,7 @@ from fedsub_core.flower.superlink import PUBLIC_KEY_HEADER, SIGNATURE_HEADER, TI
 
 
 class _Refused(Exception):
-    """A call that a handler has ended."""
+    """The refusal of a call: a status code, and what is said to the caller."""
 
     def __init__(self, code: grpc.StatusCode, said: str) -> None:
         super().__init__(said)
@@ -29,7 +29,7 @@ class _Refused(Exception):
 
 
 class _Call:
-    """What a handler of Flower's is told of a call, and may say of it, from a worker."""
+    """The context of a call as Flower's handlers know it, for use in a worker."""
 
     def __init__(self, metadata: Sequence[tuple[str, str | bytes]], peer: str) -> None:
         self._metadata, self._peer = metadata, peer
@@ -54,7 +54,7 @@ class _Call:
 
 
 def signed_by(metadata: Sequence[tuple[str, str | bytes]]) -> Signed | None:
-    """Return what a call's metadata say of who calls; None if they do not say it once."""
+    """Return the signature in a call's metadata; None unless each header is there once."""
     key, stamp, signature = (
         [value for name, value in metadata if name == header]
         for header in (PUBLIC_KEY_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER)
@@ -66,7 +66,7 @@ def signed_by(metadata: Sequence[tuple[str, str | bytes]]) -> Signed | None:
 
 
 def _work(handler: grpc.RpcMethodHandler, request: bytes | None, call: _Call) -> bytes:
-    """Answer a call: what a worker does."""
+    """Return a handler's answer to a request, in bytes; the part of a call that a worker does."""
     made: Any = request
     if handler.request_deserializer is not None:
         try:
@@ -80,7 +80,7 @@ def _work(handler: grpc.RpcMethodHandler, request: bytes | None, call: _Call) ->
 
 
 class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Lets calls of registered devices to Flower's handlers, each once all of it has come."""
+    """An interceptor that passes calls of registered devices once all of each has come."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
         details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
-        """Have a call answered by :meth:`_answer`, if there is such a method."""
+        """Return a handler that answers by :meth:`_answer`; None for an unknown method."""
         handler = await continuation(details)
         if handler is None:
             return None
@@ -140,7 +140,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         requests: AsyncIterator[bytes],
         call: _Call,
     ) -> bytes:
-        """Answer a call in the name of a registered key, if that has signed it."""
+        """Answer a call of a registered key, once its signature is verified."""
         for interceptor in reversed(self._interceptors):
             inner, step = handler, interceptor.intercept_service
             handler = step(lambda _, inner=inner: inner, details)

@@ -1,4 +1,4 @@
-"""1.39's answers to SuperNodes, on an event loop.
+"""The gRPC server for SuperNodes of Flower 1.39, on an event loop.
 
 Flower's gRPC server gives each call a thread as soon as its headers have come, and refuses all
 others while 1,000 have one. So whoever begins calls and never ends them, with or without a key,
@@ -19,7 +19,7 @@ import grpc.aio
 from fedsub.deploy.callers import Callers
 from fedsub.deploy.connections import PROOF_SECONDS, Connections
 from fedsub.deploy.fleet_gate import Gate
-from fedsub.deploy.relay import HOST, Relay, bound
+from fedsub.deploy.relay import HOST, Relay, bound_socket
 from fedsub_core.flower.superlink import parse_address, registered_keys
 
 #: Workers; SQLAlchemy has 15 connections to the database, and more would wait for one.
@@ -31,7 +31,7 @@ _KEEPALIVE_MS = 210_000
 
 
 class FleetServer:
-    """Stands for the gRPC server that Flower's SuperLink makes for SuperNodes.
+    """A gRPC server for SuperNodes, in place of the one that Flower's SuperLink makes.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class FleetServer:
     address : where devices come, HOST:PORT.
     most_bytes : of a message.
     certificates : CA, certificate and key, PEM; None: without TLS.
-    connections : those that there may be.
+    connections : the register of all connections.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FleetServer:
         connections: Connections,
     ) -> None:
         host, port = parse_address(address)
-        self._socket = bound(host, port)
+        self._socket = bound_socket(host, port)
         named = f"[{host}]" if ":" in host else host
         self.bound_address = f"{named}:{self._socket.getsockname()[1]}"
         self._servicer, self._add = servicer_and_add
@@ -75,14 +75,14 @@ class FleetServer:
         self._failed: BaseException | None = None
 
     def start(self) -> None:
-        """Listen and answer, in a thread of its own; raises what keeps it from that."""
+        """Start to answer in a thread of its own; raises the error that prevents it."""
         self._thread.start()
         self._started.wait()
         if self._failed is not None:
             raise self._failed
 
     def stop(self, grace: float | None) -> threading.Event:
-        """End, calls within `grace` s; return what is set once it has."""
+        """Begin to end, calls within `grace` s; return the event that is set at the end."""
         self._grace = grace
         if self._loop is not None and not self._stopped.is_set():
             self._loop.call_soon_threadsafe(self._ending.set)

@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, were that by SIGKILL.
+"""Child processes that end when their parent does, even if it is killed.
 
 Flower's apps look whether their SuperExec lives, and interrupt themselves from a thread, which does
 not wake the main one where it waits: it goes on until what it waits for has come.
@@ -22,7 +22,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def with_parent() -> Callable[[], None]:
-    """Return what a child runs before its program, to be asked to end when its parent has ended.
+    """Return a function for a child to run before its program: it then ends with its parent.
 
     It follows the thread that starts the child: call it in the main one. Linux; elsewhere nothing.
     """
@@ -41,7 +41,7 @@ def with_parent() -> Callable[[], None]:
 
 
 def end_with(pid: int) -> None:
-    """Ask this process to end once another has ended; kill it if it does not."""
+    """Watch another process: once it has ended, end this one, by a kill if it lingers."""
     threading.Thread(target=_watch, args=(pid,), daemon=True).start()
 
 

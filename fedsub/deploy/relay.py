@@ -1,6 +1,6 @@
-"""Hands bytes on from the port of SuperNodes to the server behind it; TLS goes through unread.
+"""A relay from the port of SuperNodes to the server behind it; TLS goes through unread.
 
-It runs on an event loop, and ends what `connections.py` says.
+It runs on an event loop. `connections.py` decides which connections it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOK_SECONDS = 1.0
 _BACKLOG = 1024
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to an address; any free port for 0.
 
     Raises
@@ -39,7 +39,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 class _End(asyncio.Protocol):
-    """One of the two ends of a connection that is handed on."""
+    """One end of a connection: what comes here goes out at the `other` one."""
 
     transport: asyncio.Transport | None = None
     other: _End | None = None
@@ -65,13 +65,13 @@ class _End(asyncio.Protocol):
             self.other.transport.close()  # what it has still to send is sent first
 
     def read(self, on: bool) -> None:
-        """Take more of what comes, or no more for now."""
+        """Begin or pause reading."""
         if self.transport is not None and not self.transport.is_closing():
             (self.transport.resume_reading if on else self.transport.pause_reading)()
 
 
-class _Devices(_End):
-    """A device's end."""
+class _DeviceEnd(_End):
+    """The end of a connection at the device."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay, self._port = relay, 0
@@ -103,12 +103,12 @@ class _Devices(_End):
         self.read(True)
 
     def _opened(self) -> _End:
-        inner = _Inner()
-        inner.devices, inner.other, self.other = self, self, inner
+        inner = _ServerEnd()
+        inner.device, inner.other, self.other = self, self, inner
         return inner
 
     def opened(self, port: int) -> None:
-        """Note from which port it is handed on."""
+        """Note the port from which the connection is handed on."""
         assert self.transport is not None
         if self.transport.is_closing():
             return
@@ -129,13 +129,13 @@ class _Devices(_End):
         super().pause_writing()
 
     def must_take(self) -> None:
-        """Give the device a time in which it takes what there is for it."""
-        if self._connection is not None and self._connection.full is None:
-            self._connection.full = self._relay.connections.clock()
+        """Begin the time in which the device must take what waits for it."""
+        if self._connection is not None and self._connection.full_since is None:
+            self._connection.full_since = self._relay.connections.clock()
 
     def resume_writing(self) -> None:
         if self._connection is not None:
-            self._connection.full = None
+            self._connection.full_since = None
         super().resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -148,26 +148,26 @@ class _Devices(_End):
         super().connection_lost(error)
 
 
-class _Inner(_End):
-    """The end behind it, at the server."""
+class _ServerEnd(_End):
+    """The end of a connection at the server."""
 
-    devices: _Devices
+    device: _DeviceEnd
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.devices.opened(transport.get_extra_info("sockname")[1])
+        self.device.opened(transport.get_extra_info("sockname")[1])
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.devices.must_take()
+        self.device.must_take()
         super().connection_lost(error)
 
 
 class Relay:
-    """Hands connections on from a port to a server behind it.
+    """Relay of connections from ports to a server behind them.
 
     Parameters
     ----------
-    connections : which there are, and how many there may be.
+    connections : the register of all connections, and their bounds.
     sockets : bound to where devices come.
     behind : host and port of the server.
     """
@@ -189,7 +189,7 @@ class Relay:
         """Listen, on the loop that runs."""
         loop = asyncio.get_running_loop()
         for made in self._sockets:
-            served = await loop.create_server(lambda: _Devices(self), sock=made, backlog=_BACKLOG)
+            served = await loop.create_server(lambda: _DeviceEnd(self), sock=made, backlog=_BACKLOG)
             self._servers.append(served)
         self._looking = loop.create_task(self._look())
 
@@ -199,7 +199,7 @@ class Relay:
             self.connections.end_idle()
 
     def close(self) -> None:
-        """Listen no longer; what is handed on goes on."""
+        """Stop listening; open connections go on."""
         if self._looking is not None:
             self._looking.cancel()
         for served in self._servers:

@@ -53,7 +53,7 @@ HEARTBEAT_SECONDS = 15.0
 READY_SECONDS = 300.0
 #: A warm process that has not forked for so long hangs.
 ANSWER_SECONDS = 60.0
-#: Since when it waits, and what it is.
+#: A task: since when it waits, and its specification.
 _Task = tuple[float, ExecutionSpec]
 
 
@@ -114,7 +114,7 @@ class WarmExecutor(SubprocessExecutor):
         return LaunchResult.accepted()
 
     def reconcile(self) -> None:
-        """Start what the warm process cannot; end one that has nothing to do."""
+        """Start tasks that the warm process cannot; end the process when it has none."""
         self._closed = [process for process in self._closed if process.poll() is None]
         warm = self._warm
         if warm is None:
@@ -165,7 +165,7 @@ def _send_heartbeat(spec: ExecutionSpec) -> None:
 
 
 class _WarmProcess:
-    """A process of `warm_clientapp.py`, and what it was asked for and has not started yet."""
+    """A process of `warm_clientapp.py`, and the tasks that it has not started yet."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -181,21 +181,21 @@ class _WarmProcess:
 
     @property
     def idle(self) -> bool:
-        """Whether it has started all that it was asked for."""
+        """Whether all its tasks are started."""
         return not (self.unsent or self.sent)
 
     def take(self, spec: ExecutionSpec) -> None:
-        """Ask for a fork that does a task, now or once it is ready."""
+        """Queue a task; the process forks for it as soon as it is ready."""
         self.unsent.append((self._clock(), spec))
         if self.ready:
             self._send()
 
     def waits(self, tasks: deque[_Task]) -> float:
-        """Return for how long the first of some tasks has waited."""
+        """Return the seconds that the first of some tasks has waited; 0 without any."""
         return self._clock() - tasks[0][0] if tasks else 0.0
 
     def hear(self) -> bool:
-        """Take note of what it has started; return whether it is still there."""
+        """Read which tasks were started; return whether the process is still there."""
         try:
             answers = self.channel.recv(4096, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -222,9 +222,10 @@ class _WarmProcess:
 
 
 def tied_programs() -> SimpleNamespace:
-    """Return what stands for :mod:`subprocess` where Flower starts an app: it ends with us.
+    """Return a stand-in for :mod:`subprocess` whose children end with this process.
 
-    A ClientApp is one whose waits have bounds. To be called in the main thread.
+    Flower starts apps by it. A ClientApp is started as the one whose waits have bounds
+    (`bounded_clientapp.py`). To be called in the main thread.
     """
     follow, ours = with_parent(), SimpleNamespace(**vars(subprocess))
 

@@ -1,4 +1,4 @@
-"""What numbers of several methods say: bands, differences with intervals, gains over their twin.
+"""Comparison of methods: bands, differences with intervals, gains over their twin.
 
 A method is called better than another only where the 95 % interval of the mean difference leaves
 0 out. The interval is a paired percentile bootstrap (Efron and Tibshirani 1993, chapter 13): people
@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from fedsub.report.frame import Floats, Frame, Grid, Trace
 from fedsub_core.metric_names import OWN_HEADS
 from fedsub_core.seeds import derive_seed
-from fedsub_server.summaries import FEWEST as FEWEST_PEOPLE
+from fedsub_server.method_summary import FEWEST as FEWEST_PEOPLE
 from fedsub_server.twins import LOCAL, OWN, better_twin
 
 RESAMPLES = 10_000
@@ -153,7 +153,7 @@ def _macro_f1(trace: Trace) -> Grid:
 
 
 def twin(frame: Frame) -> str:
-    """Return what all methods of a frame are held against; "" where there is no twin."""
+    """Return the twin of a frame's methods; "" without one."""
     return better_twin(*_twins(frame))
 
 
@@ -164,7 +164,7 @@ def means_of_twins(frame: Frame) -> dict[str, float]:
 
 
 def _twins(frame: Frame) -> tuple[dict[str, float], dict[str, float]]:
-    """Return what `local` and own heads reached at last, by person and seed."""
+    """Return the last macro F1 of `local` and of own heads, by person and seed."""
     alone = frame.of(LOCAL)
     # Beside `local` they are of the same people in the same round.
     beside = alone if any(own_heads(trace).rounds for trace in alone) else frame.traces
@@ -172,7 +172,7 @@ def _twins(frame: Frame) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _last(traces: Sequence[Trace], of: Callable[[Trace], Grid]) -> dict[str, float]:
-    """Return numbers of each trace's last round that has any, by person and seed."""
+    """Return the numbers of each trace's last round with any, by person and seed."""
     grids = [(trace.seed, grid) for trace in traces if (grid := of(trace)).rounds]
     return {
         f"{person} {seed}": value

@@ -1,4 +1,4 @@
-"""Methods against each other and against what people have without others, as rows of text."""
+"""Rows of text that compare methods with each other and with their twin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedsub_server.twins import IN_WORDS
 def beats_twin(
     pairs: Sequence[Pair], gains: Mapping[str, Mapping[str, float]], over: str
 ) -> Rows | None:
-    """Return whether each method beats its twin, by how much and for how many people.
+    """Return the rows of each method beside its twin: verdict, gain, people who gain and lose.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def beats_twin(
 
 
 def against_twin(frame: Frame, most: int | None = None) -> Rows | None:
-    """Return who is worse off than with the twin, `most` of them; None without a twin."""
+    """Return the rows of people who are worse off than with the twin, `most` a method."""
     rows, over = [], twin(frame)
     for name in frame.methods:
         if not over or name == over:

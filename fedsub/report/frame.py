@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedsub_core.models.record import ModelRecord
 from fedsub_core.options import Value
 from fedsub_server.data_notes import DataNotes
-from fedsub_server.summaries import FEWEST, MethodSummary
+from fedsub_server.method_summary import FEWEST, MethodSummary
 
 Floats = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ from fedsub.report.protocol import Fact
 from fedsub.report.rows import Rows
 from fedsub.report.svg import Drawn
 from fedsub_data.inspection.html import document, table
-from fedsub_server.data_notes import said_of
+from fedsub_server.data_notes import data_in_words
+from fedsub_server.method_summary import FEWEST as FEWEST_PEOPLE
 from fedsub_server.remarks import remarks
-from fedsub_server.summaries import FEWEST as FEWEST_PEOPLE
 from fedsub_server.twins import IN_WORDS
 
 #: Folders beside the page.
@@ -128,7 +128,7 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
 def warnings(frame: Frame) -> list[str]:
     """Return in sentences all that a terminal warned of: what bends or breaks a run's numbers."""
     tested = [trace.summary for trace in frame.traces if trace.summary.macro_f1 is not None]
-    return [*remarks(tested), *said_of(frame.notes)]
+    return [*remarks(tested), *data_in_words(frame.notes)]
 
 
 def _alone(frame: Frame) -> list[str]:

@@ -26,10 +26,10 @@ from fedsub_core.metric_names import (
 from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
 from fedsub_server.data_notes import read_notes
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.results import method_summaries
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary
 
 #: Metrics over people that a page shows; `examples` says who was tested.
 TESTED = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")

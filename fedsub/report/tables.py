@@ -8,9 +8,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.remarks import remarks
 from fedsub_server.results import Column, encodings, legend, tables_of
-from fedsub_server.summaries import MethodSummary
 
 
 def print_results(console: Console, summaries: Sequence[MethodSummary]) -> None:

@@ -47,7 +47,7 @@ def hosts_of(host: str) -> tuple[str, ...] | None:
 
 
 class BriefProtocol(H11Protocol):
-    """HTTP/1.1 in which a connection ends unless all of a question comes in time."""
+    """HTTP/1.1 with a time limit for each question, after which its connection ends."""
 
     def __init__(self, *arguments: Any, **keys: Any) -> None:
         super().__init__(*arguments, **keys)

@@ -172,7 +172,7 @@ class Status:
 
     @property
     def expected(self) -> list[Person]:
-        """Who should take part: everybody who has not departed."""
+        """The people who should take part: all who have not departed."""
         return [person for person in self.people if person.state not in DEPARTED]
 
     @property
@@ -182,12 +182,12 @@ class Status:
 
     @property
     def worse_than_alone(self) -> list[str]:
-        """Who has a worse model than the twin without others."""
+        """The people whose twin without others is better than their model."""
         return [person.client for person in self.people if person.worse_than_alone]
 
     @property
     def compared(self) -> int:
-        """Of how many people both F1 are known."""
+        """The number of people of whom both F1 are known."""
         return sum(None not in (person.macro_f1, person.alone) for person in self.people)
 
     @property

@@ -22,14 +22,14 @@ def tuned(study: Study, key: str, values: Values) -> str:
     return f"{values[key]}{' (end of the grid)' * at_end(study, key, values[key])}"
 
 
-def said_of_ends(study: Study, runs: Sequence[Run]) -> list[str]:
-    """Return in a sentence whose tuned values lie at an end of their grid; of nobody's, none."""
-    said = dict.fromkeys(
+def ends_in_words(study: Study, runs: Sequence[Run]) -> list[str]:
+    """Return a sentence on tuned values at an end of their grid; [] without any."""
+    ends = dict.fromkeys(
         f"{run.task.entry.label} {key} = {value}"
         for run in runs
         for key, value in run.task.tuned.items()
         if key in study.tune and at_end(study, key, value)
     )
-    if not said:
+    if not ends:
         return []
-    return [f"At an end of the grid, where a wider one might give more: {', '.join(said)}."]
+    return [f"At an end of the grid, where a wider one might give more: {', '.join(ends)}."]

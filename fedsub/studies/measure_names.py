@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsub_core.errors import ConfigError
-from fedsub_server.summaries import MethodSummary
+from fedsub_server.method_summary import MethodSummary
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
 #: Measures of how long it took until the mean over people first was as much.

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedsub.studies.measure_names import SUMMARY, TO_TARGET
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, by_round
+from fedsub_server.summaries import by_round
 
 #: What a measure ends in that is of the evaluation before the last.
 BEFORE = "-before"

@@ -33,9 +33,10 @@ from fedsub_core.errors import FedSubError, RunError, cut
 from fedsub_core.files import make_folder, write_whole
 from fedsub_core.methods.table import METHODS
 from fedsub_core.packages import build_with
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.summaries import summarise_method
 
 log = logging.getLogger("fedsub")
 

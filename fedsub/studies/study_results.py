@@ -15,8 +15,9 @@ from fedsub.studies.runner import RUNS, database_of, final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
 from fedsub_core.metric_names import GAIN, OWN_HEADS
 from fedsub_server.data_notes import read_notes
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.summaries import summarise_method
 from fedsub_server.twins import IN_WORDS, LOCAL, OWN, better_twin
 
 #: Without test samples a score is no number, which is no score of 0 either.
@@ -126,7 +127,7 @@ def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
 
 
 def _twins(runs: Sequence[Run]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return what `local` and own heads reached in a cell, by person and seed."""
+    """Return the macro F1 of `local` and of own heads in a cell, by person and seed."""
     alone = [run for run in runs if run.task.method == LOCAL]
     beside = alone if any(run.own_heads for run in alone) else runs
     return (
@@ -140,12 +141,12 @@ def _of_seeds(each: Iterable[tuple[Run, Mapping[str, float]]]) -> dict[str, floa
 
 
 def twin_of(runs: Sequence[Run]) -> str:
-    """Return what the rows of a cell are held against; "" where there is no twin."""
+    """Return the twin of a cell's rows; "" without one."""
     return better_twin(*_twins(runs))
 
 
-def said_of_twins(runs: Sequence[Run]) -> list[str]:
-    """Return in a sentence what people of a cell reach without others; none where nothing is."""
+def twins_in_words(runs: Sequence[Run]) -> list[str]:
+    """Return a sentence on the twins of a cell and their means; [] without any."""
     twin = twin_of(runs)
     both = [(name, of) for name, of in zip((LOCAL, OWN), _twins(runs), strict=True) if of]
     both.sort(key=lambda one: one[0] != twin)

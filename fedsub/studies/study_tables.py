@@ -17,12 +17,12 @@ from typing import Any
 
 from fedsub.report.comparing import RESAMPLES
 from fedsub.report.methods import markdown_table
-from fedsub.studies.grid_ends import said_of_ends, tuned
+from fedsub.studies.grid_ends import ends_in_words, tuned
 from fedsub.studies.latex import write_latex
 from fedsub.studies.measure_names import SUMMARY
 from fedsub.studies.study import Cell, Study, name_of, shown
 from fedsub.studies.study_columns import asked, number, printed
-from fedsub.studies.study_results import Row, Run, said_of_twins, tables
+from fedsub.studies.study_results import Row, Run, tables, twins_in_words
 from fedsub_core.data.findings import gap_warning, split_warning
 from fedsub_core.files import write_whole
 from fedsub_server.remarks import remarks
@@ -88,7 +88,7 @@ def of_runs(study: Study, runs: Sequence[Run]) -> list[str]:
     said = remarks([replace(run.summary, method=run.task.entry.label) for run in runs])
     splits = {client: how for run in runs for client, how in run.splits.items()}
     leaks = filter(None, [split_warning(list(splits.values())), gap_warning(splits)])
-    return [*said_of_twins(runs), *said, *said_of_ends(study, runs), *leaks]
+    return [*twins_in_words(runs), *said, *ends_in_words(study, runs), *leaks]
 
 
 def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:

@@ -102,7 +102,7 @@ class SummedRidgeLearner(FedSubRidgeLearner):
         return "statistics" if kind == summing.STATISTICS else ""
 
     def told_alike(self, received: Bundle) -> Bundle:
-        """Return what of a download decides on what a client adds.
+        """Return the part of a download on which a client's vector depends.
 
         Statistics do not depend on everybody's sums, which are sent to those who lack them. Which
         of its samples are in these is of each client alone.

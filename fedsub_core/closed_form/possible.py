@@ -1,9 +1,9 @@
-"""Whether samples can have led to sums, and how far heads may be led astray by sums that none did.
+"""Tests of sums: can any samples have led to them, and how far can false sums lead heads astray.
 
-Of samples the products about the mean are those of class means and those within classes: so what is
-left when the products of class means are taken away has no negative eigenvalue. And a head's
-squared error ``y^T y - 2 b^T w + w^T A w`` is not below 0, so that one that is solved of samples
-says no more of them than what is right: ``2 b^T w - w^T A w`` is at most ``y^T y``.
+Two facts hold for sums over samples. The scatter about the mean is the scatter of class means plus
+the scatter within classes. So the second, which is left when the first is taken away, has no
+negative eigenvalue. And a head's squared error ``y^T y - 2 b^T w + w^T A w`` is not below 0. So
+the share of the targets that a head explains, ``(2 b^T w - w^T A w) / y^T y``, is at most 1.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Floats = NDArray[np.float64]
 
 #: How much of a class mean may be rounding, where class sums were rounded.
 _PART = 0.05
-#: Sums whose head says more than so many times what is right may lead people astray: then it is
-#: looked at whose do. Where devices have failed, less is enough.
-MOST_SAID, FAILED_SAID = 100.0, 2.0
+#: Explained shares beyond which sums may lead people astray, and each person's are looked at. The
+#: second holds where devices have failed.
+MOST_EXPLAINED, FAILED_EXPLAINED = 100.0, 2.0
 
 
 def could_be(sums: Rounded, fading: bool = False) -> bool:
@@ -79,12 +79,11 @@ def positive(matrix: Floats) -> bool:
     return True
 
 
-def said_most(sums: Statistics) -> tuple[float, Floats]:
-    """Return how much a head says of the samples that it is solved of, over what is right.
+def explained_share(sums: Statistics) -> tuple[float, Floats]:
+    """Return the greatest share of its targets' squares that a class's head explains, and the head.
 
-    Of sums over samples at most 1, but for rounding. Also that head, [D + 1], of the class of which
-    most is said: for features in units with the constant in front. Products are solved as devices
-    solve them.
+    Of sums over samples the share is at most 1, but for rounding. The head, [D + 1], is for
+    features in units, with the constant in front. It is solved as devices solve it.
     """
     n = max(float(sums.cross[:, 0].sum()) / UNIT, 1.0)
     right = _right(sums)
@@ -103,7 +102,7 @@ def said_most(sums: Statistics) -> tuple[float, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Lost:
-    """What rounding may have taken from sums, of one person or of many.
+    """Bounds of the rounding error in sums, of one person or of many.
 
     Parameters
     ----------
@@ -116,23 +115,23 @@ class Lost:
 
     @classmethod
     def of(cls, sums: Rounded) -> Lost:
-        """Return what one person's rounding did; two for who counts in part."""
+        """Return the bounds of one person's rounding; twice that for who counts in part."""
         steps = (4.0 ** sums.shifts[1:] + 2).astype(np.float64)
         return cls(steps, 2.0 ** sums.shifts[0] + 1)
 
     @classmethod
     def of_many(cls, sums: Statistics, people: int) -> Lost:
-        """Return what it did at most in sums over people: who halves has numbers that need it."""
+        """Return the bounds of sums over people: whoever halves numbers has some that need it."""
         _, _, diagonal = triangle(sums.features + 1)
         steps = 4 * np.maximum(sums.gram[diagonal], 0) / GREATEST + 3 * people
         return cls(steps, float(2 * sums.cross[:, 0].sum() / GREATEST + 2 * people))
 
     def first(self, features: int) -> Lost:
-        """Return what it took from sums of the first features."""
+        """Return the bounds for sums of the first features."""
         return replace(self, steps=self.steps[: features + 1])
 
     def most(self, head: Floats, classes: int) -> float:
-        """Return by how much a class's `head` [D + 1] may seem to have a smaller squared error."""
+        """Return the most by which rounding can lower the squared error of a `head` [D + 1]."""
         size = np.abs(head)
         rest = size[1:].sum()
         products = (size * np.sqrt(self.steps)).sum() ** 2 / 2
@@ -141,9 +140,10 @@ class Lost:
 
 
 def squared_error(sums: Statistics, head: Floats, lost: Lost) -> float:
-    """Return the squared error of a class's `head` [D + 1] over the samples of sums, at most.
+    """Return the upper bound of a `head`'s [D + 1] squared error over the samples of sums.
 
-    Below 0 no samples have it, whatever the head. The class is the one of which it is least.
+    It is that of the class with the least error. Below 0 no samples have led to the sums, whatever
+    the head.
     """
     n = float(sums.cross[:, 0].sum()) / UNIT
     least = n - 2 * float((_right(sums) @ head).max()) + float(head @ sums.square @ head)
@@ -151,13 +151,13 @@ def squared_error(sums: Statistics, head: Floats, lost: Lost) -> float:
 
 
 def sound(sums: Statistics, people: int) -> bool:
-    """Return whether samples can have led to sums over so many people, or fewer, by their heads."""
-    said, head = said_most(sums)
-    return said <= MOST_SAID or squared_error(sums, head, Lost.of_many(sums, people)) >= 0
+    """Return whether samples of so many people, or fewer, can have led to sums, by their heads."""
+    share, head = explained_share(sums)
+    return share <= MOST_EXPLAINED or squared_error(sums, head, Lost.of_many(sums, people)) >= 0
 
 
 def _right(sums: Statistics) -> Floats:
-    """Return products with what is right, 1 for a sample's class and -1 else, [classes, D + 1]."""
+    """Return products of features and targets, 1 for a sample's class or -1: [classes, D + 1]."""
     cross = (sums.cross / UNIT).astype(np.float64)
     return np.asarray(2 * cross - cross.sum(0), np.float64)
 
@@ -169,5 +169,5 @@ def _solved(products: Floats, b: Floats) -> Floats:
     if positive(ridge):
         return np.asarray(np.linalg.solve(ridge, b), np.float64)
     values, vectors = np.linalg.eigh(products)
-    among = vectors @ ((vectors.T @ b) / (np.maximum(values, 0) + penalty)[:, None])
-    return np.asarray(among, np.float64)
+    heads = vectors @ ((vectors.T @ b) / (np.maximum(values, 0) + penalty)[:, None])
+    return np.asarray(heads, np.float64)

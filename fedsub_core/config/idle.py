@@ -1,4 +1,4 @@
-"""Options that are set and change nothing for any method of a run: refused, or named."""
+"""Idle options: those that are set and change nothing for any method of a run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _UNSEEN = ("unseen-share", "unseen-by", "unseen-rounds")
 
 
 def idle(config: RunConfig) -> dict[str, str]:
-    """Return which options are set to no effect, by key, and why.
+    """Return the reason, by key, why an option is idle.
 
-    An option at its default is none: it may never have been given.
+    An option at its default is not idle: it may never have been given.
     """
     cards = [METHODS[name] for name in config.methods]
     why: dict[str, str] = {}
@@ -59,7 +59,7 @@ def idle(config: RunConfig) -> dict[str, str]:
 
 
 def named_idle(config: RunConfig) -> list[str]:
-    """Return in a sentence each option that is set to no effect."""
+    """Return a sentence on each idle option."""
     values, names = option_values(config), ", ".join(config.methods)
     return [
         f"{key} = {values[key]} does nothing for {names}: {why}."
@@ -68,7 +68,7 @@ def named_idle(config: RunConfig) -> list[str]:
 
 
 def check_given(config: RunConfig, given: Collection[str], where: str) -> None:
-    """Refuse options that a person gave for this very run and that change nothing.
+    """Refuse idle options that a person gave for this very run.
 
     What stands in a file may be meant for other methods, and is named instead (:func:`named_idle`).
 

@@ -1,4 +1,4 @@
-"""What of a federation bends a run's results without an error: leaks, repeats, twins.
+"""Findings in a federation that bend a run's results without an error: leaks, repeats, twins.
 
 Nothing here refuses anything; it is said by `fedsub data inspect`, by a run and on its page.
 """
@@ -16,6 +16,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import NODE
 from fedsub_core.data.splits import SplitKind, split_kind
 from fedsub_core.data.windows import far_apart, gap_windows, overlaps, time_known, window_seconds
+from fedsub_core.errors import listed
 
 #: So many people are named; the others are counted.
 _NAMED = 10
@@ -49,7 +50,7 @@ class SplitNote:
 
 
 def findings(federation: Federation, wanted: str) -> list[str]:
-    """Return in words what bends the results of a run whose ``split`` is `wanted`."""
+    """Return the findings that bend the results of a run whose ``split`` is `wanted`."""
     return [*_leaks(federation, wanted), *_repeats(federation), *_twins(federation)]
 
 
@@ -83,7 +84,7 @@ def split_warning(splits: Collection[str]) -> str:
 
 
 def gap_warning(splits: Mapping[str, str]) -> str:
-    """Return in a line whose parts may share signal, as nobody knows; "" where nobody's may.
+    """Return a warning on people whose parts may share signal; "" without any.
 
     `splits` are in words by client (:func:`how_split`).
     """
@@ -99,7 +100,7 @@ def gap_warning(splits: Mapping[str, str]) -> str:
 
 
 def without_validation(notes: Mapping[str, SplitNote]) -> str:
-    """Return in a line who holds no samples back to choose a round by; "" where all do."""
+    """Return a warning on people without a validation part; "" if all have one."""
     without = [client for client, note in notes.items() if not note.validation]
     if not without:
         return ""
@@ -118,9 +119,7 @@ def named(clients: Sequence[str], of: int) -> str:
     """Return clients by name, the first of many, or that it is all of them."""
     if len(clients) == of > 1:
         return f"all {of} clients"
-    more = len(clients) - _NAMED
-    rest = f" and {more} more" if more > 0 else ""
-    return f"{len(clients)} of {of} clients ({', '.join(clients[:_NAMED])}{rest})"
+    return f"{len(clients)} of {of} clients ({listed(clients, _NAMED)})"
 
 
 def _leaks(federation: Federation, wanted: str) -> Iterable[str]:

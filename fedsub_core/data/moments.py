@@ -1,4 +1,4 @@
-"""Windows of one moment: two devices recorded it at once, so they belong on one side of a split."""
+"""Windows of one moment, which several devices recorded: they stay on one side of a split."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fedsub_core.data.windows import time_known
 
 
 def first_alike(client: ClientData, card: Card) -> NDArray[np.int64] | None:
-    """Return of each sample the first that is on its side of every split, int64 [n].
+    """Return the first sample alike each sample, int64 [n]; they are on one side of every split.
 
-    Samples that are the same are alike, and so are windows that by ``t`` begin at one time. None
-    where no two samples are alike. Times that are all the same say nothing.
+    Equal samples are alike, and so are windows that begin at one time by ``t``. None where no two
+    samples are alike. If all times are the same, they are not used.
     """
     first, t = client.first_copies, client.t
     if t is None or time_known(client, card) != "seconds from t":

@@ -1,4 +1,4 @@
-"""What stands at the end of a module where the loss expects logits: a softmax, a sigmoid, a ReLU.
+"""Endings of a module where the loss expects logits: a softmax, a sigmoid, a ReLU.
 
 Cross-entropy applies a softmax itself. Behind another one a class's probability never gets near 1,
 and gradients nearly vanish; nothing fails, and scores are low.
@@ -25,7 +25,7 @@ _FLAT = (
 
 
 def ending(module: nn.Module, calls: Sequence[tuple[str, Tensor, Tensor]], out: Tensor) -> str:
-    """Return in a sentence why what a module ends with does not fit the loss; "" where it does.
+    """Return the reason why a module's ending does not fit the loss; "" if it does.
 
     A softmax is known by what it makes, for it need not be a layer.
 
@@ -49,7 +49,7 @@ def ending(module: nn.Module, calls: Sequence[tuple[str, Tensor, Tensor]], out: 
 
 
 def bounded(layer: nn.Module) -> str:
-    """Return in a sentence why a last layer's outputs are no logits; "" where they may be."""
+    """Return the reason why a last layer's outputs are no logits; "" if they may be."""
     what = next((text for kind, text in _BOUNDED.items() if isinstance(layer, kind)), "")
     return (
         f"its outputs are {what}, as it ends with {type(layer).__name__}. {_FLAT}" if what else ""

@@ -70,7 +70,7 @@ def check_code(place: str, where: Path | str, named: Collection[str] = (), give:
 
 
 def _noted(digest: str) -> Path:
-    """Return the file that stands for a digest.
+    """Return the path of the note on a digest.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def _noted(digest: str) -> Path:
 
 
 def _is_ours(file: Path) -> bool:
-    """Return whether a file is there that nobody but the user or root wrote, nor its folder."""
+    """Return whether a file is there that only the user or root can write, and its folder, too."""
     if not file.is_file():
         return False
     mine = {os.getuid(), 0} if hasattr(os, "getuid") else None
@@ -93,7 +93,7 @@ def _is_ours(file: Path) -> bool:
 
 
 def _digest(place: str) -> str | None:
-    """Return a digest of the files that run where a builder is imported, and of its name.
+    """Return a digest of a builder's name and of the files that its import runs.
 
     None where one cannot be read. Nothing is imported.
     """

@@ -27,19 +27,19 @@ from fedsub_core.models.torch_model import TorchModel
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """What a device that holds everything trains or solves for.
+    """The record of a run's model, as a device that holds everything has it.
 
     Parameters
     ----------
     kind : its name, or its builder's place; never ``auto``.
     layers : from input to output, as PyTorch writes them.
-    numbers : that are trained or solved for.
-    classes : logits of a sample.
+    numbers : count of those that are trained or solved for.
+    classes : count, as of a sample's logits.
     sample : shape of one sample.
     encoder : ``none``, ``kernels:N`` or ``relu:N``.
-    features : of the encoder, which are the model's input; 0 without one.
-    vocabulary : of samples that are token ids, above all of which it is; 0: they are numbers.
-    ending : what of the model's end training suffers from; "": nothing.
+    features : count of the encoder's, which are the model's input; 0 without an encoder.
+    vocabulary : above all token ids, if samples are these; 0: they are numbers.
+    ending : the reason why the model's ending spoils training; "": it does not.
     """
 
     kind: str
@@ -80,7 +80,7 @@ class ModelRecord:
         )
 
     def as_json(self) -> str:
-        """Return it as one line."""
+        """Return the record as one line."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
@@ -93,14 +93,14 @@ class ModelRecord:
             If the text is no such record.
         """
         try:
-            told = json.loads(text)
-            return cls(**told | {name: tuple(told[name]) for name in ("layers", "sample")})
+            fields = json.loads(text)
+            return cls(**fields | {name: tuple(fields[name]) for name in ("layers", "sample")})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RunError(f"got {text[:80]!r}, expected the record of a model") from error
 
 
 def ending_of(model: Model) -> str:
-    """Return what of a model's end training suffers from; "": nothing."""
+    """Return the reason why a model's ending spoils training; "": it does not."""
     if isinstance(model, TorchModel):
         return model.trace.ending
     assert isinstance(model, Chain)

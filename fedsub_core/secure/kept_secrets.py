@@ -1,4 +1,4 @@
-"""What a person keeps of secure sums: the secrets of one, and of what was opened with whom."""
+"""The secrets that a person keeps: of one secure sum, and of sums opened before, with whom."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMEMBERED = (
 
 @dataclass
 class Secrets:
-    """What somebody keeps of the sum that it takes part in, and of the last one that was opened.
+    """The secrets of the sum that a person takes part in, and the memory of those it opened.
 
     Values are bytes in hexadecimal, so that they can be written down as they are.
 
@@ -84,7 +84,7 @@ class Secrets:
             self.told[run] = told | self.told.get(run, {})
 
     def written(self) -> bytes:
-        """Return all of it as bytes."""
+        """Return the secrets as bytes."""
         return json.dumps(asdict(self)).encode()
 
     def next_sum(self, run: str, round: int, session: str, entropy: Entropy) -> Self:
@@ -100,7 +100,7 @@ class Secrets:
         return sending or opened or run == self.lost or run in self.told
 
     def public(self) -> Keys:
-        """Return what others see of the keys and of the seed."""
+        """Return the public keys, and the commitment to the seed."""
         seal, mask, seed = (bytes.fromhex(one) for one in (self.seal, self.mask, self.seed))
         return Keys(public_of(seal), public_of(mask), commitment(seed))
 
@@ -119,13 +119,13 @@ class Secrets:
     # What a person goes by.
 
     def demand(self, reader: Reader, name: Name) -> None:
-        """Refuse what is of another sum."""
+        """Refuse a message of another sum."""
         if (name.run, name.round, name.session.hex()) != (self.run, self.round, self.session):
             expected = f"the one whose keys it showed last, round {self.round}"
             raise reader.refuse("secure sum", f"another sum of round {name.round}", expected)
 
     def demand_closed(self, reader: Reader, name: Name) -> None:
-        """Refuse what is of a sum that was opened."""
+        """Refuse a message of a sum that was opened."""
         if name.session.hex() == self.answered:
             raise reader.refuse("secure sum", "a sum that it opened", "one that is not open")
 

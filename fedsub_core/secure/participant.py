@@ -86,7 +86,7 @@ class Participant:
 
     @property
     def people(self) -> int:
-        """How many people there are in all, by the list that it was shown of a sum."""
+        """The number of people in the list of the sum that it was shown."""
         return self._own.people
 
     def took_part(self, run: str) -> bool:
@@ -268,7 +268,7 @@ class Participant:
         return self._opens()
 
     def _opens(self) -> Record:
-        """Return what opens a sum: others' shares, and what this person was told of the sum."""
+        """Return the answer that opens a sum: others' shares, and this person's transcript."""
         shares = {client: bytes.fromhex(share) for client, share in self._own.answer.items()}
         return by_client(shares) | {"told": bytes.fromhex(self._own.transcript)}
 
@@ -283,9 +283,9 @@ class Participant:
 
 
 def between(session: str, one: str, other: str, told: str) -> bytes:
-    """Return what a pair's mask is for; `session`, and a hash of what was `told`, in hexadecimal.
+    """Return the purpose of a pair's mask; `session` and transcript, `told`, in hexadecimal.
 
-    Who was told something else has another mask, and the two do not cancel.
+    Two people with different transcripts have masks that do not cancel.
     """
     first, second = sorted((one, other))
     return f"fedsub mask {session} {first} {second} {told}".encode()

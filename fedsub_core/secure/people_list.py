@@ -1,6 +1,6 @@
-"""The list of a sum's people, which each of them goes by: who has which keys, as hashes.
+"""The list of a sum's people and their keys, as hashes, by which each of them goes.
 
-Where all are each other's neighbours, somebody's neighbours and itself are the list. Of more people
+Where all are neighbours, each person makes the list of its neighbours and itself. Of more people
 the server sends it, 32 bytes each.
 """
 
@@ -15,7 +15,7 @@ from fedsub_core.secure import graph
 
 @dataclass(frozen=True)
 class PeopleList:
-    """A list of people.
+    """A list of people and their keys.
 
     Parameters
     ----------
@@ -30,19 +30,19 @@ class PeopleList:
         return cls(sorted(leaf(client, joined) for client, joined in keys.items()))
 
     def joined(self) -> bytes:
-        """Return it as bytes."""
+        """Return the leaves in a row."""
         return b"".join(self.leaves)
 
     @property
     def digest(self) -> str:
-        """A hash of it, in hexadecimal."""
+        """A hash of the list, in hexadecimal."""
         return hashlib.sha256(self.joined()).hexdigest()
 
     def fault(self, known: Iterable[bytes]) -> tuple[str, str] | None:
-        """Return why it cannot be the list of people who know these of it; None: it can.
+        """Return what is wrong with the list for a person who knows these leaves; None: nothing.
 
-        That is what came and what was expected. A list of many people who have few neighbours
-        each would make a sum of these few look like one of all.
+        That is what came and what was expected. A list of many people, each with few neighbours,
+        would make a sum of these few look like one of all.
         """
         known = set(known)
         if lacking := len(known - set(self.leaves)):

@@ -234,7 +234,7 @@ class Summation:
         return total
 
     def _told_all(self) -> str:
-        """Return the hash of what all were told who open the sum."""
+        """Return the transcript of those who open the sum; raises CannotOpen if they differ."""
         ((told, many), *others) = Counter(self._told.values()).most_common() or [("", 0)]
         if others:
             who = sorted(client for client, own in self._told.items() if own != told)

@@ -1,9 +1,10 @@
-"""What somebody was told of a sum, as a hash: masks of a pair cancel only where both were told it.
+"""The transcript of a sum: a hash of what a person was told, on which its pairs' masks depend.
 
 A server that tells people different things could let all but one add zeros, and read that one's
-vector off the sum. So what all are told alike is in the derivation of each pair's mask
-(:func:`fedsub_core.secure.participant.between`). Records are hashed whole, but for what differs
-from person to person: a key that a later release adds counts, too.
+vector off the sum. So each pair's mask is derived from the transcript
+(:func:`fedsub_core.secure.participant.between`), and two masks cancel only if both people were
+told the same. Records are hashed whole, but for what differs from person to person. So a key that
+a later release adds counts, too.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ OWN_OF_TURN = frozenset({"evaluate", "salt"})
 
 @dataclass(frozen=True)
 class Addend:
-    """What a person's vector is.
+    """A person's part in a sum, without its numbers.
 
     Parameters
     ----------
-    once : what it says, if all sums of it in a run must be of the same people, for it stays the
-        same from round to round; "": it does not.
-    made_of : hash of what the person was told that the vector was made of.
+    once : the name of a vector that stays the same from round to round, so that all its sums in a
+        run must be of the same people; "": it changes.
+    made_of : hash of what the server sent for the vector.
     outside : the round of whose sum the person was told that it was not in it; 0: of none.
     """
 
@@ -39,22 +40,22 @@ class Addend:
     outside: int = 0
 
 
-def digest(said: object) -> str:
+def digest(values: object) -> str:
     """Return a hash of plain values, in hexadecimal.
 
     It is SHA-256 of their JSON text with sorted keys, without blanks, bytes in hexadecimal.
     """
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), default=bytes.hex)
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=bytes.hex)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def alike(record: Mapping[str, object], own: Collection[str]) -> dict[str, object]:
-    """Return a record without what is of one person alone."""
+    """Return a record without the keys that are one person's `own`."""
     return {key: value for key, value in record.items() if key not in own}
 
 
 def beside_download(turn: Mapping[str, object], config: Mapping[str, object]) -> str:
-    """Return a hash of what a device is told beside its download.
+    """Return a hash of the turn and the configuration that come beside a download.
 
     Parameters
     ----------
@@ -65,18 +66,18 @@ def beside_download(turn: Mapping[str, object], config: Mapping[str, object]) ->
 
 
 def of_bundle(bundle: Bundle) -> str:
-    """Return a hash of what a download says."""
+    """Return a hash of a download."""
     tensors = {name: _hashes(part) for name, part in bundle.tensors.items()}
     return digest({"examples": bundle.examples, "tensors": tensors, "version": bundle.version})
 
 
 def _hashes(part: Part) -> dict[str, str]:
-    """Return a hash of a tensor's numbers, and of where they stand, each as it travels."""
-    found = {"values": _packed(part.values)}
+    """Return hashes of a tensor's numbers and of their places, each as it travels."""
+    packed = {"values": _packed(part.values)}
     if isinstance(part, Floats):
         at = {"rows": part.at.rows, "columns": part.at.columns, "elements": part.at.elements}
-        found |= {name: _packed(one) for name, one in at.items() if one is not None}
-    return {name: hashlib.sha256(one).hexdigest() for name, one in found.items()}
+        packed |= {name: _packed(axis) for name, axis in at.items() if axis is not None}
+    return {name: hashlib.sha256(data).hexdigest() for name, data in packed.items()}
 
 
 def _packed(values: np.ndarray) -> bytes:

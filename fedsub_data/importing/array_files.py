@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.npz import read_npz
 from fedsub_core.errors import DataError, cut
-from fedsub_data.importing.arrays import ArraySource, Part, from_columns, texts, times
+from fedsub_data.importing.arrays import ArraySource, Part, from_columns
+from fedsub_data.importing.cells import texts, times
 from fedsub_data.importing.files import TS, Unchanged, people_of
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import LABELS, SUBJECTS, TIMES, plain

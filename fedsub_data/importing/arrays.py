@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, cut
-from fedsub_data.importing.dates import date
+from fedsub_data.importing.cells import numbers, texts, times
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import class_names, client_ids, roles
@@ -20,7 +20,6 @@ from fedsub_data.importing.spellings import no_class, one_spelling
 
 #: Rows by which it is found what a column is.
 _SAMPLED = 1000
-_EMPTY = {"", "na", "nan", "n/a", "null", "none", "?", "nat", "<na>"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +89,10 @@ class ArraySource:
             self.notes.append(nobody_in(empty))
         self._parts = list(parts)
         subjects = np.concatenate([part.subjects for part in parts])
-        ids, said = client_ids(list(dict.fromkeys(s for s in subjects.tolist() if s is not None)))
-        self.notes += said
+        ids, notes_on_ids = client_ids(
+            list(dict.fromkeys(s for s in subjects.tolist() if s is not None))
+        )
+        self.notes += notes_on_ids
         self.people = tuple(dict.fromkeys(ids.values()))
         codes = {text: self.people.index(client) for text, client in ids.items()}
         self._who = np.array([codes.get(text, -1) for text in subjects.tolist()], np.int64)
@@ -124,7 +125,7 @@ class ArraySource:
             yield Rows(person, file[mine], mine - starts[file[mine]], y[mine], t, x)
 
     def place(self, file: int, row: int, column: str | None) -> str:
-        """Return where a value stands and what it is."""
+        """Return a value's place and the value, in words."""
         part = self._parts[file]
         where = f"{part.where}, row {row + 1 + part.skipped}"
         if column is None:
@@ -133,7 +134,7 @@ class ArraySource:
         return f"{where}, column {column!r}: got {cut(got) if isinstance(got, str) else got!r}"
 
     def lost(self) -> dict[Why, int]:
-        """Return rows of nobody."""
+        """Return the counts of rows that belong to nobody, by reason."""
         return {Why.NOBODY: int((self._who < 0).sum())}
 
     def close(self) -> None:
@@ -202,75 +203,3 @@ def _value(columns: Mapping[str, NDArray[Any]]) -> Callable[[int, str], object]:
     return lambda row, name: (
         cell.item() if isinstance(cell := columns[name][row], np.generic) else cell
     )
-
-
-def texts(
-    column: NDArray[Any], where: str = "", name: str = "", words: bool = False
-) -> NDArray[Any]:
-    """Return a column as objects [n] of text, None where there is no value.
-
-    With `words`, words for no value, such as "none", stay words.
-
-    Raises
-    ------
-    DataError
-        If `where` is given and the column mixes numbers and words: 1 and "1" might be two.
-    """
-    plain = np.asarray(column)
-    if plain.dtype.kind in "iub":
-        return plain.astype(str).astype(object)
-    made = np.empty(len(plain), object)
-    kinds: dict[bool, int] = {}
-    for row, value in enumerate(plain.tolist()):
-        text = None if value is None else str(value)
-        if text is None or text.strip().lower() in _EMPTY:
-            made[row] = text if words and isinstance(value, str) else None
-            continue
-        made[row] = text
-        kinds.setdefault(isinstance(value, str), row)
-    if where and len(kinds) == 2:
-        word, number = kinds[True], kinds[False]
-        raise DataError(
-            f"{where}: column {name!r}: got a column of mixed types, {plain[number]!r} of "
-            f"{type(plain[number]).__name__} in row {number + 1} and {plain[word]!r} of text in "
-            f"row {word + 1}; expected one. Make it text with .astype(str)"
-        )
-    return made
-
-
-def numbers(column: NDArray[Any]) -> NDArray[np.float32]:
-    """Return a column as float32 [n]: NaN where there is no value, infinite where it is text."""
-    plain = np.asarray(column)
-    if plain.dtype.kind in "fiub":
-        return plain.astype(np.float32)
-    return np.array([_number(value) for value in plain.tolist()], np.float32)
-
-
-def _number(value: object) -> float:
-    if value is None or (isinstance(value, str) and value.strip().lower() in _EMPTY):
-        return np.nan
-    try:
-        return float(value)  # type: ignore[arg-type]  # whatever stands in a column
-    except (TypeError, ValueError):
-        return np.inf
-
-
-def times(column: NDArray[Any], dates: str) -> tuple[NDArray[np.float64], bool]:
-    """Return a column of time, float64 [n], and whether it is in ticks; dates are seconds.
-
-    Parameters
-    ----------
-    dates : what stands first in dates as text.
-    """
-    plain = np.asarray(column)
-    if plain.dtype.kind in "mM":
-        seconds = plain.astype(f"{plain.dtype.kind}8[ns]").astype(np.int64) / 1e9
-        return np.where(np.isnat(plain), np.nan, seconds), False
-    if plain.dtype.kind in "fiu":
-        return plain.astype(np.float64), True
-    read = np.array([_number(value) for value in plain.tolist()], np.float64)
-    read = np.where(np.isfinite(read), read, np.nan)
-    # Most of them: a row of units may come first.
-    if 2 * np.count_nonzero(np.isfinite(read)) >= sum(v is not None for v in plain.tolist()):
-        return read, True
-    return np.array([date(str(v), dates) for v in plain.tolist()], np.float64), False

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsub_core.errors import listed
 from fedsub_data.importing.file_words import DEVICES, parted
 from fedsub_data.importing.one_person import check_sensors
 from fedsub_data.importing.options import AUTO, ImportOptions
@@ -39,7 +40,7 @@ class _Session:
 
 @dataclass
 class AtOnce:
-    """Places everybody's recordings in time, and says whose were made at once.
+    """Placement of everybody's recordings in time, and the notes on it.
 
     Parameters
     ----------
@@ -53,10 +54,10 @@ class AtOnce:
     _behind: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def placed(self, recordings: Sequence[Rows]) -> tuple[list[Rows], float | None]:
-        """Return one person's recordings, of which those that each begin at 0 do not overlap.
+        """Return one person's recordings, placed in time, and the time by which windows align, s.
 
-        Where some were made at once, also the time, s, by which their windows are aligned: those
-        of one moment then begin at one time. Else None.
+        Recordings that each begin at 0 are put one behind the other. Windows align where some
+        recordings were made at once: those of one moment then begin at one time. Else None.
 
         Parameters
         ----------
@@ -91,21 +92,21 @@ class AtOnce:
         return made, _span(made[0])[0]
 
     def notes(self) -> tuple[str, ...]:
-        """Return whose recordings overlap in time and what was made of them, in sentences."""
-        told = []
+        """Return sentences on recordings that overlap in time, and on how they were placed."""
+        notes = []
         if self._together:
-            told.append(
+            notes.append(
                 f"Recorded at the same time: {self._named(self._together)}. Each recording keeps "
                 "its own time; windows of one moment are on one side of every split. If they were "
                 "made one after the other, give --overlapping behind."
             )
         if self._behind and self.options.overlapping == AUTO:
-            told.append(
+            notes.append(
                 "Put one behind the other, as each begins at 0 or their classes differ: "
                 f"{self._named(self._behind)}. If they were made at the same time, give "
                 "--overlapping together."
             )
-        return tuple(told)
+        return tuple(notes)
 
     def _belongs(self, one: Rows, session: _Session) -> bool:
         """Return whether a recording was made at once with those of a session."""
@@ -134,12 +135,10 @@ class AtOnce:
     def _named(self, people: Mapping[str, tuple[int, ...]]) -> str:
         """Return people with the files of their recordings; of many the first."""
         shown = []
-        for person, files in list(people.items())[:_NAMED]:
-            names = [Path(_file(self.source, file)).name for file in files[:_NAMED]]
-            more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-            shown.append(f"{person!r} ({', '.join(names)}{more})")
-        rest = f" and {len(people) - _NAMED} more" if len(people) > _NAMED else ""
-        return f"recordings of {', '.join(shown)}{rest}"
+        for person, files in people.items():
+            names = [Path(_file(self.source, file)).name for file in files]
+            shown.append(f"{person!r} ({listed(names, _NAMED)})")
+        return f"recordings of {listed(shown, _NAMED)}"
 
 
 def _file(source: Source, file: int) -> str:
@@ -152,7 +151,7 @@ def _span(one: Rows) -> tuple[float, float]:
 
 
 def _overlap(one: Rows, other: Rows) -> float:
-    """Return for how long two recordings overlap, s; below 0 where they do not."""
+    """Return the time for which two recordings overlap, s; below 0 where they do not."""
     (begins, ends), (first, last) = _span(one), _span(other)
     return min(ends, last) - max(begins, first)
 

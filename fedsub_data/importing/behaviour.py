@@ -1,4 +1,4 @@
-"""What a sensor measures by how its numbers behave: gravity at rest, or turns that add up to 0."""
+"""The kind of a sensor that no name tells: gravity at rest, or turns that add up to 0."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEAR, _HALF, _MOST = 1.15, 0.5, 0.8
 
 
 def by_behaviour(sensors: Sequence[Sensor], sizes: Sizes) -> list[Sensor]:
-    """Return the sensors; those whose kind no name says have one if they behave so."""
+    """Return the sensors, with the kind that numbers show where names show none."""
     known = [
         dataclasses.replace(one, kind=Kind.ACCELERATION)
         if one.kind == Kind.UNKNOWN and _shows_gravity(one, sizes)

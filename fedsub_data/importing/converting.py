@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.errors import ConfigError, DataError, listed
 from fedsub_data.importing.behaviour import G
 from fedsub_data.importing.mixed_units import DEGREES, Mix, mixes
 from fedsub_data.importing.options import ImportOptions
@@ -26,13 +26,13 @@ _LISTED = 6
 
 @dataclass(frozen=True)
 class Conversion:
-    """What people's numbers are multiplied by, float32 [F] by person; and sentences on it."""
+    """Factors of people's numbers, float32 [F] by person, and sentences on them."""
 
     factors: Mapping[str, NDArray[np.float32]]
     notes: tuple[str, ...] = ()
 
     def at(self, columns: Sequence[int]) -> Conversion:
-        """Return it for rows of some of the columns."""
+        """Return the conversion of rows that have some of the columns."""
         return replace(self, factors={who: own[list(columns)] for who, own in self.factors.items()})
 
     def of(self, rows: Rows) -> Rows:
@@ -44,7 +44,7 @@ class Conversion:
 
 
 class Units:
-    """Holds people's units and signs against each other, sensor by sensor.
+    """Comparison of people's units and signs, sensor by sensor.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Units:
             self._sizes.add(rows)
 
     def check(self, kept: Sequence[int] | None = None) -> Conversion:
-        """Return how people are converted who differ.
+        """Return the conversion of people who differ.
 
         Parameters
         ----------
@@ -119,8 +119,9 @@ class Units:
                 for person in people:
                     own = factors.setdefault(person, np.ones(len(self._features), np.float32))
                     own[list(mix.columns)] *= np.float32(times)
+                names = listed(people, _LISTED)
                 notes.append(
-                    f"Converted by --convert {word}: {self._columns(mix)} of {_listed(people)}, "
+                    f"Converted by --convert {word}: {self._columns(mix)} of {names}, "
                     f"multiplied by {times:.6g}."
                 )
         if rest and self._options.mixed_units != "keep":
@@ -128,9 +129,9 @@ class Units:
         return Conversion(factors, (*notes, *self._needless(used)))
 
     def _target(self, mix: Mix) -> tuple[str, float]:
-        """Return the word of ``convert`` that fits, and how large a number is in that unit.
+        """Return the word of ``convert`` that fits, and the size of its unit's numbers.
 
-        That is beside most people's unit, 1. The word is empty where none fits.
+        The size is a multiple of most people's. The word is empty where none fits.
         """
         sizes = _sizes(mix)
         for word in self._options.conversions:
@@ -150,11 +151,11 @@ class Units:
 
     def _columns(self, mix: Mix) -> str:
         names = [repr(self._features[i]) for i in mix.columns]
-        return f"column{'s' * (len(names) > 1)} {_listed(names)}"
+        return f"column{'s' * (len(names) > 1)} {listed(names, _LISTED)}"
 
     def _refusal(self, found: Sequence[Mix]) -> str:
-        """Return what is said of mixes for which nothing says what to do."""
-        said = []
+        """Return the error's text on mixes that no option settles."""
+        faults = []
         for mix in found:
             first, who = next(iter(mix.factors)), list(mix.factors)
             people = len(who) + len(mix.others)
@@ -165,9 +166,9 @@ class Units:
                 else f"values of {mix.length:.4g} on average, the others have {mix.usual:.4g}: "
                 f"{mix.length / mix.usual:.3g} times as much, as with {mix.what}"
             )
-            said.append(
+            faults.append(
                 f"person {first!r}, {self._columns(mix)}: got {differs} "
-                f"({len(who)} of {people} people differ so: {_listed(who)})"
+                f"({len(who)} of {people} people differ so: {listed(who, _LISTED)})"
             )
         units = [pair for mix in found if (pair := tuple(_sizes(mix)))]
         words = [",".join(dict.fromkeys(pair[i] for pair in units)) for i in (0, 1) if units]
@@ -177,13 +178,13 @@ class Units:
         given = [one for one in self._options.conversions if one[:3] != "as:"]
         ways = " or ".join(f"--convert {','.join([*given, one])}" for one in words)
         return (
-            f"{'; '.join(said)}; expected one unit and one sign in a federation. {ways} converts "
+            f"{'; '.join(faults)}; expected one unit and one sign in a federation. {ways} converts "
             "them, --mixed-units keep lets them pass"
         )
 
 
 def _sizes(mix: Mix) -> dict[str, float]:
-    """Return how large a number is in each unit that is known, beside most people's, 1."""
+    """Return the size of numbers by known unit, as a multiple of most people's."""
     for factor, (small, large) in _UNITS.items():
         for own in mix.factors.values():
             if np.isclose(own, factor):
@@ -191,8 +192,3 @@ def _sizes(mix: Mix) -> dict[str, float]:
             if np.isclose(own, 1 / factor):
                 return {small: 1 / factor, large: 1.0}
     return {}
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more

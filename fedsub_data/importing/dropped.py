@@ -1,4 +1,4 @@
-"""What an import dropped or mended, and why, by person; the first place of each kind is named."""
+"""Counts of what an import dropped or mended, by reason and person, with the first place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedsub_data.importing.resampled import Resampled
 
 
 class Why(Enum):
-    """Why rows or windows are not kept: in words, and what decides it unless options say more."""
+    """Reasons why rows or windows are dropped: each in words, and the option that decides it."""
 
     MISSING = ("rows with an empty cell or NaN", "--missing interpolate or stop")
     TIMELESS = ("rows without a time that can be read", "--time COLUMN")
@@ -28,7 +28,7 @@ class Why(Enum):
 
 @dataclass
 class Dropped:
-    """Counts by why and person, where the first of each kind stands, and what was resampled.
+    """Counts of dropped rows by reason and person, their first places, and the resampled rows.
 
     The `options` of the import, and whether rows are a `signal`, decide what is advised.
     """
@@ -48,7 +48,7 @@ class Dropped:
                 self.first.setdefault(why, place)
 
     def total(self, why: Why) -> int:
-        """Return how much was dropped for one reason."""
+        """Return the count of one reason, over people."""
         return sum(self.counts.get(why, {}).values())
 
     def sentences(self) -> list[str]:
@@ -62,7 +62,7 @@ class Dropped:
         return lines
 
     def _way_out(self, why: Why) -> str:
-        """Return what would change it, which is no option that was given already."""
+        """Return the option that would change it, unless that was given already."""
         options = self.options
         match why:
             case Why.MISSING if not self.signal:

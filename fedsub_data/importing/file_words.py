@@ -1,11 +1,11 @@
-"""Words in the names of files that say what recorded, where it was worn, or for which part."""
+"""Words in the names of files for devices, places on the body, sensors, parts of data sets."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection
 
-#: Which device it was, or where somebody wore it.
+#: Devices, and places on the body.
 DEVICES = frozenset({
     "left", "right", "wrist", "watch", "smartwatch", "phone", "smartphone", "chest", "hip", "waist",
     "pocket", "thigh", "ankle", "shin", "foot", "arm", "forearm", "hand", "head", "ear", "back",
@@ -26,9 +26,9 @@ PARTS = frozenset({
 
 
 def words(name: str) -> tuple[str, ...]:
-    """Return the words of a file's name in small letters; a number is one, too."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    return tuple(re.findall(r"[^\W\d_]+|\d+", parted.lower()))
+    """Return the words and numbers of a file's name, in small letters."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return tuple(re.findall(r"[^\W\d_]+|\d+", spaced.lower()))
 
 
 def parted(name: str, known: Collection[str]) -> tuple[frozenset[str], tuple[str, ...]]:

@@ -25,7 +25,7 @@ _SHOWN = 3
 
 
 class FirstRows:
-    """Leaves first rows out, or refuses them, as the options say; of signals alone."""
+    """A filter of a signal's first rows: it leaves them out or refuses them, as options say."""
 
     def __init__(self, source: Source, options: ImportOptions) -> None:
         self._source, self._options = source, options
@@ -68,7 +68,7 @@ class FirstRows:
         return rows if kept.all() else rows.part(kept)
 
     def notes(self) -> list[str]:
-        """Return whose recordings begin with rows that are all the same, in a sentence."""
+        """Return a sentence on recordings that begin with rows that are all the same."""
         if not self._still:
             return []
         shown = list(self._still.values())
@@ -81,7 +81,7 @@ class FirstRows:
 
 
 def _far_off(x: np.ndarray) -> tuple[int, int]:
-    """Return how many first rows are far off, and in which column the first of them is."""
+    """Return the number of first rows that are far off, and the column of the first of them."""
     others = x[_FIRST:]
     low, high = np.fmin.reduce(others), np.fmax.reduce(others)
     with np.errstate(invalid="ignore"):
@@ -98,7 +98,7 @@ def _far_off(x: np.ndarray) -> tuple[int, int]:
 
 
 def _still(x: np.ndarray) -> int:
-    """Return how many first rows have the same numbers, which never come again; 0 of few."""
+    """Return the number of equal first rows whose numbers never come again; 0 below _STILL."""
     if x.shape[1] < 2 or not (x[:_STILL] == x[0]).all():
         return 0
     same = (x == x[0]).all(axis=1)

@@ -1,4 +1,4 @@
-"""Columns that give the class away, or say whose a row is: no features, unless somebody says so."""
+"""Columns that give away class or person: no features, unless options name them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.errors import DataError
+from fedsub_core.errors import DataError, listed
 from fedsub_data.importing.narrowed import NarrowedSource
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows, Source
@@ -33,11 +33,11 @@ FOLLOWS = "change only where the class does"
 
 
 class Giveaways:
-    """Holds each guessed feature against the classes, people and recordings.
+    """Comparison of each guessed feature with classes, people and recordings.
 
     Parameters
     ----------
-    source : its features are looked at, unless the options name them.
+    source : its features are compared, unless the options name them.
     """
 
     def __init__(self, source: Source, options: ImportOptions) -> None:
@@ -59,7 +59,7 @@ class Giveaways:
             column.compare(values, rows)
 
     def without(self, where: str) -> NarrowedSource | None:
-        """Return the source without what gives the class away; None where nothing does.
+        """Return the source without columns that give class or person away; None without any.
 
         Raises
         ------
@@ -70,19 +70,22 @@ class Giveaways:
             return None  # a device's own rows show nothing of others
         names = self._source.features
         columns = dict(zip(names, self._columns, strict=False))  # of none, where they are named
-        told = {name: column.told() for name, column in columns.items()}
+        shown = {name: column.shown() for name, column in columns.items()}
         # One column may be a sensor that shows one class well: lying, say. All of them tell more.
-        telling = len(set().union(*told.values())) >= max(1, len(self._source.labels) - 1)
+        telling = len(set().union(*shown.values())) >= max(1, len(self._source.labels) - 1)
         found: dict[str, list[str]] = {}
         for name, column in columns.items():
-            tells = TELLS if telling and told[name] else ""
+            tells = TELLS if telling and shown[name] else ""
             if why := column.constant() or tells or column.follows():
                 found.setdefault(why, []).append(name)
         if not found:
             return None
         lost = [name for those in found.values() for name in those]
         kept = [name for name in names if name not in lost]
-        notes = [f"Left out, as they {why}: {_listed(those)}." for why, those in found.items()]
+        notes = [
+            f"Left out, as they {why}: {listed(map(repr, those), _LISTED)}."
+            for why, those in found.items()
+        ]
         keep = shlex.quote(self._all(lost))
         if not kept:
             said = " ".join(notes)
@@ -93,7 +96,7 @@ class Giveaways:
         return NarrowedSource(self._source, kept, [*notes, f"To keep them: --features {keep}."])
 
     def _all(self, lost: Sequence[str]) -> str:
-        """Return what --features says to keep all: of an npz the array that holds them."""
+        """Return the value of --features that keeps all columns; of an npz the array's name."""
         begin, names = "Guessed: --features ", self._source.features
         said = [one for one in self._source.notes if one.startswith(begin)]
         if said and said[0] != f"{begin}{','.join(names)}.":
@@ -101,14 +104,9 @@ class Giveaways:
         return ",".join(names if len(names) <= MOST_VALUES else [*lost[:_LISTED], "..."])
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
-    return ", ".join(map(repr, names[:_LISTED])) + more
-
-
 @dataclass
 class _Column:
-    """What is known of one column.
+    """Counts of one column.
 
     Parameters
     ----------
@@ -174,21 +172,21 @@ class _Column:
         self.rows += len(values)
         self.bouts += 1 + int((new | ~within).sum())
 
-    def told(self) -> set[int]:
-        """Return the classes that the column tells either half of the people of the other."""
+    def shown(self) -> set[int]:
+        """Return the classes that the column gives away, in either half of the people."""
         if self.counts is None:
             return set()
-        return _told(*self.counts) & _told(*self.counts[::-1])
+        return _given_away(*self.counts) & _given_away(*self.counts[::-1])
 
     def constant(self) -> str:
-        """Return in which rows the column never changes, "" where it does."""
+        """Return the words for a column that never changes in some rows; "" if it does."""
         shown = [count >= _FEWEST_REPEATED for count in self.repeated]
         if self.steady[0] and shown[0]:
             return PERSON if len(self.values) > 1 else ONE_VALUE
         return RECORDING if self.steady[1] and shown[1] else ""
 
     def follows(self) -> str:
-        """Return that the column changes only where the class does, "" where it does elsewhere."""
+        """Return the words for a column that changes only where the class does; "" if not."""
         shown = (
             self.people > 1
             and self.changes >= _FEWEST_CHANGES
@@ -200,14 +198,14 @@ class _Column:
         return self.following >= _SURE * self.changes
 
 
-def _told(
+def _given_away(
     known: Mapping[float, NDArray[np.int64]], others: Mapping[float, NDArray[np.int64]]
 ) -> set[int]:
-    """Return the classes of others' rows that values tell, as some people's rows show them.
+    """Return the classes of `others`' rows that values give away, as `known` rows show them.
 
-    Each value means its most frequent class. All classes are told if nearly all rows of each value
-    have the class that it means. Else one is told if all its rows, and no others, have values that
-    mean it.
+    Each value means its most frequent class. All classes are given away if nearly all rows of each
+    value have the class that it means. Else one is if all its rows, and no others, have values
+    that mean it.
     """
     met = {value: rows for value, rows in others.items() if value in known and known[value].any()}
     total = sum(int(rows.sum()) for rows in others.values())

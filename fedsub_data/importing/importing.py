@@ -54,7 +54,7 @@ class Imported:
 
     def report(self, options: ImportOptions, sources: Sequence[str]) -> str:
         """Return the federation's record of where it comes from, as JSON."""
-        told = {
+        record = {
             "from": list(sources),
             "made by": "import",
             "options": option_values(options),
@@ -63,7 +63,7 @@ class Imported:
             "dropped": self.dropped.table(),
             "resampled": self.dropped.resampled.by_person(),
         }
-        return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(record, indent=2, ensure_ascii=False) + "\n"
 
 
 def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:

@@ -1,4 +1,4 @@
-"""Devices that take turns in a table: rows of two recordings that were made at once."""
+"""Tables in which devices take turns: rows of two recordings that were made at once."""
 
 from __future__ import annotations
 

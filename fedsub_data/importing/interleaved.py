@@ -1,4 +1,4 @@
-"""Recordings that stand one behind the other in a file, and would be sorted into each other."""
+"""Files of several recordings, which sorting by time would interleave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHUFFLED = (0.25, 0.75)
 
 
 def interleaved(rows: Rows, order: NDArray[np.int64]) -> str:
-    """Return why rows of one file are no recording in order of time, as a clause; "" if they are.
+    """Return a clause on rows of one file that sorting would interleave; "" if it would not.
 
     Rows of two recordings would take turns, so that steps become shorter, and a window would hold
     both. A row that stands there twice makes no recording; rows that are shuffled are not several.

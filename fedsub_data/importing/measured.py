@@ -16,7 +16,7 @@ _CLASSES_ALONE = "FedSub recognises classes; it does not predict numbers (no reg
 
 
 def check_labels(labels: Sequence[str], options: ImportOptions, where: str) -> list[str]:
-    """Refuse labels that are measurements; return what is to be said of others, in sentences.
+    """Refuse labels that are measurements; return sentences on labels that are whole numbers.
 
     Decimal numbers are measurements. So are many whole numbers that do not count from 0 or 1, such
     as those of a heart rate.

@@ -65,7 +65,7 @@ class Mix:
 
 
 def mixes(sensors: Sequence[Sensor], sizes: Sizes) -> list[Mix]:
-    """Return where people's units or signs differ, sensor by sensor.
+    """Return the mixes of people's units or signs, sensor by sensor.
 
     Where names say nothing, a sensor that shows gravity at rest is an accelerometer, and one
     beside it whose mean is nearly 0 a gyroscope. What still is unknown is also held together.
@@ -81,22 +81,22 @@ def mixes(sensors: Sequence[Sensor], sizes: Sizes) -> list[Mix]:
     rest = tuple(one for one in single if taken.isdisjoint(one.columns))
     found: list[Mix] = []
     for sensor in known:
-        found += _named(_of_units(sensor, sizes, people, sensor in sensors), sensor, sizes)
+        found += _mixes(_of_units(sensor, sizes, people, sensor in sensors), sensor, sizes)
     if rest and not found:
         together, every = Sensor(Kind.UNKNOWN, rest), _GRAVITY | _ANGLES | _THOUSANDS
-        found += _named(_by_class(together, sizes, people, every), together, sizes)
+        found += _mixes(_by_class(together, sizes, people, every), together, sizes)
     for sensor in known:
         for vector in at_rest(sensor, sizes):
             turned = opposite(np.stack([sizes.mean[person][vector] for person in people]))
             others = np.setdiff1d(np.arange(len(people)), turned)
-            flipped = [_Found(turned, others, -1.0, "signs")] if len(turned) else []
-            found += _named(flipped, Sensor(sensor.kind, (vector,)), sizes)
+            flipped = [_Group(turned, others, -1.0, "signs")] if len(turned) else []
+            found += _mixes(flipped, Sensor(sensor.kind, (vector,)), sizes)
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """People by their indices who differ from the others, and by what factor."""
+class _Group:
+    """A group of people, by their indices, who differ from the others by a factor."""
 
     people: Indices
     others: Indices
@@ -104,17 +104,17 @@ class _Found:
     what: str
 
 
-def _named(found: Sequence[_Found], sensor: Sensor, sizes: Sizes) -> list[Mix]:
-    """Return one mix of those who differ in a sensor, or none."""
-    if not found:
+def _mixes(groups: Sequence[_Group], sensor: Sensor, sizes: Sizes) -> list[Mix]:
+    """Return one mix of the groups that differ in a sensor; [] without any."""
+    if not groups:
         return []
-    people, first = list(sizes.length), found[0]
+    people, first = list(sizes.length), groups[0]
     at = sizes.vectors.index(sensor.vectors[0])
     lengths = [float(np.nanmean(of[at])) for of in sizes.length.values()]
     return [
         Mix(
             sensor.columns,
-            {people[i]: one.factor for one in found for i in one.people},
+            {people[i]: group.factor for group in groups for i in group.people},
             tuple(people[i] for i in first.others),
             lengths[first.people[0]],
             float(np.nanmedian([lengths[i] for i in first.others])),
@@ -123,8 +123,8 @@ def _named(found: Sequence[_Found], sensor: Sensor, sizes: Sizes) -> list[Mix]:
     ]
 
 
-def _of_units(sensor: Sensor, sizes: Sizes, people: Sequence[str], named: bool) -> list[_Found]:
-    """Return who has another unit of a sensor; by any factor only if names say what it measures."""
+def _of_units(sensor: Sensor, sizes: Sizes, people: Sequence[str], named: bool) -> list[_Group]:
+    """Return the groups with another unit of a sensor; of any factor only if it is `named`."""
     factors = _FACTORS[sensor.kind]
     if gravity := at_rest(sensor, sizes):
         rests = [sizes.rest[person][gravity[0]] for person in people]
@@ -136,8 +136,8 @@ def _of_units(sensor: Sensor, sizes: Sizes, people: Sequence[str], named: bool) 
 
 def _by_class(
     sensor: Sensor, sizes: Sizes, people: Sequence[str], factors: Mapping[float, str]
-) -> list[_Found]:
-    """Return who differs in all vectors, and in the classes that they share with the others."""
+) -> list[_Group]:
+    """Return the groups that differ in all vectors, and in the classes shared with others."""
     at = [sizes.vectors.index(one) for one in sensor.vectors]
     logs = np.log([sizes.length[person][at] for person in people])  # [people, vectors, classes]
     seen: NDArray[np.bool_] = np.asarray(np.isfinite(logs).any(axis=1))
@@ -152,12 +152,12 @@ def _by_class(
     return [one for one in found if _holds(one, levels, logs) and (known or _few(one))]
 
 
-def _few(found: _Found) -> bool:
-    return len(found.people) < len(found.others)
+def _few(group: _Group) -> bool:
+    return len(group.people) < len(group.others)
 
 
 def _levels(logs: Array) -> Array:
-    """Return each person's level [people], besides each class's, of logs [people, classes]."""
+    """Return each person's level [people], a class's own taken off, of logs [people, classes]."""
     of, by = np.zeros(len(logs)), np.zeros(logs.shape[1])
     there = np.isfinite(logs)
     filled = np.where(there, logs, 0.0)
@@ -173,7 +173,7 @@ def _apart(
     near: float,
     gap: float,
     still: NDArray[np.bool_] | None = None,
-) -> list[_Found]:
+) -> list[_Group]:
     """Return the groups of people whose levels, logs, are a factor away from most people's.
 
     Groups are apart by a `gap`. Between people in whom gravity is seen, `still`, any factor counts.
@@ -194,17 +194,17 @@ def _apart(
         explained += len(group)
         exact = float(np.exp(away)) if factor is None else factor ** float(np.sign(away))
         what = "two units" if factor is None else factors[factor]
-        found.append(_Found(np.sort(group), np.sort(most), exact, what))
+        found.append(_Group(np.sort(group), np.sort(most), exact, what))
     alike = float(np.mean(abs(levels[most] - middle) < np.log(_ALIKE)))
     return found if min(alike, explained / len(order)) >= _MOST else []
 
 
-def _holds(found: _Found, levels: Array, logs: Array) -> bool:
-    """Return whether those people differ clearly in every vector, and in nearly every class."""
-    least, sign = abs(np.log(found.factor)) / 2, np.sign(np.log(found.factor))
-    others = np.nanmedian(levels[found.others], axis=0)
-    if not (sign * (np.nanmedian(levels[found.people], axis=0) - others) > least).all():
+def _holds(group: _Group, levels: Array, logs: Array) -> bool:
+    """Return whether a group differs clearly in every vector, and in nearly every class."""
+    least, sign = abs(np.log(group.factor)) / 2, np.sign(np.log(group.factor))
+    others = np.nanmedian(levels[group.others], axis=0)
+    if not (sign * (np.nanmedian(levels[group.people], axis=0) - others) > least).all():
         return False
-    away = sign * (logs[found.people] - np.nanmean(logs[found.others], axis=0))
+    away = sign * (logs[group.people] - np.nanmean(logs[group.others], axis=0))
     away = away[np.isfinite(away)]
     return bool(len(away)) and float(np.mean(away > least)) >= _MOST

@@ -37,9 +37,9 @@ class NarrowedSource:
             yield replace(rows, x=rows.x[:, self.at])
 
     def place(self, file: int, row: int, column: str | None) -> str:
-        """Return where a value stands and what it is."""
+        """Return a value's place and the value, in words."""
         return self._source.place(file, row, column)
 
     def lost(self) -> dict[Why, int]:
-        """Return rows that belong to nobody, by why they are dropped."""
+        """Return the counts of rows that belong to nobody, by reason."""
         return self._source.lost()

@@ -15,7 +15,7 @@ _FEWEST = 2
 
 
 class NewestFirst:
-    """Finds files that are written from the newest row to the oldest.
+    """Finder of files that are written from the newest row to the oldest.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class NewestFirst:
                 )
 
     def check(self) -> None:
-        """Refuse such files.
+        """Refuse files whose newest row stands first.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Files that are taken for people, and are one person's sensors or devices, or parts of a set."""
+"""Files that look like people, but are one person's sensors or devices, or parts of a set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedsub_core.errors import DataError
+from fedsub_core.errors import DataError, listed
 from fedsub_data.importing.file_words import DEVICES, PARTS, SENSORS, parted
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.source import Rows
@@ -58,8 +58,9 @@ def check_names(people: Sequence[str], options: ImportOptions) -> None:
             if len(group) > 1:
                 sensors = {parted(person, known)[0] & SENSORS for person in group}
                 what = "part" if known is PARTS else "sensor" if len(sensors) > 1 else "device"
+                names = listed(map(repr, group), _SHOWN)
                 raise DataError(
-                    f"people {_listed(group)}: got names that differ in the {what} alone, expected "
+                    f"people {names}: got names that differ in the {what} alone, expected "
                     f"names of people. {_WAYS_OUT[what]}. If they are people, say so: "
                     "--subject-from-name '([^.]+)', or --subject COLUMN where a column names them"
                 )
@@ -86,13 +87,8 @@ def check_sensors(person: str, files: Sequence[str], options: ImportOptions) -> 
             )
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(repr, names[:_SHOWN])) + more
-
-
 class SameTimes:
-    """Finds people, each of one file, who were recorded at the same times in the same classes.
+    """Finder of people, each of one file, who were recorded at the same times in the same classes.
 
     Parameters
     ----------
@@ -119,7 +115,7 @@ class SameTimes:
             self._seen.append((rows.person, float(t.min()), float(t.max()), rows.y[at]))
 
     def notes(self, tick: float) -> list[str]:
-        """Return who may be one person, in a sentence; `tick` is the unit of times, s."""
+        """Return a sentence on people who may be one; `tick` is the unit of times, s."""
         if not self._asked:
             return []
         seen = sorted(
@@ -132,8 +128,9 @@ class SameTimes:
                 found |= {a: None, b: None}
         if not found:
             return []
+        names = listed(map(repr, found), _SHOWN)
         return [
-            f"Recorded at the same times, in the same classes: {_listed(list(found))}. If these "
+            f"Recorded at the same times, in the same classes: {names}. If these "
             "files are sensors or devices of one person, join them by time, or name the person "
             "with --subject-from-name."
         ]

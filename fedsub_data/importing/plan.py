@@ -34,7 +34,7 @@ _WHOLE = 0.01
 
 @dataclass(frozen=True)
 class Plan:
-    """What is made of the rows.
+    """The plan of an import: its card, its windows, its rows.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _check_people_and_classes(source: Source, options: ImportOptions, name: str)
 
 
 class _Seen:
-    """What one pass over all rows shows.
+    """The survey of one pass over all rows.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class _Seen:
             self.points = rows.x.shape[2] if rows.x.ndim == 3 else 0
 
     def check(self, name: str) -> None:
-        """Refuse what no option lets pass; raises DataError."""
+        """Refuse rows that no option lets pass; raises DataError."""
         self._unread.check()
         self._rising.check(name)
         check_units(self.surveys, self._options, self.source.time)
@@ -204,7 +204,7 @@ def _cut(
 
 
 def _step(surveys: Mapping[str, Survey], tick: float, even: bool = True) -> float | None:
-    """Return the median over people of the seconds from row to row, which somebody has.
+    """Return the median over people of the step from row to row, s; None if nobody has one.
 
     Parameters
     ----------

@@ -1,12 +1,14 @@
-"""What was resampled, and how, by person and in words."""
+"""The record of resampled rows, by person and in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fedsub_core.errors import listed
 
 Array = NDArray[np.float64]
 #: A rate so near to another, relatively, is the same.
@@ -18,7 +20,7 @@ _SHOWN = 20
 
 
 def rows_of_mean(steps: int, seconds: float, rate: float) -> int:
-    """Return of how many rows the mean is taken before they are resampled; 1 is no mean."""
+    """Return the number of rows whose mean is taken before resampling; 1 is no mean."""
     ratio = steps / (seconds * rate)
     return 1 if ratio < _AVERAGED else 2 * (round(ratio) // 2) + 1
 
@@ -39,7 +41,7 @@ class _Stretches:
 
 @dataclass
 class Resampled:
-    """What was resampled, by person and whether rows became more, fewer, or as many.
+    """Resampled rows, by person, and by whether they became more, fewer, or as many.
 
     Parameters
     ----------
@@ -66,7 +68,7 @@ class Resampled:
         made.samples += len(t)
 
     def by_person(self) -> dict[str, list[str]]:
-        """Return what was done to each person's rows, in words."""
+        """Return clauses on how each person's rows were resampled."""
         said: dict[str, list[str]] = {}
         for (person, which), made in self._made.items():
             own = made.steps / made.seconds
@@ -88,17 +90,11 @@ class Resampled:
 
 
 def resampled_sentences(by_person: Mapping[str, list[str]]) -> list[str]:
-    """Return a sentence for each person, or for all who have the same; of some people at most."""
+    """Return a sentence for each person, or for several of whom the same holds."""
     alike: dict[str, list[str]] = {}
     for person, said in by_person.items():
         alike.setdefault("; ".join(said), []).append(person)
-    lines = [f"{_listed(people)}: {words}." for words, people in alike.items()]
+    lines = [f"{listed(people, _SHOWN)}: {words}." for words, people in alike.items()]
     if len(lines) > _SHOWN:
         lines[_SHOWN:] = ["More people's rows are resampled: preparation.json."]
     return lines
-
-
-def _listed(people: Iterable[str]) -> str:
-    named = list(people)
-    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    return ", ".join(named[:_SHOWN]) + more

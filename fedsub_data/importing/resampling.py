@@ -1,4 +1,4 @@
-"""A recording at another rate: rows that are taken as they are, averaged, or interpolated."""
+"""Resampling: a recording's rows are taken as they are, averaged, or interpolated."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.errors import DataError
+from fedsub_core.errors import DataError, listed
 from fedsub_core.options import suggestion
 from fedsub_data.importing.in_turns import check_turns
 from fedsub_data.importing.options import NONE, ImportOptions
@@ -247,5 +247,5 @@ def client_ids(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
                 "that differ in letters and digits. Rename one"
             )
     renamed = [f"{t!r} is {n!r}" for t, n in made.items() if t.strip() not in (n, f"{n}.0")]
-    shown = ", ".join(renamed[:5]) + (f" and {len(renamed) - 5} more" if len(renamed) > 5 else "")
-    return made, [f"Renamed people, as ids name files: {shown}."] if renamed else []
+    note = f"Renamed people, as ids name files: {listed(renamed, 5)}."
+    return made, [note] if renamed else []

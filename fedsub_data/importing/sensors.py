@@ -1,4 +1,4 @@
-"""Columns that one sensor measures, by their names: an accelerometer's apart from a gyroscope's."""
+"""Sensors and their columns, by the columns' names: accelerometers, gyroscopes, others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a sensor measures, as its columns' names say; UNKNOWN: they say nothing."""
+    """Kinds of sensors, as their columns' names say; UNKNOWN: they say nothing."""
 
     ACCELERATION = "acceleration"
     ROTATION = "rotation"
@@ -109,7 +109,7 @@ def inconvertible(features: Sequence[str], statistics: bool) -> list[str]:
 
 
 def _kind(stem: str, stems: Collection[str]) -> Kind:
-    """Return what a stem's columns measure; beside ``ax``, ``gx`` is no gravity."""
+    """Return the kind of a stem's columns; beside ``ax``, ``gx`` is a gyroscope's."""
     if _G.search(stem) and _G.sub("a*", stem) in stems:
         return Kind.ROTATION
     return next((kind for kind, words in _KINDS if re.search(words, stem)), Kind.UNKNOWN)

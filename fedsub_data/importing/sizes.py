@@ -1,4 +1,4 @@
-"""How large each person's numbers are, vector by vector and class by class, by a sample of rows."""
+"""Sizes of each person's numbers, by vector and class, of a sample of rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SPREAD, _STEADY = 0.3, 0.6
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """What a vector of three axes is like in the class in which its length is steadiest.
+    """A vector of three axes in the class in which its length is steadiest.
 
     Parameters
     ----------

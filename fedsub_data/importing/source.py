@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.errors import listed
 from fedsub_data.importing.dropped import Why
 
 
@@ -90,5 +91,4 @@ class OpenSource(Source, Protocol):
 
 def nobody_in(files: Sequence[str]) -> str:
     """Return the sentence on files in which there is no row: whose they are is left out."""
-    more = f" and {len(files) - 5} more" if len(files) > 5 else ""
-    return f"Left out, as there is no row in it: {', '.join(files[:5])}{more}."
+    return f"Left out, as there is no row in it: {listed(files, 5)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.errors import DataError
+from fedsub_core.errors import DataError, listed
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.resampled import percent
 from fedsub_data.importing.rising import features_option
@@ -19,7 +19,7 @@ _LISTED = 5
 
 
 class SparseColumns:
-    """Counts of each feature the rows without a value.
+    """Counts of rows without a value, by feature and person.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class SparseColumns:
         self._apart: dict[int, list[float]] = {}
 
     def add(self, rows: Rows) -> None:
-        """Count one person's."""
+        """Count one person's rows."""
         self._rows[rows.person] = len(rows)
         with np.errstate(invalid="ignore", over="ignore"):  # text is infinite
             whole = not np.isnan(rows.x.sum())
@@ -105,7 +105,6 @@ class SparseColumns:
         for i, name in enumerate(self._source.features):
             some = [one for one, n in self._rows.items() if n and self._empty[one][i] >= _MOST * n]
             if some and i not in sparse:
-                more = f" and {len(some) - _LISTED} more" if len(some) > _LISTED else ""
-                whose = ", ".join(some[:_LISTED]) + more
+                whose = listed(some, _LISTED)
                 notes.append(f"column {name!r} is empty in most rows of {whose}.")
         return notes

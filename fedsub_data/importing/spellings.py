@@ -21,7 +21,7 @@ Names = Mapping[str, str | None]
 
 
 def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
-    """Return the class of each label, in the classes' order; of merged spellings the last one.
+    """Return the class of each label, in the classes' order; merged spellings take the last.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
 
 
 def no_class(counts: Mapping[str, int], names: Names, options: ImportOptions) -> list[str]:
-    """Return the texts that count as no class though no option says so, in a sentence.
+    """Return a sentence on texts that count as no class though no option says so.
 
     Parameters
     ----------

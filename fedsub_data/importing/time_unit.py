@@ -1,4 +1,4 @@
-"""The unit of a time in numbers: as it is given, else by the rate, by size, by name, by steps."""
+"""The unit of times in numbers: a given one, else by the rate, by size, by name, by steps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tick_seconds(
     between: float | None = None,
     signal: bool = True,
 ) -> tuple[float, str]:
-    """Return how long one tick of time is, s, and what was guessed, in a sentence.
+    """Return the length of one tick of time, s, and a sentence on the guess.
 
     Parameters
     ----------
@@ -72,20 +72,20 @@ def tick_seconds(
         unit, other = sorted(off, key=off.__getitem__)[:2]
         if why == _STEPS:  # which show little: where two units are as far off, no one is meant
             shown = other if off[other] < np.log(_FAR) or step == 1 else unit
-    said = f"Guessed: --time-unit {unit}"
+    guess = f"Guessed: --time-unit {unit}"
     if between is None and step == 1 and why == _STEPS:
-        said += f". If column {column!r} numbers the rows, give --time none and --rate"
+        guess += f". If column {column!r} numbers the rows, give --time none and --rate"
     if not signal or between is None:
-        return SECONDS[unit], f"{said}."
+        return SECONDS[unit], f"{guess}."
     for longer, length in _LONGER.items():
         if abs(step * length / between - 1) < _EXACT:
             raise _unread(column, f"steps of {step:.4g}, at --rate {1 / between:g} {longer}")
     if unit == shown:
-        return SECONDS[unit], f"{said}."
+        return SECONDS[unit], f"{guess}."
     reading = f"{why} {shown}, which is {1 / (step * SECONDS[shown]):.4g} a second"
     rate = f"--rate {1 / between:g}"
     if 1 / _AS_GIVEN <= step * SECONDS[unit] / between <= _AS_GIVEN:
-        return SECONDS[unit], f"{said}, as {rate} is given; {reading}."
+        return SECONDS[unit], f"{guess}, as {rate} is given; {reading}."
     raise DataError(
         f"column {column!r}: got steps of {step:.6g}, {reading}, and {rate}; expected one reading. "
         "Say the unit with --time-unit, or another --rate; or --time none, if it numbers the rows"
@@ -133,7 +133,7 @@ def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
 
 
 def _shown(surveys: Mapping[str, Survey], column: str) -> tuple[str | None, str]:
-    """Return the unit that the numbers' size or the column's name shows, and by which of them."""
+    """Return the unit that size or name shows, and a clause on which of the two."""
     start = float(np.median([one.start for one in surveys.values()]))
     least, most = _SINCE_1970
     for unit, length in SECONDS.items():

@@ -1,4 +1,4 @@
-"""What each person's times are like, and people whose clocks count in another unit."""
+"""Surveys of people's times, and people whose clocks count in another unit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class Survey:
-    """What one person's times are like.
+    """The survey of one person's times.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Survey:
 
 
 def survey(rows: Rows, sort: bool = False) -> Survey:
-    """Return what a person's times are like; times that are none are passed over.
+    """Return the survey of a person's times; cells that are no time are passed over.
 
     Parameters
     ----------

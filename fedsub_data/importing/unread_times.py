@@ -1,4 +1,4 @@
-"""A column of time of which most cannot be read."""
+"""Columns of time of which most cannot be read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MOST = 0.5
 
 
 class UnreadTimes:
-    """Counts times that cannot be read.
+    """Counts of times that cannot be read.
 
     Parameters
     ----------
-    source : its time is looked at.
-    options : what stands first in dates.
+    source : of the column of time.
+    options : ``dates`` counts.
     """
 
     def __init__(self, source: Source, options: ImportOptions) -> None:
@@ -30,7 +30,7 @@ class UnreadTimes:
         self._first: tuple[int, int] | None = None
 
     def add(self, rows: Rows) -> None:
-        """Count one person's."""
+        """Count one person's times."""
         if rows.t is None:
             return
         unread = ~np.isfinite(rows.t)
@@ -41,7 +41,7 @@ class UnreadTimes:
             self._first = int(rows.file[at]), int(rows.row[at])
 
     def check(self) -> None:
-        """Refuse a column of which most is no time.
+        """Refuse a column of time of which most cannot be read.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Windows of one person's recordings: gaps split them."""
+"""Windows of one person's recordings; none spans a gap."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GAP_STEPS = 10
 
 @dataclass(frozen=True)
 class Cut:
-    """How windows are cut: samples a second, a window's and a step's samples, purity, gap in s.
+    """The cut into windows: samples a second, a window's and a step's samples, purity, gap in s.
 
     `asked` is whether somebody said the rate, so that more slowly sampled signals may be filled up.
     """

@@ -1,4 +1,4 @@
-"""What an import resampled, as the federation's record of where it comes from has it."""
+"""People whose rows an import resampled, from the federation's record of its origin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedsub_data.preparing.preparation import REPORT_FILE
 
 
 def resampled_people(folder: Path | str) -> dict[str, list[str]]:
-    """Return what was done to each person's rows, in words; nothing where no import made `folder`.
+    """Return clauses on how each person's rows were resampled; {} if no import made `folder`.
 
     Raises
     ------

@@ -84,7 +84,7 @@ class Pool:
         return ClientData(name, self.x[rows], self.y[rows], t, since, edges)
 
     def count_torn(self, hands: Iterable[IntArray], counts: Counts) -> None:
-        """Count neighbours that share signal, and of them those that different clients get.
+        """Count the neighbours that share signal, and those of them that come to different clients.
 
         `hands` are each client's rows. A pair of which one is given to nobody counts as none.
         """

@@ -1,4 +1,4 @@
-"""Packed files of others, of which no more is unpacked, or held in memory, than is said here.
+"""Packed files of others, with a bound on what is unpacked or held in memory.
 
 A few bytes can unpack to a disk full of zeros, and what an archive says of its files is read into
 memory as a whole. So every file that is packed is opened here: by gzip, bzip2 or xz, zip or tar.
@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 from fedsub_core.data.npz import FREE_BYTES, MOST_SHRUNK
 from fedsub_core.errors import DataError
 
-#: Bytes at most of what a tar says of one file in it, such as a long name, and a zip of all.
+#: Bytes at most of a tar's headers of one file, such as a long name, and of a zip's of all.
 MOST_ABOUT_ONE, MOST_ABOUT_ALL = 2**16, 2**25
 _ABOUT = "about one file in it"
 #: Files in an archive at most; Tiny ImageNet's zip has 120,609.
@@ -50,7 +50,7 @@ def most_unpacked(packed: int) -> int:
 
 
 class Bounded(io.RawIOBase):
-    """A file to read, unpacked, that ends with an error behind `most` bytes.
+    """An unpacked file that ends with an error behind `most` bytes.
 
     Parameters
     ----------
@@ -69,20 +69,20 @@ class Bounded(io.RawIOBase):
         self._what = "unpacked"
 
     def allow(self, bytes: int | None, what: str = "unpacked") -> None:
-        """Let so many bytes be read from now on, of `what`; None: as many as the file may have."""
+        """Allow so many more bytes to be read, of `what`; None: as many as the file may have."""
         self._allowed = self._left = self._most if bytes is None else bytes
         self._what = what
 
     def readable(self) -> bool:
-        """Return that it is."""
+        """Return True: the file can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Return whether the file is."""
+        """Return whether the packed file can be sought in."""
         return self._file.seekable()
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return so many bytes, fewer only at the end."""
+        """Return the next `size` bytes, fewer only at the end; all that are left below 0."""
         rest = min(self._most - self._place, self._left) + 1
         data = self._file.read(rest if size is None or size < 0 else min(size, rest))
         if len(data) > self._left:
@@ -98,14 +98,14 @@ class Bounded(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place, which is no farther than the file may be long."""
+        """Go to a place, bounded by the length that the file may have."""
         if whence == os.SEEK_SET:
             self._at(offset)
         self._at(self._file.seek(offset, whence))
         return self._place
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the place, in bytes from the beginning."""
         return self._place
 
     def _at(self, place: int) -> None:
@@ -126,7 +126,7 @@ def _too_much(got: str, most: int, what: str, where: Path | str) -> DataError:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Bounded]:
-    """Open a file that is packed by gzip, bzip2 or xz, or is not, as its first bytes say."""
+    """Open a file, unpacked if its first bytes show gzip, bzip2 or xz."""
     with open(path, "rb") as file:
         begin = file.read(6)
         size = path.stat().st_size
@@ -147,7 +147,7 @@ def unpacked_member(raw: IO[bytes], packed: int, where: str) -> Iterator[IO[byte
 
 
 def check_unpacked(path: Path) -> None:
-    """Read a packed file to its end, for who reads it next without any bound.
+    """Read a packed file to its end, before a reader without any bound does.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def opened_zip(file: Path | IO[bytes], where: Path | str, packed: int) -> Iterat
 
 
 def tar_files(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
-    """Yield each file in a tar, packed or not, in its order: what it is, and it, to be read.
+    """Yield each file in a tar, packed or not, in its order: its header and its content.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""What keeps one client's updates of all rounds together from adding up to too much.
+"""A bound on the sum of one client's updates over all rounds.
 
-A correction that adds up over rounds, as FedDyn's does, adds up what a hostile client did in each.
-The others pull against that ever harder, so that a bound by the round's median alone grows with
-what it is to bound.
+A correction that adds up over rounds, as FedDyn's does, adds up each round's hostile update, too.
+The others pull against that ever harder, so their updates grow. A bound by the median of a single
+round would grow with them.
 """
 
 from __future__ import annotations
@@ -26,37 +26,36 @@ MOVED = "moved/"
 def bounded(
     uploads: Mapping[str, Bundle], old: State, state: State, settings: RobustSettings
 ) -> tuple[dict[str, Bundle], State]:
-    """Return uploads of which none has moved too far in all rounds, and the way of each so far.
+    """Return uploads whose sums over all rounds are bounded, and these sums.
 
-    A way, over the numbers that a client holds, is no longer than :data:`MOST_ADDED` times the
-    median of the round's clients: of what is beyond, the update is made less. Who is not bounded
-    keeps the very same upload.
+    A sum's root mean square, over the numbers that a client holds, is at most :data:`MOST_ADDED`
+    times the median of the round's clients: the update is shortened to that. An upload within the
+    bound stays the very same.
 
     Parameters
     ----------
-    uploads : in the places of the whole model; of a tensor all is held, or nothing.
+    uploads : in the places of the whole model; each tensor is held whole, or not at all.
     old : the tensors that uploads began from.
-    state : of the method, with what earlier rounds returned.
+    state : of the method, with the sums that earlier rounds returned.
     settings : by which the round's updates are shortened first.
     """
     moves = torch.stack([way_to(upload, old) for upload in uploads.values()])
     clip(uploads, old, weights(uploads, settings.most_examples)).shorten(moves)
-    found, ways = dict(uploads), State()
-    for client, move in zip(uploads, moves, strict=True):
-        ways[client] = state.get(f"{MOVED}{client}", torch.zeros(())).double() + move
-    held = {c: sum(one.part(name).values.size for name in old) for c, one in uploads.items()}
-    lengths = {c: float(way.norm()) / max(held[c], 1) ** 0.5 for c, way in ways.items()}
-    most = MOST_ADDED * statistics.median_low(lengths.values()) if len(ways) >= FEWEST else 0.0
-    for (client, way), move in zip(ways.items(), moves, strict=True):
-        if 0 < most < lengths[client]:
-            before = way - move
-            ways[client] = way * (most / lengths[client])
-            found[client] = _moved(uploads[client], old, ways[client] - before)
-    return found, {f"{MOVED}{client}": way.float() for client, way in ways.items()}
+    before = {c: state.get(f"{MOVED}{c}", torch.zeros(())).double() for c in uploads}
+    sums = {c: before[c] + move for c, move in zip(uploads, moves, strict=True)}
+    held = {c: sum(upload.part(n).values.size for n in old) for c, upload in uploads.items()}
+    lengths = {c: float(total.norm()) / max(held[c], 1) ** 0.5 for c, total in sums.items()}
+    most = MOST_ADDED * statistics.median_low(lengths.values()) if len(sums) >= FEWEST else 0.0
+    within = dict(uploads)
+    for client, length in lengths.items():
+        if 0 < most < length:
+            sums[client] *= most / length
+            within[client] = _moved(uploads[client], old, sums[client] - before[client])
+    return within, {f"{MOVED}{client}": total.float() for client, total in sums.items()}
 
 
 def _moved(upload: Bundle, old: State, move: torch.Tensor) -> Bundle:
-    """Return an upload that has moved by `move`, all tensors in a row, where it holds numbers."""
+    """Return an upload that is `old` and `move`, flat over all tensors, where it holds numbers."""
     pieces = torch.split(move.float(), [tensor.numel() for tensor in old.values()])
     tensors: dict[str, Part] = dict(upload.tensors)
     for (name, before), piece in zip(old.items(), pieces, strict=True):

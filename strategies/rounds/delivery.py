@@ -203,11 +203,11 @@ class Delivery:
 
     @property
     def answered(self) -> frozenset[str]:
-        """Who has answered of those who were asked in the last exchange, usably or not."""
+        """The clients who answered in the last exchange, usably or not."""
         return frozenset(dict(self._took))
 
     def time_left(self, timeout: float) -> float:
-        """Return how long another exchange of a round may last of whose `timeout` one has taken.
+        """Return the seconds for another exchange of a round, of whose `timeout` some is used up.
 
         A round waits for its deadline once; whoever answered usably so far gets at least twice the
         time that the slowest of them took.
@@ -215,19 +215,19 @@ class Delivery:
         return min(timeout, max(timeout - self._waited, 2 * self._slowest, LEAST_SECONDS))
 
     def client_of(self, reply: Message) -> str:
-        """Return whose message `reply` answers, "?" if it is none of the last exchange.
+        """Return the client whose message `reply` answers; "?" if it is none of the last exchange.
 
         By message, not by node: an error reply of Flower's own names no node of ours.
         """
         return self._clients.get(reply.metadata.reply_to_message_id, "?")
 
     def _note_slowness(self, kind: str, client: str, slowness: float) -> None:
-        """Note how slow a client was; a slow answer is forgotten little by little."""
+        """Note the slowness of a client's answer; an earlier one fades."""
         before = self._slowness[kind].get(client, 0.0)
         self._slowness[kind][client] = max(slowness, REMEMBERED * before)
 
     def counts(self) -> dict[str, Counter[str]]:
-        """Return the counts since the last call, by what they count, and start anew."""
+        """Return the counts by client since the last call, by the metric's name, and start anew."""
         counted = {
             "late_replies": self.late,
             "messages_resent": self.resent,
@@ -346,11 +346,12 @@ class Delivery:
 
 def _fresh(message: Message, node: int) -> Message:
     """Return a message that can be sent, however often this one was."""
-    told = message.metadata
+    metadata = message.metadata
     if isinstance(message, InProcessMessage) and message.carried is not None:
         return message  # nothing is put into it on its way, and its node stays
-    kind, ttl, group = told.message_type, told.ttl, told.group_id
-    return Message(message.content, node, kind, ttl=ttl, group_id=group)
+    return Message(
+        message.content, node, metadata.message_type, ttl=metadata.ttl, group_id=metadata.group_id
+    )
 
 
 def _error(message: Message, fault: Fault) -> Message:

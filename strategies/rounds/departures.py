@@ -1,4 +1,4 @@
-"""Who will not come back: whose key was unregistered, and whom the run was told to forget.
+"""Departures: clients whose key was unregistered, and people whom the run was told to forget.
 
 A run hears only of nodes that are connected. Whether another one is away for a while or was
 unregistered shows when it is sent something: a SuperLink takes no message to the latter.
@@ -26,7 +26,7 @@ TTL_SECONDS = 1.0
 
 
 class Forgotten(Protocol):
-    """Whom a run was told to forget: it tells a name that it is given, and how many they are."""
+    """The people whom a run was told to forget: a set of names, which cannot be listed."""
 
     def __contains__(self, client: object, /) -> bool: ...
 
@@ -35,7 +35,7 @@ class Forgotten(Protocol):
 
 @dataclass
 class Departures:
-    """Who will not come back.
+    """The clients who will not come back.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ class Departures:
     _sent: set[str] = field(default_factory=set)
 
     def recall(self, nodes: Mapping[str, int], retired: Collection[str]) -> None:
-        """Take over what an earlier process of the run knew."""
+        """Take over the nodes and departures that an earlier process of the run knew."""
         self.nodes = {client: n for client, n in nodes.items() if client not in self.forgotten}
         self.retired = self.nodes.keys() & set(retired)
 
     def least(self, demanded: int) -> int:
-        """Return how many clients a round needs, of whom the operator demanded so many.
+        """Return the number of clients that a round needs, of the `demanded` number.
 
-        Where these were all who ever came, those who will not come back are no longer needed.
+        Where no more ever came, those who departed are no longer needed.
         """
         known = len(self.nodes) + len(self.forgotten)
         left = known - len(self.retired) - len(self.forgotten)
@@ -70,7 +70,7 @@ class Departures:
         self.retired.discard(client)
 
     def look(self, link: Link, connected: Container[int]) -> None:
-        """See now and then which of those who are away are registered no more."""
+        """Find, once in LOOK_SECONDS, the absent clients whose key was unregistered."""
         if link.in_process or link.simulates or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + LOOK_SECONDS

@@ -1,4 +1,4 @@
-"""Training that diverged, in a sentence: whose uploads held no finite numbers, and which rates."""
+"""The warning on training that diverged: uploads without finite numbers, and the rates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def training_diverged(
     hyper: Any,
     training: TrainingSettings,
 ) -> str:
-    """Return what a round says where uploads held NaN, infinite or huge numbers.
+    """Return the warning of a round whose uploads held NaN, infinite or huge numbers.
 
     Parameters
     ----------
@@ -31,15 +31,15 @@ def training_diverged(
     named = [f"{client} ({error.what})" for client, error in sorted(refused.items())[:NAMED]]
     more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
     error = next(iter(refused.values()))
-    said = (
+    fault = (
         f"{len(refused)} of {asked} uploads are not used, for {error.got} (expected "
         f"{error.expected}): {cut(', '.join(named))}{more}"
     )
     if not card.rate_keys:
-        return f"{said}. No device computes such numbers of its samples"
+        return f"{fault}. No device computes such numbers of its samples"
     values = [training.lr, *(getattr(hyper, rate) for rate in card.rates)]
     rates = " or ".join(f"{k} ({v:g})" for k, v in zip(card.rate_keys, values, strict=True))
     return (
-        f"{said}. So ends training that diverged, at too high a learning rate: lower {rates}. A "
+        f"{fault}. So ends training that diverged, at too high a learning rate: lower {rates}. A "
         "device that lies may send the same"
     )

@@ -39,7 +39,7 @@ CRASHES = 3
 
 @dataclass
 class NodeRegistry:
-    """Who is connected, who has said who it is, and who was turned away.
+    """The register of connected nodes: admitted clients, and nodes that were turned away.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class NodeRegistry:
 
     @property
     def waiting(self) -> int:
-        """How many connected nodes have not answered yet."""
+        """The number of connected nodes that have not answered yet."""
         return len({node for node, _, _ in self._questions.values()})
 
     @property
@@ -93,12 +93,12 @@ class NodeRegistry:
         return all(said.people for said in self.introductions.values())
 
     def behind(self) -> dict[str, str]:
-        """Return who runs an older release than this server, and which, by client id."""
-        said = {client: one.version for client, one in dict(self.introductions).items()}
-        return behind(said, self.version)
+        """Return the releases of clients whose release is older than this server's."""
+        versions = {client: one.version for client, one in dict(self.introductions).items()}
+        return behind(versions, self.version)
 
     def since(self, client: str) -> str:
-        """Return when the node of a client was let in last, as Flower writes it; "" if unknown."""
+        """Return when a client's node was let in last, as Flower writes it; "" if unknown."""
         return self._key(self.nodes.get(client, 0)).activated
 
     def refresh(self, link: Link) -> None:
@@ -140,7 +140,7 @@ class NodeRegistry:
         self._refuse(node, why)
 
     def bind(self, clients: Iterable[str]) -> None:
-        """Note with which keys clients took part: from now on these alone may come as they."""
+        """Bind clients to the keys with which they took part: no other may come in their name."""
         # What is simulated has a new key whenever it goes on.
         for client in clients if self.bound and not self.simulated else ():
             self.identities.tie(client, self._key(self.nodes[client]))
@@ -180,17 +180,17 @@ class NodeRegistry:
             return
         try:
             record = reply.content.config_records[handshake.HANDSHAKE]
-            said = read_introduction(record)
-            handshake.check_versions(record, said.client, self.version)
+            introduction = read_introduction(record)
+            handshake.check_versions(record, introduction.client, self.version)
             if self.of_sums:
-                handshake.check_sums(said)
+                handshake.check_sums(introduction)
         except KeyError:
             self._refuse(node, "no handshake in its answer")
             return
         except MessageRefused as error:
             self._refuse(node, f"handshake refused: {error}")
             return
-        client = said.client
+        client = introduction.client
         if client in self.departures.forgotten:
             self.forgotten.add(node)
             self._refuse(node, "it is of a person whom this run was told to forget", math.inf)
@@ -208,19 +208,19 @@ class NodeRegistry:
                 return
             self.turn_away(client, f"the key of node {node} was registered as client {client!r}")
         self.nodes[client] = node
-        self.introductions[client] = said
+        self.introductions[client] = introduction
         self.departures.admit(client, node)
-        told = client, cut(said.version), self.version
+        releases = client, cut(introduction.version), self.version
         if client in self.behind():
             log.warning(
                 "client %s: runs fedsub %s, this server %s: it is behind; upgrade it",
-                *told,
+                *releases,
             )
-        elif said.version != self.version:
-            log.info("client %s: runs fedsub %s, this server %s", *told)
+        elif introduction.version != self.version:
+            log.info("client %s: runs fedsub %s, this server %s", *releases)
 
     def _lives(self, node: int, before: NodeKey | None, now: float) -> bool:
-        """Return whether a node has come, was let in anew, or still starts and had a heartbeat."""
+        """Return whether a node came, was let in anew, or had a heartbeat while it starts."""
         key = self._key(node)
         if before is None or key.activated != before.activated:
             return True

@@ -1,4 +1,4 @@
-"""The pace of a round: who is slow in it, and how long clients are waited for.
+"""The pace of a round: the time in which most clients answer, and the deadlines that follow.
 
 A round's own clients set it: the time within which more than half of those asked have answered
 usably. So fewer than half can neither hold it up nor hurry it; a server that was away, or a phase
@@ -24,13 +24,13 @@ LATE = 2.0
 
 
 def most_of(asked: int, quorum: float) -> int:
-    """Return how many of those asked set the pace: more than half, and as many as the quorum."""
+    """Return the number of answers that set the pace: more than half, and the quorum's."""
     return max(asked // 2 + 1, math.ceil(quorum * asked))
 
 
 @dataclass
 class Pace:
-    """How fast the clients of one exchange answer.
+    """The pace of one exchange, from the times of its answers.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Pace:
 
     @property
     def slow(self) -> frozenset[str]:
-        """Who answered usably, and slowly."""
+        """The clients who answered usably, and slowly."""
         limit = self.limit
         return frozenset(client for client, seconds in self.took.items() if seconds > limit)
 
@@ -85,7 +85,7 @@ class Pace:
         return {c: self.slowness_of(s) for c, s in self.took.items()} if self._usual(0) else {}
 
     def slowness_of(self, seconds: float) -> float:
-        """Return some seconds over what most took; 0 where that is not known."""
+        """Return a time over the time that most took; 0 where that is not known."""
         usual = self._usual(0)
         return seconds / usual if usual else 0.0
 

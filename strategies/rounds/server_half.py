@@ -129,7 +129,7 @@ class ServerHalf(ABC):
         return []
 
     def of_nobody(self, state: State) -> State:
-        """Return the state in which nobody is known: by it all are sent what is common to all.
+        """Return the state without anybody in it: by it all are sent what is common to all.
 
         Here that is the state as it is.
         """

@@ -1,4 +1,4 @@
-"""Flower's four verbs: what each round asks of clients, and what becomes of their answers."""
+"""Flower's four verbs: the messages of a round, and the use of their answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger("fedsub")
 
 
 class Verbs(Protections, Strategy):
-    """What is asked of a round's clients, and what is taken of their answers.
+    """The messages to a round's clients, and the use of their answers.
 
     Parameters
     ----------
@@ -66,10 +66,10 @@ class Verbs(Protections, Strategy):
             # A model of one's own is evaluated where it was trained: that saves half the messages.
             also = frozenset(self.population.evaluated(server_round))
         self._also = also
-        told = {also: self._instructions(turn, also) for also in (False, True)}
+        instructions = {also: self._instructions(turn, also) for also in (False, True)}
         return self.transport.write(
             MessageType.TRAIN,
-            {client: told[client in also] for client in clients},
+            {client: instructions[client in also] for client in clients},
             downloads,
             self.population.nodes,
             self.settings.rounds.round_timeout,
@@ -156,7 +156,7 @@ class Verbs(Protections, Strategy):
         return None, None
 
     def _take_out(self, round: int) -> bool:
-        """Take out whose part of the state leads the others astray; False: nobody's is known to."""
+        """Take clients out of the state whose part leads others astray; False: none is known."""
         assert self.state is not None
         found = self.astray(self.state)
         for client in found:
@@ -172,7 +172,7 @@ class Verbs(Protections, Strategy):
         return bool(found)
 
     def leave_out(self, round: int, clients: Sequence[str]) -> None:
-        """Let some train no more, and say so in the round's rows."""
+        """Leave clients out of training from now on, and note it in the round's rows."""
         self.memory.left_out |= set(clients)
         self._rows += [MetricRow(round, client, None, "left_out", 1) for client in clients]
 
@@ -204,20 +204,20 @@ class Verbs(Protections, Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask every client that has not said it yet how its model does on its own test part."""
+        """Ask every client for its model's metrics on its test part, unless they came before."""
         turn = self.turn(server_round)
-        said = self._metrics.found if self._metrics is not None else {}
+        known = self._metrics.found if self._metrics is not None else {}
         # Who was silent while it should train would make everybody wait a second time.
         silent = self.transport.delivery.silent
         clients = [
-            c for c in self.population.evaluated(server_round) if c not in said and c not in silent
+            c for c in self.population.evaluated(server_round) if c not in known and c not in silent
         ]
-        told = self._instructions(turn, False)
+        instructions = self._instructions(turn, False)
         with self.own_time:
             downloads = self.evaluated_downloads(clients, turn)
         return self.transport.write(
             MessageType.EVALUATE,
-            dict.fromkeys(clients, told),
+            dict.fromkeys(clients, instructions),
             downloads,
             self.population.nodes,
             self.settings.rounds.round_timeout,
@@ -265,7 +265,7 @@ class Verbs(Protections, Strategy):
             )
 
     def _note_anew(self, client: str, round: int) -> None:
-        """Say that a device that was known has nothing left of this run; a newcomer never had."""
+        """Note that a known device has lost its state of this run; a newcomer never had one."""
         if last := self.transport.usable.get(client):
             self._rows.append(MetricRow(round, client, None, ANEW, last))
             log.warning(
@@ -277,7 +277,7 @@ class Verbs(Protections, Strategy):
             )
 
     def _take_metrics(self, client: str, content: Content, round: int) -> bool:
-        """Take what a client says of its model; return whether it could be used."""
+        """Take a client's metrics of its model; return whether they could be used."""
         if self._metrics is None:
             self._metrics = RoundMetrics(round, self.model.classes)
         try:

@@ -14,11 +14,11 @@ from fedsub_core.wire.handshake import Facts, Introduction
 from fedsub_server.data_notes import (
     DATA_FILE,
     DataNotes,
+    data_in_words,
     forget_notes,
     note_devices,
     read_notes,
-    said_of,
-    said_of_releases,
+    releases_in_words,
     write_notes,
 )
 
@@ -57,7 +57,7 @@ def test_devices_whose_windows_may_overlap_are_named(tmp_path: Path) -> None:
     note_devices(tmp_path, few, "last", {})
     note_devices(tmp_path, said("ann"), "last", {}, ["of ditto"])
     unknown, other = read_notes(tmp_path).warnings
-    assert other == "of ditto" and unknown in said_of(read_notes(tmp_path))
+    assert other == "of ditto" and unknown in data_in_words(read_notes(tmp_path))
     assert unknown.startswith("Whether samples overlap is not known for 2 of 3 clients (bob, eve)")
     forget_notes(tmp_path, "bob")
     unknown, _ = read_notes(tmp_path).warnings
@@ -73,9 +73,9 @@ def test_notes_of_the_release_before_are_read(tmp_path: Path) -> None:
 
 
 def test_a_sentence_names_ten_at_most() -> None:
-    assert said_of_releases(DataNotes()) == []
+    assert releases_in_words(DataNotes()) == []
     notes = DataNotes(behind={f"p{i:02d}": "0.0.9" for i in range(12)})
-    (sentence,) = said_of_releases(notes)
-    assert sentence in said_of(notes)
+    (sentence,) = releases_in_words(notes)
+    assert sentence in data_in_words(notes)
     assert sentence.startswith("Devices behind the server's release: p00 (0.0.9), p01 (0.0.9),")
     assert sentence.endswith("p09 (0.0.9) and 2 more. Upgrade them.") and "p10" not in sentence

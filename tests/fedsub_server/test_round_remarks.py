@@ -6,9 +6,10 @@ from pathlib import Path
 
 from fedsub_core.metric_names import ANEW, DIVERGED
 from fedsub_core.metrics import MetricRow
+from fedsub_server.method_summary import MethodSummary
 from fedsub_server.remarks import remarks
 from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import MethodSummary, summarise_method
+from fedsub_server.summaries import summarise_method
 
 PEOPLE = ("p1", "p2", "p3", "p4")
 

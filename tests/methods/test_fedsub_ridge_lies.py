@@ -89,7 +89,7 @@ def poisoned(
 ) -> Iterator[tuple[Run, pytest.MonkeyPatch]]:
     """Return a run whose state an older release let one person poison, before the second round."""
     with monkeypatch.context() as older:
-        older.setattr(strategy, "MOST_SAID", np.inf)
+        older.setattr(strategy, "MOST_EXPLAINED", np.inf)
         attack = infect(telling("torn sums"))
         yield run_method(NAME, SIX, prepare=attack, until=1, **KEYS), older
 
@@ -145,7 +145,7 @@ def test_devices_of_their_own_go_by_what_they_have_where_one_poisons_all_sums(
     lies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each a ClientApp with a state of its own, behind a server that looks at nobody's sums."""
-    monkeypatch.setattr(strategy, "MOST_SAID", np.inf)
+    monkeypatch.setattr(strategy, "MOST_EXPLAINED", np.inf)
     honest = fedsub_ridge.sums_of
     seen: list[float] = []
 

@@ -1,4 +1,4 @@
-"""How far one client's rows may be from everybody's.
+"""A bound on the distance of one client's rows from everybody's.
 
 Lengths alone bound no direction: rows as long as the longest honest ones, all of one direction, are
 many times farther from everybody's than honest ones are from each other. In a cluster of two
@@ -44,7 +44,7 @@ class _Rows:
 
 
 def nearer(cache: Cache, layers: Mapping[str, str], holdings: Holdings) -> Cache:
-    """Return the cache with rows that are too far from everybody's as far as is usual.
+    """Return the cache, in which rows too far from everybody's are moved to the usual distance.
 
     The centre is that of centred clipping (Karimireddy et al., Learning from History for Byzantine
     Robust Optimization, ICML 2021), from the mean on. A distance is a root mean square over all
@@ -96,7 +96,7 @@ def _every(cache: Cache, layers: Mapping[str, str], holdings: Holdings) -> Itera
 
 
 def _step(one: _Rows, whole: Tensor, factors: Tensor, squares: Tensor, numbers: Tensor) -> None:
-    """Move a centre by the mean of the ways to it, each shortened; add up how far all are then.
+    """Move a centre by the mean of the shortened ways to it; add up the distances that are left.
 
     Parameters
     ----------

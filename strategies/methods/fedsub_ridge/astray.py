@@ -1,15 +1,15 @@
-"""Whose sums lead everybody astray, though each of them passed what is checked of one person's.
+"""People whose sums lead everybody astray, though they passed the checks of a single person's.
 
-A head that is solved of such sums says far more than is right. Of samples no head has a squared
-error below 0: so whose sums say that of this head are not sums over samples. People are not
-compared with each other, and nobody honest is named.
+A head that is solved of such sums explains far more than there is. Over samples no head has a
+squared error below 0. So sums over which this head has one are not sums over samples. People are
+not compared with each other, and nobody honest is named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fedsub_core.closed_form.possible import Lost, said_most, squared_error
+from fedsub_core.closed_form.possible import Lost, explained_share, squared_error
 from fedsub_core.closed_form.sums import UNIT, Statistics
 from fedsub_core.errors import MessageRefused
 from fedsub_core.turn import Turn
@@ -21,12 +21,12 @@ from strategies.rounds.server_half import State
 
 
 def astray(state: State, counts_as: Mapping[str, int], most: float) -> list[str]:
-    """Return whose sums are to be taken out, ascending; [] where sums say no more than `most`.
+    """Return the people whose sums are to be taken out, ascending; [] if heads explain no more.
 
     Parameters
     ----------
     counts_as : as how many samples each person counts.
-    most : how much a head may say, over what is right.
+    most : the greatest explained share of a head that is not looked into.
     """
     sums, found = by_features(state), set[str]()
     for features in sums:
@@ -40,7 +40,7 @@ def astray(state: State, counts_as: Mapping[str, int], most: float) -> list[str]
 
 
 def impossible(state: State, turn: Turn, fading: bool) -> dict[str, MessageRefused]:
-    """Return whose sums would be refused if they came now, and why.
+    """Return, by client, the refusal of sums that would be refused if they came now.
 
     `fading` is :func:`~strategies.methods.fedsub_ridge.checks.check_sums`'s.
     """
@@ -58,10 +58,10 @@ def impossible(state: State, turn: Turn, fading: bool) -> dict[str, MessageRefus
 def _worst(
     total: Statistics, state: State, inside: set[str], counts_as: Mapping[str, int], most: float
 ) -> Iterator[str]:
-    """Yield one after the other whose sums the `total` is better without, until it is sound."""
+    """Yield people, one by one, whose sums spoil the `total`, until it is sound."""
     while inside:
-        said, head = said_most(total)
-        if said <= most:
+        share, head = explained_share(total)
+        if share <= most:
             return
         own = {c: counted(state, c, counts_as).first(total.features) for c in sorted(inside)}
         errors = {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form.noise import noisy
-from fedsub_core.closed_form.possible import FAILED_SAID, MOST_SAID
+from fedsub_core.closed_form.possible import FAILED_EXPLAINED, MOST_EXPLAINED
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import UNIT, Statistics
 from fedsub_core.methods import fedsub_ridge as card
@@ -144,11 +144,11 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         return left | (released_anew(state, left) if self.hyper.noise else {})
 
     def astray(self, state: State) -> list[str]:
-        """Return whose sums no samples have, by the heads that follow from everybody's."""
-        return astray(state, self._counts_as(state), FAILED_SAID)
+        """Return the people whose sums no samples can have led to, by the heads of everybody's."""
+        return astray(state, self._counts_as(state), FAILED_EXPLAINED)
 
     def resume(self, round: int, state: State) -> None:
-        """Continue after `round`; sums that an older release took, and no samples have, go."""
+        """Continue after `round`, without sums that an older release took and no samples led to."""
         super().resume(round, state)
         assert self.state is not None
         for client, error in impossible(self.state, self.turn(round), self._fading).items():
@@ -159,8 +159,8 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         self._undoing.made(people(self.state))
 
     def _left_out(self, state: State, round: int) -> list[str]:
-        """Leave out, and return, those whose sums would lead all others astray."""
-        found = astray(state, self._counts_as(state), MOST_SAID)
+        """Leave out the people whose sums would lead all others astray; return them."""
+        found = astray(state, self._counts_as(state), MOST_EXPLAINED)
         if found:
             self.leave_out(round, found)
             log.warning(

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 )
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from fedsub.deploy.callers import Signed, Used
+from fedsub.deploy.callers import Signed, UsedSignatures
 from fedsub.deploy.connections import (
     CONNECTIONS_EACH,
     MOST_REFUSED,
@@ -89,7 +89,7 @@ def test_who_only_holds_is_ended(town: Town) -> None:
     stranger, idle, half, slow, full = (town.made() for _ in range(5))
     for one in (idle, half, slow, full):
         town.all.prove(one, b"anna")
-    town.now, full.full = 1.0, 1.0
+    town.now, full.full_since = 1.0, 1.0
     with town.all.awaiting(half), town.all.awaiting(slow):
         town.now += STALL_SECONDS
         slow.heard = town.now
@@ -139,7 +139,7 @@ def test_a_process_raises_how_many_it_may_have() -> None:
 
 def test_a_signature_is_used_once_also_as_its_twin() -> None:
     now = [0.0]
-    used, key = Used(lambda: now[0]), ec.generate_private_key(ec.SECP384R1())
+    used, key = UsedSignatures(lambda: now[0]), ec.generate_private_key(ec.SECP384R1())
     order = 2**384 - 0x389CB27E0BC8D220A7E5F24DB74F58851313E695333AD68D
     signature = key.sign(b"now", ec.ECDSA(SHA256()))
     r, s = decode_dss_signature(signature)

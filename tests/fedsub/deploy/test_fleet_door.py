@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedsub.deploy import fleet_door
 from fedsub.deploy.fleet_door import PATH
-from fedsub.deploy.relay import bound
+from fedsub.deploy.relay import bound_socket
 from fedsub_core.errors import RunError
 
 from .raw_device.connection import over_http, public_bytes, signed_headers
@@ -165,4 +165,4 @@ def test_what_stands_behind_the_port_answers_nobody_else(served: Served) -> None
 def test_an_address_that_is_taken_is_named(served: Served) -> None:
     with pytest.raises(RunError, match=f"127.0.0.1:{served.fleet}: cannot be listened at"):
         # Whoever listens there keeps it: a port is never shared.
-        bound("127.0.0.1", served.fleet).listen()
+        bound_socket("127.0.0.1", served.fleet).listen()

@@ -16,7 +16,7 @@ from fedsub.report.page import lead
 from fedsub.report.reading import read_run
 from fedsub.report.report import write_report
 from fedsub_server.results import method_summaries, summarise_run, tables_of
-from fedsub_server.twin_rows import said_of_twin
+from fedsub_server.twin_rows import twin_in_words
 
 from .made_runs import make_run, own_heads
 
@@ -73,7 +73,7 @@ def test_summary_and_terminal_go_by_it_too(folder: Path) -> None:
     assert columns[-1].title == "worse than\nown heads"
     assert [one.method for one in rows] == ["fedsub-ridge", "local", "own heads"]
     assert rows[-1].macro_f1 == pytest.approx(0.95) and rows[-1].clients == 8
-    assert said_of_twin(summaries) == (
+    assert twin_in_words(summaries) == (
         "Held against own heads: a head solved of each person's own samples alone. Local, the "
         "same model trained alone, reached 0.335."
     )

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from fedsub.testing.lying_sums import LIES, rounded_lie
 from fedsub_core.closed_form.possible import (
-    MOST_SAID,
+    MOST_EXPLAINED,
     Lost,
     could_be,
-    said_most,
+    explained_share,
     squared_error,
 )
 from fedsub_core.closed_form.sending import Rounded
@@ -49,11 +49,11 @@ def test_what_samples_lead_to_could_be(kind: str, n: int) -> None:
     x, y = samples(kind, n, np.random.default_rng(n))
     whole = statistics(x, y, CLASSES)
     assert could_be(Rounded.of(whole))
-    said, head = said_most(whole)
-    assert said < 1
+    share, head = explained_share(whole)
+    assert share < 1
     rounded = Rounded.of(whole)
     for lost in Lost.of(rounded), Lost.of_many(rounded.statistics(), 1):
-        for one in head, said_most(rounded.statistics())[1]:
+        for one in head, explained_share(rounded.statistics())[1]:
             assert squared_error(rounded.statistics(), one, lost) > 0
     if n < 1000:
         fading = statistics(x, y, CLASSES, recency(y, 0.95))
@@ -64,7 +64,7 @@ def test_no_head_has_a_squared_error_below_0_on_samples() -> None:
     stream, whole = np.random.default_rng(0), honest()
     for _ in range(20):
         assert squared_error(whole, stream.normal(0, 1, FEATURES + 1), NOTHING) >= 0
-    assert squared_error(whole, said_most(whole)[1], NOTHING) > 0
+    assert squared_error(whole, explained_share(whole)[1], NOTHING) > 0
 
 
 @pytest.mark.parametrize("name", ["empty sums", "torn sums", "bound sums"])
@@ -82,7 +82,7 @@ def test_few_samples_do_not_vary_in_all_directions() -> None:
 def test_a_head_on_torn_sums_says_more_than_is_right() -> None:
     sums = rounded_lie(Rounded.of(honest()), LIES["torn sums"])
     whole = sums.statistics()
-    said, head = said_most(whole)
-    assert said > MOST_SAID
+    share, head = explained_share(whole)
+    assert share > MOST_EXPLAINED
     for lost in Lost.of(sums), Lost.of_many(whole, 1):
         assert squared_error(whole, head, lost) < 0

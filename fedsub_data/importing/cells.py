@@ -1,0 +1,86 @@
+"""Cells of a column in memory as what an import reads: text, numbers, times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsub_core.errors import DataError
+from fedsub_data.importing.dates import date
+
+#: Texts of a cell without a value, in small letters.
+_EMPTY = {"", "na", "nan", "n/a", "null", "none", "?", "nat", "<na>"}
+
+
+def texts(
+    column: NDArray[Any], where: str = "", name: str = "", words: bool = False
+) -> NDArray[Any]:
+    """Return a column as objects [n] of text, None where there is no value.
+
+    With `words`, words for no value, such as "none", stay words.
+
+    Raises
+    ------
+    DataError
+        If `where` is given and the column mixes numbers and words: 1 and "1" might be two.
+    """
+    plain = np.asarray(column)
+    if plain.dtype.kind in "iub":
+        return plain.astype(str).astype(object)
+    made = np.empty(len(plain), object)
+    kinds: dict[bool, int] = {}
+    for row, value in enumerate(plain.tolist()):
+        text = None if value is None else str(value)
+        if text is None or text.strip().lower() in _EMPTY:
+            made[row] = text if words and isinstance(value, str) else None
+            continue
+        made[row] = text
+        kinds.setdefault(isinstance(value, str), row)
+    if where and len(kinds) == 2:
+        word, number = kinds[True], kinds[False]
+        raise DataError(
+            f"{where}: column {name!r}: got a column of mixed types, {plain[number]!r} of "
+            f"{type(plain[number]).__name__} in row {number + 1} and {plain[word]!r} of text in "
+            f"row {word + 1}; expected one. Make it text with .astype(str)"
+        )
+    return made
+
+
+def numbers(column: NDArray[Any]) -> NDArray[np.float32]:
+    """Return a column as float32 [n]: NaN where there is no value, infinite where it is text."""
+    plain = np.asarray(column)
+    if plain.dtype.kind in "fiub":
+        return plain.astype(np.float32)
+    return np.array([_number(value) for value in plain.tolist()], np.float32)
+
+
+def _number(value: object) -> float:
+    if value is None or (isinstance(value, str) and value.strip().lower() in _EMPTY):
+        return np.nan
+    try:
+        return float(value)  # type: ignore[arg-type]  # whatever stands in a column
+    except (TypeError, ValueError):
+        return np.inf
+
+
+def times(column: NDArray[Any], dates: str) -> tuple[NDArray[np.float64], bool]:
+    """Return a column of time, float64 [n], and whether it is in ticks; dates are seconds.
+
+    Parameters
+    ----------
+    dates : what stands first in dates as text.
+    """
+    plain = np.asarray(column)
+    if plain.dtype.kind in "mM":
+        seconds = plain.astype(f"{plain.dtype.kind}8[ns]").astype(np.int64) / 1e9
+        return np.where(np.isnat(plain), np.nan, seconds), False
+    if plain.dtype.kind in "fiu":
+        return plain.astype(np.float64), True
+    read = np.array([_number(value) for value in plain.tolist()], np.float64)
+    read = np.where(np.isfinite(read), read, np.nan)
+    # Most of them: a row of units may come first.
+    if 2 * np.count_nonzero(np.isfinite(read)) >= sum(v is not None for v in plain.tolist()):
+        return read, True
+    return np.array([date(str(v), dates) for v in plain.tolist()], np.float64), False
