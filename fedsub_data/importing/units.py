@@ -99,8 +99,8 @@ def check_units(
         return
     at, factor = next(iter(found.items()))
     raise DataError(
-        f"person {people[at]!r}, column {column!r}: got steps in time of {steps[at]:.4g} on average, "
-        f"the median person has {middle:.4g}: {steps[at] / middle:.3g} times as much, as with "
-        f"{_FACTORS[factor]}; expected one unit in a federation ({len(found)} of {len(people)} "
-        "people differ so). Convert them, or let them pass with --mixed-units keep"
+        f"person {people[at]!r}, column {column!r}: got steps in time of {steps[at]:.4g} on "
+        f"average, the median person has {middle:.4g}: {steps[at] / middle:.3g} times as much, as "
+        f"with {_FACTORS[factor]}; expected one unit in a federation ({len(found)} of "
+        f"{len(people)} people differ so). Convert them, or let them pass with --mixed-units keep"
     )

@@ -102,7 +102,7 @@ def test_steps_that_may_be_of_two_units_are_asked_about() -> None:
     with pytest.raises(DataError, match=re.escape(said)):
         tick_seconds(surveys, "t", True, ImportOptions(), 1 / 20)
     for rate in (100, 200):
-        with pytest.raises(DataError, match="--time-unit.*or --time none, if it numbers the rows"):
+        with pytest.raises(DataError, match=r"--time-unit.*or --time none, if it numbers the rows"):
             tick_seconds(surveys, "t", True, ImportOptions(), 1 / rate)
     found = [tick_seconds(surveys, "t", True, ImportOptions(), 1 / r)[0] for r in (1, 1000)]
     assert found == [1.0, 1e-3]
