@@ -1,4 +1,4 @@
-"""Surveys of people's times, and people whose clocks count in another unit."""
+"""What each person's times are like, and people whose clocks count in another unit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEWEST = 3
 
 @dataclass(frozen=True)
 class Survey:
-    """The survey of one person's times.
+    """What one person's times are like.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Survey:
 
 
 def survey(rows: Rows, sort: bool = False) -> Survey:
-    """Return the survey of a person's times; cells that are no time are passed over.
+    """Return what a person's times are like; times that are none are passed over.
 
     Parameters
     ----------
@@ -101,6 +101,6 @@ def check_units(
     raise DataError(
         f"person {people[at]!r}, column {column!r}: got steps in time of {steps[at]:.4g} on "
         f"average, the median person has {middle:.4g}: {steps[at] / middle:.3g} times as much, as "
-        f"with {_FACTORS[factor]}; expected one unit in a federation ({len(found)} of {len(people)} "
-        "people differ so). Convert them, or let them pass with --mixed-units keep"
+        f"with {_FACTORS[factor]}; expected one unit in a federation ({len(found)} of "
+        f"{len(people)} people differ so). Convert them, or let them pass with --mixed-units keep"
     )
