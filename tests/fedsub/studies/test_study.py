@@ -522,7 +522,7 @@ def test_an_interrupted_study_ends_at_once_and_its_runs_with_it(
     fedsub = str(Path(sys.executable).with_name("fedsub"))
     command = [fedsub, "compare", str(file), "--seeds", "0", "--jobs", "2", "--out", str(out)]
     with started(command) as study:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while len(list(out.glob("runs/*/*/state.db"))) < 2:
             assert study.poll() is None and time.monotonic() < until
             time.sleep(0.05)
