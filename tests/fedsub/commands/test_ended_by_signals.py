@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedsub.commands.interruption import interruptible
 from fedsub.deploy.signals import Interrupted
 from fedsub_core.errors import DataError
 
+Handler = Callable[..., object] | int | None
 FEDSUB = str(Path(sys.executable).parent / "fedsub")
 #: Seconds until an import has rows on the disk, at most: of a machine that does much else.
 PATIENCE = 120.0
@@ -32,7 +34,7 @@ def test_an_import_leaves_no_rows(tmp_path: Path, number: signal.Signals) -> Non
     before = sorted(tmp_path.iterdir())
     with subprocess.Popen(
         command, env={"TMPDIR": str(passing), "PATH": "/bin"}, text=True, stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as process:  # fmt: skip
         try:
             deadline = time.monotonic() + PATIENCE
@@ -48,11 +50,20 @@ def test_an_import_leaves_no_rows(tmp_path: Path, number: signal.Signals) -> Non
     assert list(passing.iterdir()) == [] and sorted(tmp_path.iterdir()) == before
 
 
+@pytest.fixture
+def heeded(number: signal.Signals) -> Iterator[Handler]:
+    """The handler of a signal that is not ignored, as it is where tests run in the background."""
+    handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    before = signal.signal(number, handler)
+    yield handler
+    signal.signal(number, before)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_signal_that_comes_in_a_callback_ends_the_block(
-    number: signal.Signals, fails: bool
+    number: signal.Signals, heeded: Handler, fails: bool
 ) -> None:
     """What is raised in a callback of a library or of the collector is lost."""
 
@@ -60,9 +71,8 @@ def test_a_signal_that_comes_in_a_callback_ends_the_block(
         def __del__(self) -> None:
             signal.raise_signal(number)
 
-    handler = signal.getsignal(number)
     with pytest.raises(Interrupted) as interrupted, interruptible():
         Collected()
         if fails:
             raise DataError("the command went on, and failed")
-    assert interrupted.value.number == number and signal.getsignal(number) is handler
+    assert interrupted.value.number == number and signal.getsignal(number) is heeded
