@@ -116,7 +116,7 @@ class Release:
 
 
 def outcome(case: Case, form: str, release: Release, folder: Path) -> str:
-    """Return what comes of a case's files in one form, in words, behind the exit code."""
+    """Return the exit code of a case's import in one form, and its first sentence."""
     made, files, options = case.made, folder / "files", list(case.options)
     if form not in WINDOWS and "--window" not in options:
         options += ["--window", "1s"]
@@ -155,7 +155,7 @@ def _in_memory(case: Case, form: str, folder: Path) -> Path:
 
 
 def _read(text: str, card: Path) -> str:
-    """Return how much was read, and what was said besides guesses."""
+    """Return the number of samples read, and the notes that are no guesses."""
     lines = [line.strip() for line in text.splitlines()]
     size = next((line for line in lines if re.match(r"[\d,]+ clients?, ", line)), "")
     about = [line for line in lines if re.match(r"[A-Z].*\.$", line) and not USUAL.match(line)]

@@ -50,7 +50,7 @@ def circles() -> Iterator[Case]:
 
 
 def _dated(form: str) -> Callable[[str], str]:
-    """Return what writes the first column, seconds, as dates."""
+    """Return a function that writes the first column, seconds, as dates."""
     import datetime
 
     noon = datetime.datetime(2025, 5, 9, 12)

@@ -123,7 +123,7 @@ class MethodSummary:
 
     @property
     def tested_words(self) -> str:
-        """Return which model is tested, and of which round if that is chosen; "" if not known."""
+        """Return the name of the tested model, and its round if chosen; "" if unknown."""
         if self.tested is None or self.best_round is None:
             return self.tested or ""
         of = f"{self.best_round:g} of {self.evaluated_round}"

@@ -50,6 +50,22 @@ def better_twin(local: Mapping[str, float], own_heads: Mapping[str, float]) -> s
     return OWN if solved > trained else LOCAL
 
 
+def twin_of(
+    local: Mapping[str, float], *own_heads: Mapping[str, float]
+) -> tuple[str, Mapping[str, float]]:
+    """Return the twin and everybody's macro F1 by it; "" and nothing without one.
+
+    Parameters
+    ----------
+    local : by person, trained alone.
+    own_heads : by person, first those beside `local`: of the same people in the same round. The
+        first that are any count.
+    """
+    heads = next((one for one in own_heads if one), {})
+    name = better_twin(local, heads)
+    return name, heads if name == OWN else local
+
+
 @dataclass(frozen=True)
 class HeldAgainst:
     """A method's gain over its twin, in the fields of a summary; None without a twin."""
@@ -66,9 +82,8 @@ def held_against(method: str, ours: Scores, local: Scores | None) -> HeldAgainst
     both evaluated.
     """
     alone = local if local is not None and local.models else Scores({}, ours.own_heads)
-    heads = alone.own_heads or ours.own_heads
-    trained = alone.models.get(alone.last, {})
-    twin = better_twin(trained, heads.get(max(heads, default=-1), {}))
+    heads = (of.get(max(of, default=-1), {}) for of in (alone.own_heads, ours.own_heads))
+    twin, _ = twin_of(alone.models.get(alone.last, {}), *heads)
     if not twin or method == twin:
         return HeldAgainst()
     theirs = ours.own_heads if twin == OWN else alone.models

@@ -29,7 +29,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.errors import RunError
 from fedsub_core.models.known_code import check_code
-from fedsub_data.importing.roles import nearest_person
+from fedsub_data.importing.client_ids import nearest_person
 from fedsub_server.results import method_summaries
 from fedsub_server.run_folder import DATABASE_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase

@@ -7,7 +7,7 @@ from pathlib import Path
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.toml import read_toml
 from fedsub_core.errors import RunError
-from fedsub_data.importing.roles import nearest_person
+from fedsub_data.importing.client_ids import nearest_person
 
 #: The devices' states, in the folder of a rehearsed deployment.
 STATES = "state"

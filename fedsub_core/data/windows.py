@@ -85,7 +85,7 @@ def time_known(client: ClientData, card: Card) -> Known:
 
 
 def gap_windows(card: Card) -> int:
-    """Return how many successors of a window share signal with it, by the card; 0: unknown, too."""
+    """Return the number of successors that share signal with a window; 0 also where unknown."""
     overlap = card.overlap or 0.0
     # 0.9 / (1 - 0.9) is 9.000000000000002 in floating point, and must not become 10.
     return math.ceil(overlap / (1 - overlap) - 1e-9)

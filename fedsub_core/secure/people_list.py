@@ -39,7 +39,7 @@ class PeopleList:
         return hashlib.sha256(self.joined()).hexdigest()
 
     def fault(self, known: Iterable[bytes]) -> tuple[str, str] | None:
-        """Return what is wrong with the list for a person who knows these leaves; None: nothing.
+        """Return the fault of the list for a person who knows these leaves; None without one.
 
         That is what came and what was expected. A list of many people, each with few neighbours,
         would make a sum of these few look like one of all.

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, cut
 from fedsub_data.importing.cells import numbers, texts, times
+from fedsub_data.importing.client_ids import client_ids
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.roles import class_names, client_ids, roles
+from fedsub_data.importing.roles import class_names, roles
 from fedsub_data.importing.source import Rows, nobody_in
 from fedsub_data.importing.spellings import no_class, one_spelling
 

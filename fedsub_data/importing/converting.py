@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import ConfigError, DataError, listed
 from fedsub_data.importing.behaviour import G
+from fedsub_data.importing.client_ids import nearest_person
 from fedsub_data.importing.mixed_units import DEGREES, Mix, mixes
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.roles import nearest_person
 from fedsub_data.importing.sensors import Vector, inconvertible, sensors
 from fedsub_data.importing.sizes import Sizes
 from fedsub_data.importing.source import Rows, Source

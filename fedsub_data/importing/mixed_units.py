@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_data.importing.behaviour import G, at_rest, by_behaviour
+from fedsub_data.importing.clocks import THOUSANDS
 from fedsub_data.importing.opposite import opposite
 from fedsub_data.importing.sensors import Kind, Sensor
 from fedsub_data.importing.sizes import Sizes
@@ -16,14 +17,13 @@ from fedsub_data.importing.sizes import Sizes
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 DEGREES = 180 / np.pi
-_THOUSANDS = {1e3: "a unit and its thousandth", 1e6: "a unit and its millionth"}
 #: By how much a number grows in the other unit.
 _GRAVITY, _ANGLES = {G: "g and m/s^2"}, {DEGREES: "radians and degrees"}
 _FACTORS: dict[Kind, Mapping[float, str]] = {
-    Kind.ACCELERATION: _GRAVITY | _THOUSANDS,
-    Kind.ROTATION: _ANGLES | _THOUSANDS,
-    Kind.OTHER: _THOUSANDS,
-    Kind.UNKNOWN: _THOUSANDS,
+    Kind.ACCELERATION: _GRAVITY | THOUSANDS,
+    Kind.ROTATION: _ANGLES | THOUSANDS,
+    Kind.OTHER: THOUSANDS,
+    Kind.UNKNOWN: THOUSANDS,
 }
 #: Kinds whose factors are those of units: their people may be two, and half of them may differ.
 _KNOWN = (Kind.ACCELERATION, Kind.ROTATION)
@@ -83,7 +83,7 @@ def mixes(sensors: Sequence[Sensor], sizes: Sizes) -> list[Mix]:
     for sensor in known:
         found += _mixes(_of_units(sensor, sizes, people, sensor in sensors), sensor, sizes)
     if rest and not found:
-        together, every = Sensor(Kind.UNKNOWN, rest), _GRAVITY | _ANGLES | _THOUSANDS
+        together, every = Sensor(Kind.UNKNOWN, rest), _GRAVITY | _ANGLES | THOUSANDS
         found += _mixes(_by_class(together, sizes, people, every), together, sizes)
     for sensor in known:
         for vector in at_rest(sensor, sizes):

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.importing.clocks import Clock, check_clocks, clock_of
 from fedsub_data.importing.converting import Conversion, Units
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.first_rows import FirstRows
@@ -22,7 +23,6 @@ from fedsub_data.importing.source import Source
 from fedsub_data.importing.sparse_columns import SparseColumns
 from fedsub_data.importing.spellings import NO_CLASS
 from fedsub_data.importing.time_unit import check_rate, tick_seconds
-from fedsub_data.importing.units import Survey, check_units, survey
 from fedsub_data.importing.unread_times import UnreadTimes
 from fedsub_data.importing.windowing import Cut
 
@@ -65,23 +65,22 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
     """
     _check_people_and_classes(source, options, name)
     measured = check_labels(source.labels, options, name)
-    seen = _Seen(source, options)
-    seen.check(name)
-    source, conversion = seen.source, seen.conversion
-    surveys, whole = seen.surveys, seen.points > 0
+    survey = _survey(source, options, name)
+    source, conversion = survey.source, survey.conversion
+    clocks, whole = survey.clocks, survey.points > 0
     signal = not whole and _windowed(source, options)
     if signal:
-        seen.newest_first.check()
+        survey.newest_first.check()
     rated = options.rate and (signal or whole)
-    between = (seen.points or 1) / options.rate if rated else None
-    tick, said = tick_seconds(surveys, source.time or "", source.ticks, options, between, signal)
+    between = (survey.points or 1) / options.rate if rated else None
+    tick, said = tick_seconds(clocks, source.time or "", source.ticks, options, between, signal)
     notes = [*source.notes, *measured, *([said] if said else []), *conversion.notes]
-    notes += seen.same_times.notes(tick)
-    notes += seen.sparse.check(tick, (between or _step(surveys, tick)) if signal else None)
-    notes += seen.first_rows.notes()
+    notes += survey.same_times.notes(tick)
+    notes += survey.sparse.check(tick, (between or _step(clocks, tick)) if signal else None)
+    notes += survey.first_rows.notes()
     cut = None
     if signal:
-        cut = _cut(surveys, tick, source, options, notes)
+        cut = _cut(clocks, tick, source, options, notes)
     elif options.missing == "interpolate":
         raise ConfigError(
             "missing: got interpolate where rows are samples, expected drop or stop: only signals "
@@ -124,52 +123,51 @@ def _check_people_and_classes(source: Source, options: ImportOptions, name: str)
     check_names(source.people, options)
 
 
-class _Seen:
-    """The survey of one pass over all rows.
+@dataclass(frozen=True)
+class _Survey:
+    """The survey of all rows, made in one pass.
 
-    Attributes
+    Parameters
     ----------
-    surveys : by person.
+    clocks : by person.
     points : of a window; 0 where rows are points themselves.
-    source : the source; after :meth:`check` without columns that are no features.
-    conversion : after :meth:`check`, of people whose units differ.
+    source : of the rows, without columns that are no features.
+    conversion : of people whose units differ.
+    sparse, newest_first, same_times, first_rows : what they found, to be checked or told.
     """
 
-    def __init__(self, source: Source, options: ImportOptions) -> None:
-        self.source, self._options = source, options
-        self.conversion = Conversion({})
-        self.surveys: dict[str, Survey] = {}
-        self.points = 0
-        self._rising, self.sparse = RisingFeatures(source), SparseColumns(source, options)
-        self._unread = UnreadTimes(source, options)
-        self.newest_first, self.same_times = NewestFirst(source, options), SameTimes(options)
-        self.first_rows = FirstRows(source, options)
-        self._giveaways, self._units = Giveaways(source, options), Units(source, options)
-        for rows in source.rows():
-            if _windowed(source, options):
-                rows = self.first_rows.without(rows, Dropped())
-            self.surveys[rows.person] = survey(rows, options.backwards == "sort")
-            for check in (
-                self._rising,
-                self.sparse,
-                self._unread,
-                self.newest_first,
-                self.same_times,
-                self._giveaways,
-                self._units,
-            ):
-                check.add(rows)
-            self.points = rows.x.shape[2] if rows.x.ndim == 3 else 0
+    clocks: Mapping[str, Clock]
+    points: int
+    source: Source
+    conversion: Conversion
+    sparse: SparseColumns
+    newest_first: NewestFirst
+    same_times: SameTimes
+    first_rows: FirstRows
 
-    def check(self, name: str) -> None:
-        """Refuse rows that no option lets pass; raises DataError."""
-        self._unread.check()
-        self._rising.check(name)
-        check_units(self.surveys, self._options, self.source.time)
-        narrowed = self._giveaways.without(name)
-        self.conversion = self._units.check(narrowed.at if narrowed else None)
-        if narrowed:
-            self.source, self.conversion = narrowed, self.conversion.at(narrowed.at)
+
+def _survey(source: Source, options: ImportOptions, name: str) -> _Survey:
+    """Return the survey; raises DataError where rows are found that no option lets pass."""
+    rising, unread = RisingFeatures(source), UnreadTimes(source, options)
+    sparse, newest_first = SparseColumns(source, options), NewestFirst(source, options)
+    same_times, first_rows = SameTimes(options), FirstRows(source, options)
+    giveaways, units = Giveaways(source, options), Units(source, options)
+    clocks, points = dict[str, Clock](), 0
+    for rows in source.rows():
+        if _windowed(source, options):
+            rows = first_rows.without(rows, Dropped())
+        clocks[rows.person] = clock_of(rows, options.backwards == "sort")
+        for check in (rising, sparse, unread, newest_first, same_times, giveaways, units):
+            check.add(rows)
+        points = rows.x.shape[2] if rows.x.ndim == 3 else 0
+    unread.check()
+    rising.check(name)
+    check_clocks(clocks, options, source.time)
+    narrowed = giveaways.without(name)
+    conversion = units.check(narrowed.at if narrowed else None)
+    if narrowed:
+        source, conversion = narrowed, conversion.at(narrowed.at)
+    return _Survey(clocks, points, source, conversion, sparse, newest_first, same_times, first_rows)
 
 
 def _windowed(source: Source, options: ImportOptions) -> bool:
@@ -180,7 +178,7 @@ def _windowed(source: Source, options: ImportOptions) -> bool:
 
 
 def _cut(
-    surveys: Mapping[str, Survey],
+    clocks: Mapping[str, Clock],
     tick: float,
     source: Source,
     options: ImportOptions,
@@ -191,7 +189,7 @@ def _cut(
         notes.append(f"Guessed: --window {window_s:g}s, as there are times.")
     rate = options.rate
     if not rate:
-        rate = _rate(surveys, tick, source, options)
+        rate = _rate(clocks, tick, source, options)
         notes.append(f"Guessed: --rate {rate:g}, the median over people.")
     length = round(window_s * rate)
     if length < 2:
@@ -203,23 +201,23 @@ def _cut(
     return Cut(rate, length, step, options.purity, options.gap_s, bool(options.rate))
 
 
-def _step(surveys: Mapping[str, Survey], tick: float, even: bool = True) -> float | None:
+def _step(clocks: Mapping[str, Clock], tick: float, even: bool = True) -> float | None:
     """Return the median over people of the step from row to row, s; None if nobody has one.
 
     Parameters
     ----------
     even : whether rows of one time lie evenly up to the next; else only the first counts.
     """
-    steps = [one.per_row if even else one.step for one in surveys.values()]
+    steps = [one.per_row if even else one.step for one in clocks.values()]
     known = [step for step in steps if step is not None]
     return float(np.quantile(known, 0.5, method="lower")) * tick if known else None
 
 
 def _rate(
-    surveys: Mapping[str, Survey], tick: float, source: Source, options: ImportOptions
+    clocks: Mapping[str, Clock], tick: float, source: Source, options: ImportOptions
 ) -> float:
     """Return the median over people of samples a second."""
-    step = _step(surveys, tick, options.duplicates == "keep")
+    step = _step(clocks, tick, options.duplicates == "keep")
     if source.time is None or step is None:
         if source.time is None:
             got, way = "no column of time", "Say it with --rate"

@@ -15,12 +15,13 @@ import numpy as np
 
 from fedsub_core.cores import usable_cores
 from fedsub_core.errors import DataError, cut
+from fedsub_data.importing.client_ids import client_ids
 from fedsub_data.importing.columns import Columns
 from fedsub_data.importing.database import Database
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.files import TEXT, Unchanged, kind_of, people_of
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.roles import Roles, class_names, client_ids, roles
+from fedsub_data.importing.roles import Roles, class_names, roles
 from fedsub_data.importing.source import Rows, nobody_in
 from fedsub_data.importing.spellings import no_class, one_spelling
 from fedsub_data.importing.text_files import EMPTY, Dialect, dialect, line_of, literal, name

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedsub_core.errors import DataError
+from fedsub_data.importing.clocks import Clock
 from fedsub_data.importing.options import AUTO, ImportOptions
-from fedsub_data.importing.units import Survey
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 #: Units that are not read, s; and how near to one steps must be, relatively.
@@ -30,7 +30,7 @@ _STEPS = "by its steps perhaps"
 
 
 def tick_seconds(
-    surveys: Mapping[str, Survey],
+    clocks: Mapping[str, Clock],
     column: str,
     ticks: bool,
     options: ImportOptions,
@@ -55,12 +55,12 @@ def tick_seconds(
         return 1.0, ""
     if options.time_unit != AUTO:
         return SECONDS[options.time_unit], ""
-    shown, why = _shown(surveys, column)
+    shown, why = _shown(clocks, column)
     if shown in _LONGER:
         if signal:
             raise _unread(column, f"{why} {shown}")
         shown = None
-    steps = [one.per_row for one in surveys.values() if one.per_row is not None]
+    steps = [one.per_row for one in clocks.values() if one.per_row is not None]
     if not steps:
         return SECONDS[shown or "s"], f"Guessed: --time-unit {shown or 's'}."
     step = float(np.median(steps))
@@ -132,9 +132,9 @@ def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
     )
 
 
-def _shown(surveys: Mapping[str, Survey], column: str) -> tuple[str | None, str]:
+def _shown(clocks: Mapping[str, Clock], column: str) -> tuple[str | None, str]:
     """Return the unit that size or name shows, and a clause on which of the two."""
-    start = float(np.median([one.start for one in surveys.values()]))
+    start = float(np.median([one.start for one in clocks.values()]))
     least, most = _SINCE_1970
     for unit, length in SECONDS.items():
         if least <= start * length <= most:

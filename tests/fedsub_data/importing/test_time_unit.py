@@ -12,9 +12,9 @@ import pytest
 import fedsub
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
+from fedsub_data.importing.clocks import Clock
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.time_unit import tick_seconds
-from fedsub_data.importing.units import Survey
 
 from .made_tables import as_parquet, imported, lines, written
 
@@ -36,19 +36,19 @@ from .made_tables import as_parquet, imported, lines, written
 def test_the_unit_of_time_is_guessed(
     step: float, start: float, column: str, rate: float, unit: float
 ) -> None:
-    surveys = {"p": Survey(step, start)}
+    clocks = {"p": Clock(step, start)}
     between = 1 / rate if rate else None
-    found, said = tick_seconds(surveys, column, True, ImportOptions(), between)
+    found, said = tick_seconds(clocks, column, True, ImportOptions(), between)
     assert found == unit and said.startswith("Guessed: --time-unit")
-    assert tick_seconds(surveys, column, False, ImportOptions()) == (1.0, "")
+    assert tick_seconds(clocks, column, False, ImportOptions()) == (1.0, "")
 
 
 def test_samples_and_windows_may_be_seconds_apart() -> None:
     """A window begins every 2 s, a state is asked every 5: no signal has so few points."""
-    surveys = {"p": Survey(2.0, 0.0)}
-    assert tick_seconds(surveys, "t", True, ImportOptions(), None, False)[0] == 1.0
-    assert tick_seconds(surveys, "t", True, ImportOptions(), 2.56, False)[0] == 1.0
-    later = {"p": Survey(1280.0, 0.0)}
+    clocks = {"p": Clock(2.0, 0.0)}
+    assert tick_seconds(clocks, "t", True, ImportOptions(), None, False)[0] == 1.0
+    assert tick_seconds(clocks, "t", True, ImportOptions(), 2.56, False)[0] == 1.0
+    later = {"p": Clock(1280.0, 0.0)}
     assert tick_seconds(later, "t", True, ImportOptions(), 2.56, False)[0] == 1e-3
 
 
@@ -97,18 +97,18 @@ def test_steps_that_may_be_of_two_units_are_asked_about() -> None:
 
     Steps of 1 may number the rows: at --rate 200 that is asked, too.
     """
-    surveys = {"p": Survey(1.0, 0.0)}
+    clocks = {"p": Clock(1.0, 0.0)}
     said = "got steps of 1, by its steps perhaps ms, which is 1000 a second, and --rate 20; "
     with pytest.raises(DataError, match=re.escape(said)):
-        tick_seconds(surveys, "t", True, ImportOptions(), 1 / 20)
+        tick_seconds(clocks, "t", True, ImportOptions(), 1 / 20)
     for rate in (100, 200):
         with pytest.raises(DataError, match=r"--time-unit.*or --time none, if it numbers the rows"):
-            tick_seconds(surveys, "t", True, ImportOptions(), 1 / rate)
-    found = [tick_seconds(surveys, "t", True, ImportOptions(), 1 / r)[0] for r in (1, 1000)]
+            tick_seconds(clocks, "t", True, ImportOptions(), 1 / rate)
+    found = [tick_seconds(clocks, "t", True, ImportOptions(), 1 / r)[0] for r in (1, 1000)]
     assert found == [1.0, 1e-3]
-    two = {"p": Survey(2.0, 0.0)}
+    two = {"p": Clock(2.0, 0.0)}
     assert tick_seconds(two, "t", True, ImportOptions(), 1 / 200)[0] == 1e-3
-    fast = {"p": Survey(0.0005, 0.0)}
+    fast = {"p": Clock(0.0005, 0.0)}
     assert tick_seconds(fast, "t", True, ImportOptions(), 1 / 50)[0] == 1.0
 
 

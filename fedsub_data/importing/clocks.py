@@ -1,4 +1,4 @@
-"""What each person's times are like, and people whose clocks count in another unit."""
+"""Clocks of people: the steps of their times, and whose clock counts in another unit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows
 
 #: By how much a number grows in the other unit.
-_FACTORS = {
+THOUSANDS = {
     1e3: "a unit and its thousandth",
     1e6: "a unit and its millionth",
 }
@@ -23,8 +23,8 @@ _FEWEST = 3
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What one person's times are like.
+class Clock:
+    """The clock of one person's rows.
 
     Parameters
     ----------
@@ -43,15 +43,15 @@ class Survey:
         return None if self.step is None else self.step / self.repeats
 
 
-def survey(rows: Rows, sort: bool = False) -> Survey:
-    """Return what a person's times are like; times that are none are passed over.
+def clock_of(rows: Rows, sort: bool = False) -> Clock:
+    """Return the clock of a person's rows; times that are none are passed over.
 
     Parameters
     ----------
     sort : whether the rows of a file are put in order of time first.
     """
     if rows.t is None:
-        return Survey(None, 0.0)
+        return Clock(None, 0.0)
     there = np.isfinite(rows.t)
     t, file = rows.t[there], rows.file[there]
     if sort:
@@ -59,13 +59,13 @@ def survey(rows: Rows, sort: bool = False) -> Survey:
     steps = np.diff(t)[np.diff(file) == 0]
     forward = steps[steps > 0]
     if not len(forward):
-        return Survey(None, float(t[0]) if len(t) else 0.0)
+        return Clock(None, float(t[0]) if len(t) else 0.0)
     repeats = len(t) / (len(t) - np.count_nonzero(steps == 0))
-    return Survey(float(np.median(forward)), float(t[0]), repeats)
+    return Clock(float(np.median(forward)), float(t[0]), repeats)
 
 
-def check_units(
-    surveys: Mapping[str, Survey], options: ImportOptions, column: str | None = "time"
+def check_clocks(
+    clocks: Mapping[str, Clock], options: ImportOptions, column: str | None = "time"
 ) -> None:
     """Refuse people whose steps in time are larger by the factor of a unit.
 
@@ -78,10 +78,10 @@ def check_units(
     DataError
         It names the person, and both steps.
     """
-    if options.mixed_units == "keep" or len(surveys) < _FEWEST:
+    if options.mixed_units == "keep" or len(clocks) < _FEWEST:
         return
-    people = list(surveys)
-    steps = np.array([surveys[p].step or np.nan for p in people])
+    people = list(clocks)
+    steps = np.array([clocks[p].step or np.nan for p in people])
     if np.isnan(steps).all():
         return
     middle = float(np.nanmedian(steps))
@@ -89,7 +89,7 @@ def check_units(
     found = {
         at: factor
         for at, log in enumerate(logs)
-        for factor in _FACTORS
+        for factor in THOUSANDS
         if abs(abs(log) - np.log(factor)) < np.log(_NEAR)
     }
     rest = np.delete(logs, list(found))
@@ -101,6 +101,6 @@ def check_units(
     raise DataError(
         f"person {people[at]!r}, column {column!r}: got steps in time of {steps[at]:.4g} on "
         f"average, the median person has {middle:.4g}: {steps[at] / middle:.3g} times as much, as "
-        f"with {_FACTORS[factor]}; expected one unit in a federation ({len(found)} of "
+        f"with {THOUSANDS[factor]}; expected one unit in a federation ({len(found)} of "
         f"{len(people)} people differ so). Convert them, or let them pass with --mixed-units keep"
     )

@@ -5,25 +5,25 @@ from __future__ import annotations
 import pytest
 
 from fedsub_core.errors import DataError
+from fedsub_data.importing.clocks import Clock, check_clocks
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.units import Survey, check_units
 
 
-def clocks(**steps: float) -> dict[str, Survey]:
-    return {name: Survey(step, 0.0) for name, step in steps.items()}
+def clocks(**steps: float) -> dict[str, Clock]:
+    return {name: Clock(step, 0.0) for name, step in steps.items()}
 
 
 def test_clocks_that_differ_as_clocks_do_pass() -> None:
-    check_units(clocks(a=0.02, b=0.01, c=0.05, d=0.02), ImportOptions())
+    check_clocks(clocks(a=0.02, b=0.01, c=0.05, d=0.02), ImportOptions())
     # Half of them differ: nobody knows whose unit it is.
-    check_units(clocks(a=1, b=1, c=1000, d=1000), ImportOptions())
+    check_clocks(clocks(a=1, b=1, c=1000, d=1000), ImportOptions())
 
 
 def test_a_clock_in_another_unit_is_refused() -> None:
     with pytest.raises(DataError, match=r"person 'd', column 'time': got steps in time of 20"):
-        check_units(clocks(a=0.02, b=0.02, c=0.02, d=20.0), ImportOptions())
+        check_clocks(clocks(a=0.02, b=0.02, c=0.02, d=20.0), ImportOptions())
 
 
 def test_the_column_of_time_is_called_by_its_name() -> None:
     with pytest.raises(DataError, match=r"person 'd', column 'stamp': got steps in time of 20"):
-        check_units(clocks(a=0.02, b=0.02, c=0.02, d=20.0), ImportOptions(), "stamp")
+        check_clocks(clocks(a=0.02, b=0.02, c=0.02, d=20.0), ImportOptions(), "stamp")

@@ -1,0 +1,123 @@
+"""Facts of a run, as its folder holds them: its databases, and what its server said last."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from platform import node as this_host
+from statistics import median
+from typing import Any
+
+from fedsub.status.machine import sees_processes
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.metric_names import OWN_HEADS
+from fedsub_server.live_file import BEAT_SECONDS
+from fedsub_server.rundb_glance import Glance
+from fedsub_server.twins import LOCAL, twin_of
+
+#: After how many beats without a word a server on another machine is taken for gone.
+BEATS = 4
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """The facts of a run that lie in its folder.
+
+    Parameters
+    ----------
+    looks : by method, of those that have begun.
+    method : whose rounds go on, or went on last.
+    live : what the server said last; empty where it said nothing.
+    process : that has a database open.
+    """
+
+    folder: Path
+    config: RunConfig
+    looks: Mapping[str, Glance]
+    method: str
+    live: Mapping[str, Any]
+    process: int | None
+
+    @property
+    def look(self) -> Glance | None:
+        """What the method's database says."""
+        return self.looks.get(self.method)
+
+    @property
+    def twin(self) -> tuple[str, Mapping[str, float]]:
+        """The method's twin and everybody's macro F1 by it; "" where there is none."""
+        local = self.looks.get(LOCAL)
+        looks = [look for look in (local, self.look) if look is not None]
+        trained = {} if local is None else local.newest("macro_f1")
+        name, numbers = twin_of(trained, *(look.newest(OWN_HEADS[0]) for look in looks))
+        return ("", {}) if name == self.method else (name, numbers)
+
+    @property
+    def round(self) -> int:
+        """The round that goes on or comes next; 0 before the first."""
+        done = self.look.round if self.look else 0
+        after = min(done + 1, self.config.rounds) if done else 0
+        return max(int(number(self.live, "round", 0)), after)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the run's end, by the pace of its last rounds; None without one."""
+        if self.look is None or not self.look.seconds:
+            return None
+        left = 0
+        for name in self.config.methods:
+            done = self.looks[name].round if name in self.looks else 0
+            left += max(0, self.config.rounds - done)
+        return left * median(self.look.seconds)
+
+    @property
+    def done(self) -> bool:
+        """Whether all rounds of all methods are committed."""
+        wanted = self.config.methods
+        return all(n in self.looks and self.looks[n].round >= self.config.rounds for n in wanted)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the server that spoke last is another machine."""
+        return bool(self.live) and self.live.get("host") != this_host()
+
+    @property
+    def state(self) -> str:
+        """What :class:`Status` calls it."""
+        if self.done:
+            return "finished"
+        if self.elsewhere and not self.live.get("ended"):
+            # Nothing here can prove that it lives; that it speaks still, can.
+            silent = time.time() - number(self.live, "written", 0.0)
+            return "elsewhere" if silent < BEATS * BEAT_SECONDS else "stopped"
+        if self.process is not None:
+            return "going on"
+        if not self.looks and not self.live:
+            return "not begun"
+        if sees_processes():
+            return "stopped"
+        written = number(self.live, "written", 0.0)
+        return "going on" if time.time() - written < BEATS * BEAT_SECONDS else "stopped"
+
+
+def texts(found: object) -> tuple[str, ...]:
+    """Return a fact that is a list as texts; () where it is none."""
+    return tuple(str(one) for one in found) if isinstance(found, list) else ()
+
+
+def number(facts: Mapping[str, Any], key: str, default: Any) -> Any:
+    """Return a fact as a number: `default` where it is none, as of another version's server."""
+    with suppress(TypeError, ValueError):
+        found = default if facts.get(key) is None else float(facts[key])
+        return found if found is None or math.isfinite(found) else default
+    return default
+
+
+def whole(facts: Mapping[str, Any], key: str) -> int | None:
+    """Return a fact that is a whole number; Flower's ids of nodes are too large for a float."""
+    found = facts.get(key)
+    return found if isinstance(found, int) else None
