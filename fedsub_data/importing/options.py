@@ -119,18 +119,19 @@ class ImportOptions:
     mixed_units: str = choice(
         "stop",
         "keep",
-        doc="people whose numbers seem to have another unit or sign than the others'",
+        doc="people whose numbers seem to have another unit or sign than the others': refused, or "
+        "kept as they are",
     )
     convert: str = option(
         "",
-        "units that people are converted to whose numbers differ from the others' by a unit, with "
-        "commas: g or m/s^2, deg or rad; as:PERSON: any unit and sign as that person has it",
+        "units to convert people to whose unit is not that of the others, with commas: g or "
+        "m/s^2, deg or rad; as:PERSON takes the unit and sign of that person",
     )
     measured_labels: str = choice(
         "stop",
         "keep",
-        doc="labels that seem to be measurements: decimal numbers, or many whole numbers that do "
-        "not count from 0 or 1",
+        doc="labels that seem to be measurements: refused, or one class each. Such are decimal "
+        "numbers, and many whole numbers that do not count from 0 or 1",
     )
     decimal: str = choice(".", ",", doc="decimal separator")
     delimiter: str = option("", "separator of columns in text files; guessed if left out")
@@ -142,7 +143,7 @@ class ImportOptions:
         doc="encoding of text files; auto: from the byte-order mark",
     )
     skip: int = option(
-        0, "rows of each table below the names of columns that hold no data, as units", minimum=0
+        0, "rows to leave out below each table's header, such as a row of units", minimum=0
     )
     bad_lines: str = choice("stop", "drop", doc="lines with too many or too few columns")
     fewest: int = option(2, "least number of samples; people with fewer are left out", minimum=2)
