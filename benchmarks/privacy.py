@@ -37,7 +37,7 @@ from fedsub_core.models.model import Params
 from fedsub_core.options import Value
 from fedsub_core.training.objectives import cross_entropy
 from strategies.parts.roster import Roster
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1", "--sigmas", "0", "1"]

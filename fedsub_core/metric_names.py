@@ -13,6 +13,8 @@ UNLABELLED, LABELLED, NEW = CLASS_MEANS = ("f1_unlabelled", "f1_labelled", "f1_n
 CAPACITY = "capacity"
 #: That a device keeps nothing of a run any more, though it took part in it.
 ANEW = "begins_anew"
+#: Who trains no more, as it led the others astray.
+LEFT_OUT = "left_out"
 #: In which rounds a client's upload held no finite numbers, as of training that diverged.
 DIVERGED = "diverged_upload"
 #: Which round a client's model is of where the best is chosen, and by what.

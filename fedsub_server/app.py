@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from strategies.protections.standardising import merged
 
 from fedsub_core.config.idle import named_idle
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
@@ -37,8 +38,7 @@ from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.memory import Memory
-from strategies.rounds.standardising import merged
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 __all__ = ["app"]
 
@@ -90,7 +90,7 @@ def run_method(
     """
     make_folder(folder)
     settings = replace(config.server_settings(name), card=card_here(config.data))
-    strategy = PersonalizedStrategy.of(settings)
+    strategy = PersonalizedStrategy(settings)
     strategy.standardised_before = known
     strategy.departures.forgotten = read_forgotten(folder.parent)
     strategy.departures.recall(*nodes_of(read_live(folder.parent)))

@@ -12,7 +12,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_server.resuming import SERVER
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 
 class ClientStates(Protocol):

@@ -17,7 +17,7 @@ from fedsub_server.results import export_csv, summarise_run
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE, SUMMARY_FILE
 from fedsub_server.rundb import RunDatabase, State
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 #: Group of a simulated client's own state.
 CLIENT = "client/"
@@ -90,7 +90,7 @@ def _config(folder: Path, name: str, database: RunDatabase) -> RunConfig:
 
 def _without(folder: Path, name: str, database: RunDatabase, client: str) -> tuple[int, State]:
     """Return a method's last round, and the state after it without a client."""
-    strategy = PersonalizedStrategy.of(_config(folder, name, database).server_settings(name))
+    strategy = PersonalizedStrategy(_config(folder, name, database).server_settings(name))
     round, state = database.load()
     left = {name: tensors for name, tensors in state.items() if name != f"{CLIENT}{client}"}
     if SERVER in left:

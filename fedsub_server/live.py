@@ -21,7 +21,7 @@ from typing import Any
 from fedsub_core.errors import FedSubError, cut
 from fedsub_core.files import write_whole
 from fedsub_server.live_file import BEAT_SECONDS, LIVE_FILE
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 log = logging.getLogger("fedsub")
 

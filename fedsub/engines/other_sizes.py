@@ -18,7 +18,7 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
 from fedsub_core.metrics import Evaluation, MetricRow
 from fedsub_core.models.held import why_unfit
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 log = logging.getLogger("fedsub")
 
@@ -39,7 +39,7 @@ def tested_with_sizes(
     where devices hold all, or each has a model of its own.
     """
     asked, card = sizes(config.sizes), strategy.card
-    if not (asked and card.sends_all and strategy.evaluates_download):
+    if not (asked and card.sends_all and strategy.half.evaluates_download):
         return []
     round = strategy.finished_rounds
     turn, scaling = strategy.turn(round), strategy.population.agreed.scaling
@@ -53,8 +53,7 @@ def tested_with_sizes(
         parts = [people[client].holding(size) for client in clients]
         settings, device = config.device_settings(card.name), resolve_device(config.device)
         cohort = make_cohort(settings, federation.card, parts, device)
-        with strategy.holding(size):
-            received = strategy.evaluated_downloads(clients, turn)
+        received = strategy.tested_holding(clients, size)
         everybody = range(len(clients))
         state = cohort.personalised(turn, scaling, everybody, received)
         tested.append(size)

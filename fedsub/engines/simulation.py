@@ -34,7 +34,7 @@ from fedsub_server.driver import drive
 from fedsub_server.resuming import decisive
 from fedsub_server.run_folder import DATABASE_FILE, MODELS
 from fedsub_server.rundb import RunDatabase
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 #: Of so many clients that cannot be split a message says why; it names all.
 _EXPLAINED = 5
@@ -129,7 +129,7 @@ def unseen_people(config: RunConfig, federation: Federation) -> tuple[str, ...]:
 
 def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
     """Return the server half of method `name`."""
-    return PersonalizedStrategy.of(config.server_settings(name))
+    return PersonalizedStrategy(config.server_settings(name))
 
 
 def trained_by(config: RunConfig, name: str, federation: Federation) -> Backend | None:
@@ -205,6 +205,6 @@ def save_models(grid: SimulationGrid, strategy: PersonalizedStrategy, folder: Pa
     remove_drafts(folder)
     turn, agreed = strategy.turn(strategy.finished_rounds), strategy.population.agreed
     clients = [key.removeprefix("client/") for key in grid.state()]
-    received = dict(zip(clients, strategy.evaluated_downloads(clients, turn), strict=True))
+    received = dict(zip(clients, strategy.tested_downloads(clients), strict=True))
     for model in grid.personal_models(turn, agreed.scaling, received):
         write_whole(folder / f"{model.client}.safetensors", model_bytes(model))

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub.engines.simulation import build_strategy
 from fedsub_client.learner import Learner
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -91,9 +90,8 @@ def _sent(own: PersonalModel, capacity: float, run: Path, named: str) -> Persona
         round, state = database.load()
     if not round or SERVER not in state:
         raise RunError(f"{run}: got no finished round of {own.method}, expected one at least")
-    strategy = build_strategy(config, own.method)
-    strategy.resume(round, dict(state[SERVER]))
-    model, sent = next_download(strategy, own.client, capacity)
+    settings = config.server_settings(own.method)
+    model, sent = next_download(settings, round, dict(state[SERVER]), own.client, capacity)
     if isinstance(model, Exits):
         model = path_of(model)  # the others do not predict
     params: dict[str, Tensor] = {}
@@ -106,7 +104,7 @@ def _sent(own: PersonalModel, capacity: float, run: Path, named: str) -> Persona
             )
         params[name] = torch.zeros(shape)
         part.at.put(params[name], torch.from_numpy(np.array(part.values)))
-    if strategy.card.has_rule:
+    if method(own.method).has_rule:
         # A device may have room for more units than it is sent: the others are 0, and left out.
         model, places = model.narrow(units_in(model, sent.tensors))
         params = {name: places[name].take(params[name]) for name in model.tensor_shapes}

@@ -12,7 +12,7 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.options import describe
 from fedsub_core.training import TrainingSettings
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 #: What the server itself measures: no device may report it.
 MEASURED = re.compile(

@@ -224,7 +224,7 @@ class RoundTests(WholeRuns):
         first = run_method(name, rounds=4, clients_per_round=2, until=1)
         run = run_method(name, rounds=4, clients_per_round=2)
         strategy = run.strategy
-        expected = [4 if strategy.wants_all(strategy.turn(round)) else 2 for round in range(1, 5)]
+        expected = [4 if strategy.half.wants_all(strategy.turn(round)) else 2 for round in range(1, 5)]
         assert [len(uploads) for uploads in run.uploads] == expected
         assert len({client for uploads in run.uploads for client in uploads}) > 2
         assert len(run.metric("loss")) == 4 * 4, "everybody is tested in every round"
@@ -282,7 +282,7 @@ class RoundTests(WholeRuns):
             assert not [row for row in lossy.rows if row.metric == "refused_replies"]
             for key, loss in lossy.metric("loss").items():
                 assert loss == pytest.approx(exact.metric("loss")[key], abs=0.05), key
-            sends = lossy.strategy.transport.sends.values()
+            sends = lossy.strategy.models.sends(lossy.strategy.model).values()
             shrink = any(one.floats and not one.exact for one in sends)
             if shrink and sum(exact.metric("bytes_up_sent").values()) > 3 * 4 * 200:
                 sent, whole = (sum(r.metric("bytes_up_sent").values()) for r in (lossy, exact))

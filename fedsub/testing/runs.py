@@ -22,12 +22,16 @@ from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
+from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.agreement import AGREED
-from strategies.rounds.context import Sender, Start
+from strategies.rounds.context import Start
+from strategies.rounds.held_models import HeldModels
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
+FIRST = Turn(1, 9, 0)
 NAMES = ("sit", "walk", "run")
 #: Of the battery's models. By default an MLP has ten times as many numbers, for which some methods
 #: take ten times as long as for all else of a run so short.
@@ -76,7 +80,7 @@ class Run:
         turn = strategy.turn(strategy.finished_rounds)
         for cohort in self.grid.cohorts:
             clients = [c.client for c in cohort.clients]
-            received = strategy.evaluated_downloads(clients, turn)
+            received = strategy.tested_downloads(clients)
             scaling = strategy.population.agreed.scaling
             state = cohort.personalised(turn, scaling, range(len(clients)), received)
             for i, client in enumerate(clients):
@@ -89,14 +93,21 @@ class Run:
         return {(row.round, row.client): row.value for row in self.rows if row.metric == name}
 
 
-def next_from(strategy: ServerHalf, client: str) -> Sender:
-    """Return who sends an upload in the round after the last one that is finished."""
-    return Sender(client, strategy.turn(strategy.finished_rounds + 1))
+def round_of(half: ServerHalf, model: Model, turn: Turn = FIRST, **known: Any) -> Round:
+    """Return a round of a method whose run has a model, as far as it is `known`.
+
+    Parameters
+    ----------
+    known : of :class:`Round`; and ``narrow``, the models of weak clients, by client.
+    """
+    narrow = known.pop("narrow", {})
+    by_capacity = {known["capacities"][client]: held for client, held in narrow.items()}
+    return Round(turn, HeldModels(half.card, half.hyper, model, by_capacity.__getitem__), **known)
 
 
-def start_of(strategy: ServerHalf, model: Model) -> Start:
+def start_of(half: ServerHalf, model: Model) -> Start:
     """Return what a method's run begins with before anybody is there."""
-    return Start(model, strategy.card.sends(model, strategy.hyper), ())
+    return Start(model, half.card.sends(model, half.hyper), ())
 
 
 def assert_equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
@@ -186,11 +197,11 @@ def run_method(
     if prepare is not None:
         prepare(grid)
     finished = Run(build_strategy(config, name), grid)
-    strategy, aggregate = finished.strategy, finished.strategy.aggregate
+    strategy, aggregate = finished.strategy, finished.strategy.half.aggregate
 
-    def note_uploads(state: Any, uploads: Mapping[str, Bundle], turn: Any) -> Any:
+    def note_uploads(state: Any, round: Round, uploads: Mapping[str, Bundle]) -> Any:
         finished.uploads.append(uploads)
-        return aggregate(state, uploads, turn)
+        return aggregate(state, round, uploads)
 
     def note_round(round: int, state: dict[str, Tensor], rows: Sequence[MetricRow]) -> None:
         finished.rows.extend(rows)
@@ -200,7 +211,7 @@ def run_method(
         if round == until:
             raise Interrupted
 
-    strategy.aggregate = note_uploads  # type: ignore[method-assign]
+    strategy.half.aggregate = note_uploads  # type: ignore[method-assign]
     strategy.on_round = note_round
     if after is not None:
         strategy.resume(after.strategy.finished_rounds, dict(after.lasting))
@@ -208,7 +219,7 @@ def run_method(
     with suppress(Interrupted):
         strategy.start(grid)
     # A run is free as soon as a test drops it: nothing that it holds leads back to it.
-    del strategy.aggregate
+    del strategy.half.aggregate
     strategy.on_round = None
     assert positions() == shared_streams, f"{name} drew from a stream that the process shares"
     return finished

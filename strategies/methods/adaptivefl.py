@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -13,10 +12,10 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.pools import Level, largest_fitting, pool_of
 from fedsub_core.models.units import Units
 from fedsub_core.seeds import generator
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.slices import SliceStrategy
 from strategies.parts.sub_models import over_budget
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 _TABLE = "table/"
@@ -32,68 +31,71 @@ class AdaptiveFLStrategy(SliceStrategy):
     how often each kind was drawn for or trained by it.
     """
 
-    @cached_property
-    def pool(self) -> tuple[Level, ...]:
-        """The models, from small to large."""
-        return pool_of(self.model, self.hyper.widths(), self.hyper.starts_at())
+    def pool(self, round: Round) -> tuple[Level, ...]:
+        """Return the models, from small to large."""
+        return pool_of(round.model, self.hyper.widths(), self.hyper.starts_at())
 
-    def participants(self, turn: Turn, state: State) -> list[str]:
+    def participants(self, state: State, round: Round) -> list[str]:
         """Return who trains in a round, ascending: those for whom a model was drawn."""
-        return sorted(self.drawn(state, turn))
+        return sorted(self.drawn(state, round))
 
-    def drawn(self, state: State, turn: Turn) -> dict[str, int]:
+    def drawn(self, state: State, round: Round) -> dict[str, int]:
         """Return the place in the pool of the model that was drawn for each of a round's clients.
 
         A model is drawn, and then a client that gets it, with a chance that grows with what it
         could train and falls with how often its kind was.
         """
-        there = self.population.taking_part(turn.round)
+        there, pool = list(round.present), self.pool(round)
         asked = self.settings.rounds.clients_per_round
         slots = asked if 0 < asked < len(there) else len(there)
-        tables = {client: self.table(state, client) for client in there}
-        stream = generator(turn.seed, "", turn.round, "models and who trains them")
-        return draw(tables, self.pool, slots, stream)
+        tables = {client: table_of(state, client, pool) for client in there}
+        stream = generator(round.turn.seed, "", round.number, "models and who trains them")
+        return draw(tables, pool, slots, stream)
 
-    def table(self, state: State, client: str) -> Tensor:
-        """Return what is known of a client; ones at first."""
-        return state.get(f"{_TABLE}{client}", torch.ones(len(self.pool) + KINDS))
-
-    def slices(self, state: State, clients: Sequence[str], turn: Turn) -> dict[str, Units]:
+    def slices(self, state: State, round: Round, clients: Sequence[str]) -> dict[str, Units]:
         """Return the units of what was drawn for each client, cut to what it can hold."""
-        drawn = self.drawn(state, turn)
-        return {c: self._units(self.cut(c, drawn.get(c, len(self.pool) - 1))) for c in clients}
+        drawn, pool = self.drawn(state, round), self.pool(round)
+        return {c: _units(pool[cut(round, pool, c, drawn.get(c, len(pool) - 1))]) for c in clients}
 
-    def tested_with(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def tested_with(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Return the largest model that each client can hold."""
-        largest = {c: self._units(self.cut(c, len(self.pool) - 1)) for c in clients}
-        return self.sliced(state, clients, largest)
-
-    def cut(self, client: str, drawn: int) -> int:
-        """Return what a client trains of the model that was drawn for it."""
-        if client not in self.narrow:
-            return drawn
-        return largest_fitting(self.pool, self.capacities[client], drawn)
-
-    def _units(self, place: int) -> Units:
-        return {name: np.arange(count) for name, count in self.pool[place].counts.items()}
+        pool = self.pool(round)
+        largest = {c: _units(pool[cut(round, pool, c, len(pool) - 1)]) for c in clients}
+        return self.sliced(state, round, clients, largest)
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average the models, and learn who could train what."""
-        after, rows = super().aggregate(state, uploads, turn)
-        rows += over_budget(self, uploads, turn.round)
-        drawn = self.drawn(state, turn)
+        after, rows = super().aggregate(state, round, uploads)
+        rows += over_budget(round, uploads)
+        drawn, pool = self.drawn(state, round), self.pool(round)
         for client in uploads:
-            sent = drawn.get(client, len(self.pool) - 1)
-            trained, table = self.cut(client, sent), self.table(state, client)
-            after[f"{_TABLE}{client}"] = learnt(table, self.pool, sent, trained)
-            rows.append(MetricRow(turn.round, client, None, "pool_model", trained + 1))
+            sent = drawn.get(client, len(pool) - 1)
+            trained, table = cut(round, pool, client, sent), table_of(state, client, pool)
+            after[f"{_TABLE}{client}"] = learnt(table, pool, sent, trained)
+            rows.append(MetricRow(round.number, client, None, "pool_model", trained + 1))
         return after, rows
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what a client could train."""
         return {name: tensor for name, tensor in state.items() if name != f"{_TABLE}{client}"}
+
+
+def table_of(state: State, client: str, pool: Sequence[Level]) -> Tensor:
+    """Return what is known of a client; ones at first."""
+    return state.get(f"{_TABLE}{client}", torch.ones(len(pool) + KINDS))
+
+
+def cut(round: Round, pool: Sequence[Level], client: str, drawn: int) -> int:
+    """Return what a client trains of the model that was drawn for it."""
+    if client not in round.narrow:
+        return drawn
+    return largest_fitting(pool, round.capacities[client], drawn)
+
+
+def _units(level: Level) -> Units:
+    return {name: np.arange(count) for name, count in level.counts.items()}
 
 
 def draw(

@@ -21,6 +21,7 @@ from strategies.parts.pruning import START, Weights, entropy, moved, moves, scor
 from strategies.parts.roster import Roster
 from strategies.parts.sparse import other_masks, packed, sparsity_rows, whole
 from strategies.rounds.context import Sender, Start
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 _MASK, _LAST, _ENTROPY = "mask.", "last.", "entropy"
@@ -59,14 +60,16 @@ class CAAFPStrategy(GroupedStrategy):
             return {name: torch.ones_like(mask[0]) for name, mask in found.items()}
         return {name: mask[group] for name, mask in found.items()}
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """Demand the mask that was sent, and what this round needs beside the model."""
-        masks, turn = self.masks(state, self.group(state, sender.client)), sender.turn
+        masks = self.masks(state, self.group(state, sender.client))
         if other := other_masks(upload, masks):
             raise sender.refuse(f"masks of {other}", "other weights", "those it was sent")
-        moving = self._needs_gradients and turn.round in adjustments(self.hyper, turn.rounds)
+        moving = self._needs_gradients and round.number in adjustments(
+            self.hyper, round.turn.rounds
+        )
         wanted = {GRADIENT + name for name in masks if moving}
-        counted = self.hyper.label_counts and self.wants_all(turn)
+        counted = self.hyper.label_counts and self.wants_all(round.turn)
         wanted |= {LABELS} if counted else set()
         beside = {n for n in upload.tensors if n.startswith(GRADIENT) or n == LABELS}
         if beside != wanted:
@@ -78,23 +81,23 @@ class CAAFPStrategy(GroupedStrategy):
                 raise sender.refuse(LABELS, counts.tolist(), expected)
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average by group under its mask; remember members' weights; move masks if it is time."""
         dense = {client: whole(upload) for client, upload in uploads.items()}
         before = state
-        state, rows = super().aggregate(state, dense, turn)
+        state, rows = super().aggregate(state, round, dense)
         if MEMBERS not in state:
             return self._masked(state), rows
         if MEMBERS not in before:
-            state = self._divided(state, dense)
+            state = self._divided(state, round, dense)
         state = self._remembered(before, state, dense)
-        if turn.round in adjustments(self.hyper, turn.rounds):
+        if round.number in adjustments(self.hyper, round.turn.rounds):
             for group in range(self.count(state)):
-                state = self._adjusted(state, group, dense, turn)
+                state = self._adjusted(state, round, group, dense)
         state = self._masked(state)
         every = {n.removeprefix(_MASK): t for n, t in state.items() if n.startswith(_MASK)}
-        return state, rows + sparsity_rows(turn.round, self.models(state), every)
+        return state, rows + sparsity_rows(round.number, self.models(state), every)
 
     def without(self, state: State, client: str) -> State:
         """Return the state without the client among the members, and without what it sent."""
@@ -108,9 +111,9 @@ class CAAFPStrategy(GroupedStrategy):
     def _needs_gradients(self) -> bool:
         return bool(self.hyper.schedule == "iterative")
 
-    def _divided(self, state: State, uploads: Mapping[str, Bundle]) -> State:
+    def _divided(self, state: State, round: Round, uploads: Mapping[str, Bundle]) -> State:
         """Return the state with a dense mask and the label entropy of each group."""
-        count, classes = self.count(state), self.model.classes
+        count, classes = self.count(state), round.model.classes
         found = torch.full((count,), float(np.log(classes)))
         if self.hyper.label_counts:
             for group in range(count):
@@ -134,10 +137,10 @@ class CAAFPStrategy(GroupedStrategy):
         return state
 
     def _adjusted(
-        self, state: State, group: int, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, group: int, uploads: Mapping[str, Bundle]
     ) -> State:
         """Return the state after a group's masks moved."""
-        hyper, rounds = self.hyper, adjustments(self.hyper, turn.rounds)
+        hyper, rounds = self.hyper, adjustments(self.hyper, round.turn.rounds)
         own = [u for client, u in uploads.items() if self.group(state, client) == group]
         rows = torch.nonzero(state["groups"] == group).squeeze(1)
         if not len(rows) or (self._needs_gradients and not own):
@@ -145,9 +148,9 @@ class CAAFPStrategy(GroupedStrategy):
         target = hyper.fixed_sparsity
         if target is None:
             size = float(state[_ENTROPY][group])
-            target = target_sparsity(size, self.model.classes, len(rows))
+            target = target_sparsity(size, round.model.classes, len(rows))
         start = START if hyper.fixed_sparsity is None else target
-        left = len(rounds) - rounds.index(turn.round)
+        left = len(rounds) - rounds.index(round.number)
         of = Weights(hyper.magnitude, hyper.coherence_weight, hyper.consistency)
         for name, mask in self.masks(state, group).items():
             gradients = self._gradients(own, name) if self._needs_gradients else None

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import torch
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.all_rounds import MOVED, bounded
 from strategies.parts.averaging import robust_mean
 from strategies.parts.exits import ExitStrategy
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.context import Start
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 _DRIFT = "drift/"
@@ -33,7 +33,7 @@ class DepthFLStrategy(ExitStrategy):
         return state | {f"{_DRIFT}{name}": torch.zeros_like(t) for name, t in state.items()}
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average each tensor over those who hold it, and go on against the drift.
 
@@ -42,19 +42,19 @@ class DepthFLStrategy(ExitStrategy):
         ``robust=clip`` no client's updates of all rounds together decide h: see
         :func:`~strategies.parts.all_rounds.bounded`.
         """
-        old, robust = self.globals_of(state), self.settings.robust
-        placed, moved = self.weighed(old, uploads, turn), State()
-        rows = self.counted(uploads, placed, turn.round)
+        old, robust = self.globals_of(state, round), self.settings.robust
+        placed, moved = self.weighed(old, round, uploads), State()
+        rows = self.counted(round, uploads, placed)
         if self.hyper.feddyn and robust.clip and placed:
             placed, moved = bounded(placed, old, state, robust)
         means = robust_mean(placed, old, robust, rule=self.rule)
         after, alpha = state | moved | means, self.hyper.alpha
         for name, mean in means.items() if self.hyper.feddyn else ():
             if held := sum(name in upload.tensors for upload in uploads.values()):
-                share = held / len(self.population.clients)
+                share = held / len(round.clients)
                 drift = state[f"{_DRIFT}{name}"] - alpha * share * (mean - old[name])
                 after |= {f"{_DRIFT}{name}": drift, name: mean - drift / alpha}
-        return after, rows + over_budget(self, uploads, turn.round)
+        return after, rows + over_budget(round, uploads)
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what a client has moved; what the drift has of it stays."""

@@ -11,13 +11,12 @@ from torch import Tensor
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.metrics import MetricRow
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.clipping import MOST_ADDED
 from strategies.parts.distances import cosine_distances, flattened, squared_distances
 from strategies.parts.last_models import PAIRS, LastModelsStrategy
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
-from strategies.rounds.strategy import RoundCallback
 
 log = logging.getLogger("fedsub")
 
@@ -60,8 +59,8 @@ def shortened(weights: Tensor, x: Tensor) -> Tensor:
 class FedAMPStrategy(LastModelsStrategy):
     """Every client's download is ``u_i = w_i + sum_j xi_ij * (w_j - w_i)``; ``pairs`` are xi."""
 
-    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
-        super().__init__(settings, on_round)
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
         robust = settings.robust
         if robust.multi_krum or robust.mean != "mean":
             got = robust.mean if robust.mean != "mean" else "multi-krum"
@@ -69,10 +68,9 @@ class FedAMPStrategy(LastModelsStrategy):
                 f"robust: got {got!r} with fedamp, in which everybody's mean has weights of its "
                 "own; expected clip or none"
             )
-        self._warned = False
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Keep the round's models, and weigh everybody's against everybody's anew."""
         state = self.updated(state, uploads)
@@ -84,19 +82,16 @@ class FedAMPStrategy(LastModelsStrategy):
         if self.settings.robust.clip:
             weights = shortened(weights, x)
         others = weights.sum(1)
-        if len(x) > 1 and others.max() < NOTHING and not self._warned:
-            self._warned = True
-            log.warning(
-                "round %d: fedamp: other models weigh at most %.1g in anybody's mean: it has "
-                "become local. Set fedamp.similarity=cosine, or raise fedamp.gauss-sigma",
-                turn.round,
-                others.max(),
+        if len(x) > 1 and others.max() < NOTHING:
+            round.warn(
+                f"fedamp: other models weigh less than {NOTHING:.1g} in anybody's mean: it has "
+                "become local. Set fedamp.similarity=cosine, or raise fedamp.gauss-sigma"
             )
         each = zip(self.roster(state).clients, others.tolist(), strict=True)
-        rows = [MetricRow(turn.round, client, None, "weight_of_others", w) for client, w in each]
+        rows = [MetricRow(round.number, client, None, "weight_of_others", w) for client, w in each]
         return state | {PAIRS: weights}, rows
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody its own mean; who never sent a model, the mean of all or the start."""
         place = self.roster(state).place
         known = [client for client in clients if client in place]
@@ -106,8 +101,8 @@ class FedAMPStrategy(LastModelsStrategy):
         means = {n: t[rows] + torch.tensordot(moves, t - t[:1], 1) for n, t in models.items()}
         bundles = {client: _row(means, i) for i, client in enumerate(known)}
         everybodys = {name: tensor.mean(0, keepdim=True) for name, tensor in models.items()}
-        drawn = self.model.init(1, self.settings.rounds.seed)
-        start = {name: drawn[name] for name in self.model.parameter_shapes}
+        drawn = round.model.init(1, self.settings.rounds.seed)
+        start = {name: drawn[name] for name in round.model.parameter_shapes}
         others = _row(everybodys if place else start, 0)
         return [bundles.get(client, others) for client in clients]
 

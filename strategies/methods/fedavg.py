@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.averaging import robust_mean
 from strategies.rounds.context import Start
-from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import ServerHalf, State
 
 
-class FedAvgStrategy(PersonalizedStrategy):
+class FedAvgStrategy(ServerHalf):
     """State: the global tensors by their names in the model."""
 
     def init(self, start: Start) -> State:
@@ -24,13 +23,13 @@ class FedAvgStrategy(PersonalizedStrategy):
         drawn = start.model.init(1, self.settings.rounds.seed)
         return {name: drawn[name][0] for name in start.sends if name in drawn}
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody all global tensors."""
         tensors = {name: Floats(tensor.numpy()) for name, tensor in state.items()}
         return [Bundle(tensors=tensors)] * len(clients)
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average the round's uploads."""
         return self.mean(uploads, state), []

@@ -10,14 +10,13 @@ from fedsub_core.methods.fedclar import divides_in
 from fedsub_core.turn import Turn
 from strategies.parts.dividing import Labels, divided_below
 from strategies.parts.grouping import GroupedStrategy
-from strategies.rounds.strategy import RoundCallback
 
 
 class FedCLARStrategy(GroupedStrategy):
     """Groups are as far apart as the threshold; each starts from its members' uploads."""
 
-    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
-        super().__init__(settings, on_round)
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
         self.similarity = self.hyper.similarity
 
     def divides_in(self, turn: Turn) -> int:

@@ -11,7 +11,8 @@ from fedsub_core.models.units import Units
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from strategies.parts.averaging import Rule
-from strategies.parts.sub_models import SubModelStrategy
+from strategies.parts.sub_models import Counts, SubModelStrategy
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
@@ -23,9 +24,9 @@ class FedDropStrategy(SubModelStrategy):
         """What a number becomes that not all hold."""
         return "residual" if self.hyper.rule == "residual" else "holders"
 
-    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
+    def units(self, state: State, round: Round, client: str, counts: Counts) -> Units:
         """Return the units that were drawn, ascending."""
-        return drawn(counts, self.sizes, turn, client if self.hyper.per_client else "")
+        return drawn(counts, self.sizes(round), round.turn, client if self.hyper.per_client else "")
 
 
 def drawn(counts: Mapping[str, int], sizes: Mapping[str, int], turn: Turn, who: str) -> Units:

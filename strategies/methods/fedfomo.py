@@ -13,20 +13,21 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.last_models import PAIRS, LastModelsStrategy
 from strategies.rounds.context import Sender
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
 class FedFomoStrategy(LastModelsStrategy):
     """Sends models of those from whom a client gained most; ``pairs`` are the sums of gains."""
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody other clients' last models."""
         models, row = self.models(state), self.roster(state).place
         return [
             Bundle(
                 tensors={
                     peer(k, name): Floats(tensor[row[other]].numpy())
-                    for k, other in enumerate(self.peers(state, client, turn))
+                    for k, other in enumerate(self.peers(state, client, round.turn))
                     for name, tensor in models.items()
                 }
             )
@@ -54,22 +55,22 @@ class FedFomoStrategy(LastModelsStrategy):
             for explores, which in draws
         ]
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """Demand that gains are of peers whose models were sent."""
         gains = upload.floats(GAINS)
-        sent = len(self.peers(state, sender.client, sender.turn))
+        sent = len(self.peers(state, sender.client, round.turn))
         if gains[sent:].any():
             expected = f"0 but for the {sent} peers whose models were sent"
             raise sender.refuse("gains", gains.tolist(), expected)
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Keep the round's models, and add up what each client gained from its peers."""
         new = self.updated(state, uploads)
         row = self.roster(new).place
         for client, upload in uploads.items():
-            peers = self.peers(state, client, turn)
+            peers = self.peers(state, client, round.turn)
             for other, gain in zip(peers, upload.floats(GAINS).tolist(), strict=False):
                 new[PAIRS][row[client], row[other]] += gain
         return new, []

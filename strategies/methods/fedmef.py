@@ -11,18 +11,17 @@ from fedsub_core.methods.fedmef import adjusts
 from fedsub_core.methods.parts import GRADIENT, is_weight
 from fedsub_core.metrics import MetricRow
 from fedsub_core.seeds import generator
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.averaging import robust_mean, weighted_mean, weights
 from strategies.parts.sparse import other_masks, packed, sparsity_rows
 from strategies.rounds.context import Sender, Start
-from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import ServerHalf, State
 
 _MASK = "mask."
 
 
-class FedMefStrategy(PersonalizedStrategy):
+class FedMefStrategy(ServerHalf):
     """State: the model's tensors by name, zero where masked out, and ``mask.<weight>`` bool."""
 
     def init(self, start: Start) -> State:
@@ -38,11 +37,11 @@ class FedMefStrategy(PersonalizedStrategy):
         }
         return self._masked(dense, masks)
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody the sparse model."""
         return [packed(*self._parts(state))] * len(clients)
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """Demand the mask that was sent, and gradients in the rounds that need them, only there."""
         _, masks = self._parts(state)
         if other := other_masks(upload, masks):
@@ -53,17 +52,17 @@ class FedMefStrategy(PersonalizedStrategy):
             raise sender.refuse("gradients", sorted(sent), sorted(wanted))
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average under the mask; move it if it is time."""
         model, masks = self._parts(state)
         mean = robust_mean(uploads, model, self.settings.robust)
-        if uploads and self._adjusts(turn.round):
+        if uploads and self._adjusts(round.number):
             none = {GRADIENT + name: torch.zeros(mask.shape) for name, mask in masks.items()}
             counted = weights(uploads, self.settings.robust.most_examples)
             masks = self._moved(mean, masks, weighted_mean(uploads, none, counted))
         state = self._masked(mean, masks)
-        return state, sparsity_rows(turn.round, mean, masks)
+        return state, sparsity_rows(round.number, mean, masks)
 
     def _moved(self, model: State, masks: State, gradients: State) -> State:
         """Return the masks without the smallest weights, with the largest gradients instead."""

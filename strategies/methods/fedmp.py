@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.models.units import UnitGroup, Units
-from fedsub_core.turn import Turn
 from strategies.parts.averaging import Rule
-from strategies.parts.sub_models import SubModelStrategy, best
+from strategies.parts.sub_models import Counts, SubModelStrategy, best
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
@@ -22,9 +20,9 @@ class FedMPStrategy(SubModelStrategy):
         """What a device does not hold counts as it was: residual recovery."""
         return "residual"
 
-    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
+    def units(self, state: State, round: Round, client: str, counts: Counts) -> Units:
         """Return the units of largest L1 norm."""
-        groups = {group.name: group for group in self.model.unit_groups}
+        groups = {group.name: group for group in round.model.unit_groups}
         return {name: best(norms(groups[name], state), count) for name, count in counts.items()}
 
 

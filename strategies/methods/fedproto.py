@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.prototype_means import (
     check_prototypes,
@@ -16,31 +15,31 @@ from strategies.parts.prototype_means import (
 from strategies.parts.prototype_places import prototype_places
 from strategies.parts.summed_prototypes import SummedPrototypes, no_holders
 from strategies.rounds.context import Sender, Start
-from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import ServerHalf, State
 
 
-class FedProtoStrategy(PersonalizedStrategy):
+class FedProtoStrategy(ServerHalf):
     """State: the prototypes, and which there are."""
 
     def init(self, start: Start) -> State:
         """Return no prototype."""
         return no_prototypes(start.model)
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody the prototypes of all classes that have one."""
         return [Bundle(tensors=known_prototypes(state))] * len(clients)
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """See :func:`check_prototypes`."""
         check_prototypes(upload, sender.refuse)
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average each class's prototypes."""
         after = mean_prototypes(state, uploads, self.settings.robust)
-        return after, prototype_places(after, uploads, turn, self.settings.rounds)
+        return after, prototype_places(after, uploads, round.turn, self.settings.rounds)
 
 
 class SummedFedProtoStrategy(SummedPrototypes, FedProtoStrategy):
@@ -50,6 +49,6 @@ class SummedFedProtoStrategy(SummedPrototypes, FedProtoStrategy):
         """Return no prototype, and that nobody was counted."""
         return super().init(start) | no_holders(start.model)
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send the same, and say what is asked for."""
-        return self.asking(clients, super().downloads(state, clients, turn))
+        return self.asking(round, clients, super().downloads(state, round, clients))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from fedsub_core.models.units import Units
-from fedsub_core.turn import Turn
-from strategies.parts.sub_models import SubModelStrategy
+from strategies.parts.sub_models import Counts, SubModelStrategy
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
 class FedRolexStrategy(SubModelStrategy):
     """In round r the window begins at unit r - 1, and comes round at a layer's end."""
 
-    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
+    def units(self, state: State, round: Round, client: str, counts: Counts) -> Units:
         """Return the window's units, ascending."""
-        first, sizes = (turn.round - 1) * self.hyper.step, self.sizes
+        first, sizes = (round.number - 1) * self.hyper.step, self.sizes(round)
         return {
             group: np.sort((first + np.arange(count)) % sizes[group])
             for group, count in counts.items()

@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.elements import ElementStrategy
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
 class FIARSEStrategy(ElementStrategy):
     """State: the global tensors, whole."""
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody the numbers of highest score, as many as it can hold."""
-        shares = [self.capacities[client] for client in clients]
-        made = {share: self.part(state, share) for share in sorted(set(shares))}
+        shares = [round.capacities[client] for client in clients]
+        made = {share: self.part(round, state, share) for share in sorted(set(shares))}
         return [made[share] for share in shares]
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average each number over those who hold it."""
         if self.hyper.weights == "clients":
             uploads = {client: replace(upload, examples=1) for client, upload in uploads.items()}
-        return self.mean(uploads, state), self.counted(uploads, turn.round)
+        return self.mean(uploads, state), self.counted(round, uploads)

@@ -19,10 +19,10 @@ from fedsub_core.models.slicing import slice_groups, units_in
 from fedsub_core.models.units import UnitGroup, Units, units_at
 from fedsub_core.placement import Placement
 from fedsub_core.seeds import generator
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.coverage import multiplications, positions_of
 from strategies.parts.slices import SliceStrategy
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 _SCORE = "score/"
@@ -31,43 +31,49 @@ _SCORE = "score/"
 class FladoStrategy(SliceStrategy):
     """State: the global tensors; of weak clients ``score/<client>/<group>`` float32 [units]."""
 
-    def slices(self, state: State, clients: Sequence[str], turn: Turn) -> dict[str, Units]:
+    def slices(self, state: State, round: Round, clients: Sequence[str]) -> dict[str, Units]:
         """Return the units that were drawn for each client."""
-        return {client: self._drawn(state, client, turn) for client in clients}
+        return {client: self._drawn(state, round, client) for client in clients}
 
-    def _drawn(self, state: State, client: str, turn: Turn) -> Units:
-        names = list(self.sizes)
-        if client not in self.narrow or not names:
-            return {name: np.arange(self.sizes[name]) for name in names}
-        capacity = self.capacities[client]
-        stream = generator(turn.seed, client, turn.round, "units kept")
+    def _drawn(self, state: State, round: Round, client: str) -> Units:
+        sizes = self.sizes(round)
+        names = list(sizes)
+        if client not in round.narrow or not names:
+            return {name: np.arange(sizes[name]) for name in names}
+        capacity = round.capacities[client]
+        stream = generator(round.turn.seed, client, round.number, "units kept")
         scores = [state.get(f"{_SCORE}{client}/{name}") for name in names]
         known = [one.numpy() for one in scores if one is not None]
         if len(known) < len(names):
-            orders = {n: torch.randperm(size, generator=stream) for n, size in self.sizes.items()}
-            counts = {n: units_at(capacity, size) for n, size in self.sizes.items()}
+            orders = {n: torch.randperm(size, generator=stream) for n, size in sizes.items()}
+            counts = {n: units_at(capacity, size) for n, size in sizes.items()}
             return {n: np.sort(order[: counts[n]].numpy()) for n, order in orders.items()}
-        costs = self._costs()
-        each = np.concatenate([np.full(self.sizes[n], costs[n]) for n in names])
+        costs = self._costs(round)
+        each = np.concatenate([np.full(sizes[n], costs[n]) for n in names])
         chances = keep(np.concatenate(known), each, capacity * each.sum(), self.hyper.least)
         drawn = torch.rand(len(chances), generator=stream, dtype=torch.float64).numpy() < chances
-        ends = np.cumsum(list(self.sizes.values()))[:-1]
+        ends = np.cumsum(list(sizes.values()))[:-1]
         layers = list(zip(names, np.split(chances, ends), np.split(drawn, ends), strict=True))
-        return self._trimmed({n: own for n, own, _ in layers}, {n: d for n, _, d in layers}, client)
+        chances_of, drawn_of = {n: own for n, own, _ in layers}, {n: d for n, _, d in layers}
+        return self._trimmed(round, chances_of, drawn_of, client)
 
-    def _costs(self) -> dict[str, float]:
+    def _costs(self, round: Round) -> dict[str, float]:
         """Return by how many multiplications each group's unit adds to a pass, all others there."""
-        every, without = multiplications(self.model), partial(multiplications_at, self.model)
-        return {name: float(every - without({name: size - 1})) for name, size in self.sizes.items()}
+        every, without = multiplications(round.model), partial(multiplications_at, round.model)
+        return {
+            name: float(every - without({name: size - 1}))
+            for name, size in self.sizes(round).items()
+        }
 
     def _trimmed(
         self,
+        round: Round,
         chances: Mapping[str, NDArray[np.float64]],
         drawn: Mapping[str, NDArray[np.bool_]],
         client: str,
     ) -> Units:
         """Return drawn units without those of smallest chance, until the rest fits the client."""
-        budget = self.capacities[client] ** 2 * multiplications(self.model)
+        budget = round.capacities[client] ** 2 * multiplications(round.model)
         first = {name: int(own.argmax()) for name, own in chances.items()}
         spare = [
             (chances[name][unit], name, unit)
@@ -90,27 +96,27 @@ class FladoStrategy(SliceStrategy):
         least, most = 0, len(spare)  # what is kept costs more and more
         while least < most:
             count = (least + most + 1) // 2
-            if multiplications_at(self.model, counts(count)) <= budget:
+            if multiplications_at(round.model, counts(count)) <= budget:
                 least = count
             else:
                 most = count - 1
         return units(least)
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average each number over those who hold it; note how far moves agree."""
-        after, rows = super().aggregate(state, uploads, turn)
-        trained = [name for name in self.model.parameter_shapes if name in self.model.trained]
+        after, rows = super().aggregate(state, round, uploads)
+        trained = [name for name in round.model.parameter_shapes if name in round.model.trained]
         moved = {name: after[name] - state[name] for name in trained}
-        for client in uploads.keys() & self.narrow.keys():
-            placed = self.placed(state, client, uploads[client], turn)
-            units, agreed = units_in(self.model, placed.tensors), {}
+        for client in uploads.keys() & round.narrow.keys():
+            placed = self.placed(state, round, client, uploads[client])
+            units, agreed = units_in(round.model, placed.tensors), {}
             for name, mean in moved.items():
                 part = placed.part(name)
                 own = torch.from_numpy(part.values.copy()) - part.at.take(state[name])
                 agreed[name] = part.at.put(torch.zeros_like(mean), own) * mean
-            for group in slice_groups(self.model):
+            for group in slice_groups(round.model):
                 held = torch.from_numpy(Placement(units[group.name]).held((group.size,)))
                 key, new = f"{_SCORE}{client}/{group.name}", of_units(group, agreed)
                 old = state.get(key, torch.zeros(group.size))
@@ -118,9 +124,9 @@ class FladoStrategy(SliceStrategy):
                 after[key] = torch.where(held, mixed, old)
         return after, rows
 
-    def of_nobody(self, state: State) -> State:
+    def of_nobody(self, state: State, round: Round) -> State:
         """Return the state in which no moves are known: units of a size are drawn alike."""
-        return self.globals_of(state)
+        return self.globals_of(state, round)
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's scores."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from fedsub_core.methods.framp import DESCRIPTOR, WANTED
 from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
 from fedsub_core.seeds import generator
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.elements import ElementStrategy
 from strategies.parts.hypernetwork import generated, learnt, network
@@ -24,6 +24,7 @@ from strategies.parts.prototype_means import (
 from strategies.parts.prototype_places import prototype_places
 from strategies.parts.roster import Roster
 from strategies.rounds.context import Sender, Start
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 CLIENTS, DESCRIPTORS, CENTRE, SPREAD = "clients", "descriptors", "centre", "spread"
@@ -50,26 +51,28 @@ class FRAMPStrategy(ElementStrategy):
         made = {f"{_NETWORK}{name}": tensor for name, tensor in made.items()}
         return made | others | none | no_prototypes(model)
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send each its share of its own model, prototypes, and whether to describe its data."""
         known, beside = Roster.of(state[CLIENTS]).place, known_prototypes(state)
         asked = {WANTED: Floats(torch.ones(1).numpy())}
         every = self.hyper.descriptor_every
-        anew = every > 0 and (turn.round - 1) % every == 0
+        anew = every > 0 and (round.number - 1) % every == 0
         sent = []
         for client, model in zip(clients, self.models(state, clients), strict=True):
-            own = self.part(model | self._statistics(state), self.capacities[client])
+            own = self.part(
+                round, model | _statistics(state, round.model), round.capacities[client]
+            )
             tensors = {**own.tensors, **beside}
-            if WANTED in self.transport.receives and (anew or client not in known):
+            if WANTED in round.receives and (anew or client not in known):
                 tensors |= asked
             sent.append(Bundle(tensors=tensors))
         return sent
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """Demand the numbers that were sent, prototypes, and a descriptor if it was asked for."""
-        super().check(state, sender, upload)
+        super().check(state, round, sender, upload)
         check_prototypes(upload, sender.refuse)
-        asked = WANTED in self.delivered[sender.client].tensors
+        asked = WANTED in round.sent[sender.client].tensors
         if asked and DESCRIPTOR not in upload.tensors:
             raise sender.refuse(DESCRIPTOR, "none", "one, as it was asked for")
         if DESCRIPTOR in upload.tensors:
@@ -79,7 +82,7 @@ class FRAMPStrategy(ElementStrategy):
                 raise sender.refuse(DESCRIPTOR, f"a mean of {least:g}", "none below 0")
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Step the network along what the models moved by, average prototypes, note descriptors."""
         if not uploads:
@@ -88,13 +91,13 @@ class FRAMPStrategy(ElementStrategy):
         moves, held = self._moves(state, uploads)
         after = learnt(phi, vectors, moves, held, self.hyper.beta, self.settings.robust)
         state = state | {f"{_NETWORK}{name}": tensor for name, tensor in after.items()}
-        state |= self.mean(uploads, self._statistics(state))
+        state |= self.mean(uploads, _statistics(state, round.model))
         state |= mean_prototypes(state, uploads, self.settings.robust)
-        rows = self.counted(uploads, turn.round)
-        rows += prototype_places(state, uploads, turn, self.settings.rounds)
+        rows = self.counted(round, uploads)
+        rows += prototype_places(state, uploads, round.turn, self.settings.rounds)
         if self.hyper.descriptor == "one-hot":
             return numbered(state, uploads), rows
-        state, told = self._described(state, uploads, turn.round)
+        state, told = self._described(state, uploads, round.number)
         return state, told + rows
 
     def without(self, state: State, client: str) -> State:
@@ -104,7 +107,7 @@ class FRAMPStrategy(ElementStrategy):
         left = {CLIENTS: roster.without(client).tensor(), DESCRIPTORS: state[DESCRIPTORS][kept]}
         return state | left
 
-    def of_nobody(self, state: State) -> State:
+    def of_nobody(self, state: State, round: Round) -> State:
         """Return the state in which everybody's model is the mean descriptor's."""
         blind = f"{_NETWORK}hidden.weight"
         return state | {blind: torch.zeros_like(state[blind])}
@@ -141,9 +144,6 @@ class FRAMPStrategy(ElementStrategy):
         phi = _network(state)
         for vector in torch.split(self.vectors(state, clients), 1):
             yield {name: made[0] for name, made in generated(phi, vector).items()}
-
-    def _statistics(self, state: State) -> State:
-        return {n: state[n] for n in self.model.parameter_shapes if n not in self.model.trained}
 
     def _moves(self, state: State, uploads: Mapping[str, Bundle]) -> tuple[Tensor, Tensor]:
         """Return how each client's numbers moved [n, d], 0 where it has none, and which it has."""
@@ -210,6 +210,10 @@ def disturbed(vector: Tensor, blur: float, angle: float, stream: torch.Generator
     turned = vector * cos(angle) + aside * sin(angle)
     blurred: Tensor = turned + noise * length * (blur / sqrt(len(vector)))
     return blurred
+
+
+def _statistics(state: State, model: Model) -> State:
+    return {n: state[n] for n in model.parameter_shapes if n not in model.trained}
 
 
 def _network(state: State) -> State:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from fedsub_core.models.units import Units
-from fedsub_core.turn import Turn
-from strategies.parts.sub_models import SubModelStrategy
+from strategies.parts.sub_models import Counts, SubModelStrategy
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
 class HeteroFLStrategy(SubModelStrategy):
     """Each smaller sub-model lies in all larger ones."""
 
-    def units(self, state: State, client: str, counts: Mapping[str, int], turn: Turn) -> Units:
+    def units(self, state: State, round: Round, client: str, counts: Counts) -> Units:
         """Return the first units of each group."""
         return {group: np.arange(count) for group, count in counts.items()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedavg import FedAvgStrategy
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
@@ -15,7 +15,7 @@ class PFedMeStrategy(FedAvgStrategy):
     """FedAvg's, with a rate: ``w = (1 - beta) * w + beta * mean``."""
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Move the global model."""
         mean = self.mean(uploads, state)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedavg import FedAvgStrategy
 from strategies.parts.prototype_means import (
@@ -18,6 +17,7 @@ from strategies.parts.prototype_means import (
 from strategies.parts.prototype_places import prototype_places
 from strategies.parts.summed_prototypes import SummedPrototypes, no_holders
 from strategies.rounds.context import Sender, Start
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
@@ -30,22 +30,22 @@ class ProtoHARStrategy(FedAvgStrategy):
         body = {name: drawn[name][0] for name in self._body(start.model)}
         return body | no_prototypes(start.model)
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody the body, and the prototypes of all classes that have one."""
-        body = {name: Floats(state[name].numpy()) for name in self._body(self.model)}
+        body = {name: Floats(state[name].numpy()) for name in self._body(round.model)}
         return [Bundle(tensors=body | known_prototypes(state))] * len(clients)
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """See :func:`check_prototypes`."""
         check_prototypes(upload, sender.refuse)
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average the bodies by samples, and each class's prototypes."""
-        body = self.mean(uploads, {name: state[name] for name in self._body(self.model)})
+        body = self.mean(uploads, {name: state[name] for name in self._body(round.model)})
         after = mean_prototypes(state, uploads, self.settings.robust)
-        return body | after, prototype_places(after, uploads, turn, self.settings.rounds)
+        return body | after, prototype_places(after, uploads, round.turn, self.settings.rounds)
 
     def _body(self, model: Model) -> tuple[str, ...]:
         return model.parameters_of(model.body(self.hyper.head_layers))
@@ -58,6 +58,6 @@ class SummedProtoHARStrategy(SummedPrototypes, ProtoHARStrategy):
         """Return no prototype, and that nobody was counted."""
         return super().init(start) | no_holders(start.model)
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send the same, and say what is asked for."""
-        return self.asking(clients, super().downloads(state, clients, turn))
+        return self.asking(round, clients, super().downloads(state, round, clients))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.exits import ExitStrategy
 from strategies.parts.sub_models import over_budget
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
@@ -16,8 +16,8 @@ class ScaleFLStrategy(ExitStrategy):
     """Each smaller sub-model lies in all larger ones; an exit counts where it was trained."""
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average each number over those who hold it."""
-        after, rows = super().aggregate(state, uploads, turn)
-        return after, rows + over_budget(self, uploads, turn.round)
+        after, rows = super().aggregate(state, round, uploads)
+        return after, rows + over_budget(round, uploads)

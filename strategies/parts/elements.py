@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -20,6 +19,7 @@ from strategies.methods.fedavg import FedAvgStrategy
 from strategies.parts.coverage import covered, multiplied_share
 from strategies.parts.sparse import Masks, packed
 from strategies.rounds.context import Sender
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 log = logging.getLogger("fedsub")
@@ -28,51 +28,43 @@ log = logging.getLogger("fedsub")
 class ElementStrategy(FedAvgStrategy):
     """FedAvg's, of whose model a device of capacity c holds the c * c of highest score."""
 
-    @cached_property
-    def _warned(self) -> set[float]:
-        """Capacities of which it was said that they leave no model."""
-        return set()
-
-    def part(self, model: Mapping[str, Tensor], capacity: float) -> Bundle:
+    def part(self, round: Round, model: Mapping[str, Tensor], capacity: float) -> Bundle:
         """Return what a device of a capacity is sent of a model."""
-        trained = {name: model[name] for name in self.model.trained if name in model}
+        trained = {name: model[name] for name in round.model.trained if name in model}
         masks = best_elements(trained, capacity, self.hyper.score, self.hyper.scope)
-        if capacity < 1 and capacity not in self._warned and isinstance(self.model, Chain):
-            self._warned.add(capacity)
-            if lost := torch.nonzero(paths(self.model, masks) == 0).flatten().tolist():
-                log.warning(
-                    "%s: of a device of capacity %g no path is left from samples to %d of %d "
-                    "classes (%s): it cannot tell them apart. Give it a greater capacity, or the "
-                    "run a model of more numbers",
-                    self.card.name,
-                    capacity,
-                    len(lost),
-                    self.model.classes,
-                    cut(", ".join(self.population.agreed.classes[i] for i in lost)),
+        if capacity < 1 and isinstance(round.model, Chain):
+            lost = torch.nonzero(paths(round.model, masks) == 0).flatten().tolist()
+            if lost:
+                names = cut(", ".join(round.classes[i] for i in lost))
+                round.warn(
+                    f"{self.card.name}: of a device of capacity {capacity:g} no path is left from "
+                    f"samples to {len(lost)} of {round.model.classes} classes ({names}): it cannot "
+                    "tell them apart. Give it a greater capacity, or the run a model of more "
+                    "numbers"
                 )
         return packed(model, masks)
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """Demand the numbers that were sent."""
-        sent = self.delivered[sender.client]
-        other = [n for n in self.transport.sends if n in sent.tensors and n in self.model.trained]
+        sent = round.sent[sender.client]
+        other = [n for n in round.sends if n in sent.tensors and n in round.model.trained]
         other = [n for n in other if upload.part(n).at != sent.part(n).at]
         if other:
             raise sender.refuse(f"numbers of {other}", "others", "those it was sent")
 
-    def counted(self, uploads: Mapping[str, Bundle], round: int) -> list[MetricRow]:
+    def counted(self, round: Round, uploads: Mapping[str, Bundle]) -> list[MetricRow]:
         """Return each client's multiplications, of those of the whole model, counted and real.
 
         Counted are those with numbers that it holds; ordinary hardware really makes all.
         """
-        rows, trained = [], self.model.trained
-        shapes = {n: s for n, s in self.model.parameter_shapes.items() if n in trained}
+        rows, trained = [], round.model.trained
+        shapes = {n: s for n, s in round.model.parameter_shapes.items() if n in trained}
         for client, upload in uploads.items():
             numbers = {name: upload.part(name).values.size for name in shapes}
-            held = multiplied_share(self.model, numbers)
+            held = multiplied_share(round.model, numbers)
             for what, share in (("counted", held), ("real", 1.0)):
-                rows.append(MetricRow(round, client, None, f"multiplications_{what}", share))
-        return rows + (covered(shapes, uploads, round) if self.narrow else [])
+                rows.append(MetricRow(round.number, client, None, f"multiplications_{what}", share))
+        return rows + (covered(shapes, uploads, round.number) if round.narrow else [])
 
 
 def best_elements(

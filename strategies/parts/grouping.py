@@ -29,8 +29,8 @@ from strategies.parts.distances import cosine_distances, flattened
 from strategies.parts.dividing import Labels
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Start
-from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import ServerHalf, State
 
 log = logging.getLogger("fedsub")
 
@@ -43,7 +43,7 @@ def _named(models: State) -> State:
     return {_MODEL + name: tensor for name, tensor in models.items()}
 
 
-class GroupedStrategy(PersonalizedStrategy):
+class GroupedStrategy(ServerHalf):
     """FedAvg for everybody, and from some round on in each group.
 
     State: ``model.<name>`` [groups, ...], one group at first; once divided also ``members`` (a
@@ -56,8 +56,8 @@ class GroupedStrategy(PersonalizedStrategy):
     #: Whether groups start from the mean of that round's uploads of their members, or from all's.
     starts_apart = True
 
-    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
-        super().__init__(settings, on_round)
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
         self._roster = RosterMemory()
 
     # What a method defines.
@@ -89,7 +89,7 @@ class GroupedStrategy(PersonalizedStrategy):
         """Whether clients are to be divided after this round."""
         return turn.round == self.divides_in(turn)
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody its group's model; who has none yet, the mean over all members."""
         models = self.models(state)
         bundles = {g: self.sent(state, g, models) for g in {self.group(state, c) for c in clients}}
@@ -101,7 +101,7 @@ class GroupedStrategy(PersonalizedStrategy):
         return Bundle(tensors={name: Floats(tensor.numpy()) for name, tensor in model.items()})
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Average over all or by group; divide clients if it is time; let others join."""
         if MEMBERS in state:
@@ -110,11 +110,11 @@ class GroupedStrategy(PersonalizedStrategy):
         else:
             only = {name: tensor[0] for name, tensor in self.models(state).items()}
             means = {name: t.unsqueeze(0) for name, t in self.mean(uploads, only).items()}
-            if turn.round < self.divides_in(turn):
+            if round.number < self.divides_in(round.turn):
                 return state | _named(means), []
             state, means = self._divide(state, uploads, means)
         state = state | _named(means)
-        return state, self._group_rows(state, turn.round)
+        return state, self._group_rows(state, round.number)
 
     def models(self, state: State) -> State:
         """Return the groups' models, tensors ``[groups, ...]`` by their names in the model."""

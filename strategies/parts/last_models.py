@@ -10,22 +10,21 @@ from fedsub_core.config.halves import ServerSettings
 from fedsub_core.wire.bundles import Bundle
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Start
-from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
+from strategies.rounds.server_half import ServerHalf, State
 
 #: Names in the state; a model's tensors go by ``model.<name>``.
 CLIENTS, PAIRS, _MODEL = "clients", "pairs", "model."
 
 
-class LastModelsStrategy(PersonalizedStrategy):
+class LastModelsStrategy(ServerHalf):
     """What FedAMP and FedFomo share, who give each client a choice of the others' models.
 
     State: ``clients`` (a roster), ``model.<name>`` float32 [n, ...] and ``pairs`` float64 [n, n],
     of which the row is the client whom the number serves. Models of clients that are silent stay.
     """
 
-    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
-        super().__init__(settings, on_round)
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
         self._memory = RosterMemory()
 
     def init(self, start: Start) -> State:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any
@@ -27,7 +28,7 @@ from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import FEATURES, MOMENTS, Plan
 from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.secure.summation import CannotOpen, Summation
-from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.bundles import Bundle, Declaration
 from strategies.rounds.context import Addends, Opened
 from strategies.rounds.link import Link
 from strategies.rounds.transport import Transport
@@ -47,6 +48,28 @@ class TooFew(RunError):
     """Fewer people than a sum must be of."""
 
 
+@dataclass(frozen=True, eq=False)
+class OpenSum:
+    """A sum whose people have shown keys and shared secrets, before their vectors come.
+
+    Parameters
+    ----------
+    summation : the protocol's side of the server.
+    levels : by which numbers are rounded.
+    noised : whether the sum gets noise.
+    vectors : what each of them sends, by client, ascending.
+    beside : what goes beside their downloads.
+    left : who was asked, and is not in it, for it did not say what it takes.
+    """
+
+    summation: Summation
+    levels: Levels
+    noised: bool
+    vectors: Mapping[str, Declaration]
+    beside: Mapping[str, ConfigRecord]
+    left: frozenset[str]
+
+
 class SecureSums:
     """Sums of a run's rounds, one after another.
 
@@ -62,15 +85,6 @@ class SecureSums:
     ) -> None:
         self.settings, self.transport = settings, transport
         self._of = run, method
-        transport.vectors = {}
-        #: Who was asked, and is not in the round's sum, for it did not say what it takes.
-        self.left: frozenset[str] = frozenset()
-        #: What goes beside the downloads of those who are.
-        self.beside: dict[str, ConfigRecord] = {}
-
-    def none(self) -> None:
-        """Note that nothing is added up in a round."""
-        self.left, self.beside, self.transport.vectors = frozenset(), {}, {}
 
     def begin(
         self,
@@ -82,8 +96,8 @@ class SecureSums:
         nodes: Mapping[str, int],
         timeout: float,
         most: int,
-    ) -> list[str]:
-        """Ask people for keys and shares; return who can be in the sum, ascending.
+    ) -> OpenSum:
+        """Ask people for keys and shares; return the sum of those who can be in it.
 
         Parameters
         ----------
@@ -100,39 +114,28 @@ class SecureSums:
             If they have more samples than sums can bear, or rounding moves a change by too much of
             what it may be long.
         """
-        self.none()
         asks = partial(self._ask, link, nodes, round, timeout, most)
-        one = self._sum = self._prepared(asks, round, sorted(addends.clients), addends.numbers)
+        one = self._prepared(asks, round, sorted(addends.clients), addends.numbers)
         one.opened_of = max(one.least, addends.opened_of)
         try:
             # Of the list that all were shown: each device makes the same of it.
-            self._levels = Levels.among(len(one.keys), weight, addends.range)
+            levels = Levels.among(len(one.keys), weight, addends.range)
         except ValueError as error:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"
             ) from None
-        self._noised = longest < inf
-        self._check_clip(round, addends.numbers - BESIDE, longest)
-        plans = self._plans(one, self._levels)
-        self.beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
-        self.left = frozenset(addends.clients) - plans.keys()
-        self.transport.vectors = dict.fromkeys(plans, vectors.declared_of(addends.numbers))
-        return sorted(plans)
-
-    def _check_clip(self, round: int, numbers: int, longest: float) -> None:
-        """Refuse a bound on changes that rounding would fill."""
-        moved = self._levels.moved_by_rounding(numbers)
-        if moved > longest / LEAST_OF_CLIP:
-            raise RunError(
-                f"round {round}: dp-clip = {longest:g}: got {numbers} numbers, moved by "
-                f"{moved:.2g} as they are rounded, expected a tenth of it; raise dp-clip, or lower "
-                "secure-range"
-            )
+        _check_clip(round, levels, addends.numbers - BESIDE, longest)
+        plans = self._plans(one, levels)
+        beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
+        left = frozenset(addends.clients) - plans.keys()
+        declared = dict.fromkeys(sorted(plans), vectors.declared_of(addends.numbers))
+        return OpenSum(one, levels, longest < inf, declared, beside, left)
 
     def close(
         self,
         link: Link,
         round: int,
+        begun: OpenSum,
         uploads: Mapping[str, Bundle],
         nodes: Mapping[str, int],
         timeout: float,
@@ -142,15 +145,15 @@ class SecureSums:
 
         None where it cannot be opened, without a total where it says what it cannot.
         """
-        one, total, summed = self._sum, None, None
+        one, total, summed = begun.summation, None, None
         for client, upload in uploads.items():
             one.take_vector(client, vectors.vector_of(upload))
         try:
             summed = self._opened(partial(self._ask, link, nodes, round, timeout, most), one)
-            total = self._levels.total(summed, len(one.sent), self._noised)
+            total = begun.levels.total(summed, len(one.sent), begun.noised)
         except (CannotOpen, ValueError) as error:
             log.warning("round %d: the secure sum is lost, and the model stays: %s", round, error)
-        opened = Opened(total, tuple(sorted(one.sent)), self._levels)
+        opened = Opened(total, tuple(sorted(one.sent)), begun.levels)
         if total is None:
             lost = [MetricRow(round, "", None, "secure_lost", 1)]
             return None if summed is None else opened, lost
@@ -264,6 +267,17 @@ class SecureSums:
                 f"round {round}: secure-aggregation: {people} {what}, expected "
                 f"{self.settings.secure_least} at least (secure-least); the log says why{kept}"
             )
+
+
+def _check_clip(round: int, levels: Levels, numbers: int, longest: float) -> None:
+    """Refuse a bound on changes that rounding would fill."""
+    moved = levels.moved_by_rounding(numbers)
+    if moved > longest / LEAST_OF_CLIP:
+        raise RunError(
+            f"round {round}: dp-clip = {longest:g}: got {numbers} numbers, moved by "
+            f"{moved:.2g} as they are rounded, expected a tenth of it; raise dp-clip, or lower "
+            "secure-range"
+        )
 
 
 def most_weight(examples: Sequence[int], most: float) -> int:

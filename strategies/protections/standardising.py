@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.data.samples import Tokens
 from fedsub_core.data.standardise import POOLS, Moments, Scaling, scaling
-from fedsub_core.encoders.standardised import feature_scaling
+from fedsub_core.encoders.build import build_encoder
+from fedsub_core.encoders.names import resolve_encoder
+from fedsub_core.encoders.standardised import feature_scaling, shared_features
+from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.architecture import Shape
 from fedsub_core.secure.messages import FEATURES, SAMPLES
 from fedsub_core.wire.handshake import Introduction
+from strategies.protections.secure_sums import SecureSums
+from strategies.rounds.agreement import Agreement
+from strategies.rounds.link import Link
+from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.pace import most_of
 
 #: Returns the moments of everybody's samples or features: which, and of how many numbers.
 Everybodys = Callable[[str, int], Moments]
@@ -24,6 +34,43 @@ def of_each(said: Sequence[Introduction], standardise: str) -> Everybodys:
         return POOLS[standardise]([own for own in each if own is not None])
 
     return everybodys
+
+
+def features_sent(settings: ServerSettings, card: MethodCard, shape: Shape) -> int:
+    """Return of how many features of samples of a shape devices send moments."""
+    text = resolve_encoder(settings.encoder, card.encodes, shape)
+    encoder = build_encoder(text, settings.rounds.seed, shape)
+    return shared_features(encoder, card.trains, settings.standardise)
+
+
+def agreed_scaling(
+    settings: ServerSettings,
+    card: MethodCard,
+    registry: NodeRegistry,
+    agreed: Agreement,
+    link: Link,
+    sums: SecureSums | None,
+    known: Scaling | None,
+) -> Scaling | None:
+    """Return what all standardise by: nobody who is held out has a part in it.
+
+    Parameters
+    ----------
+    sums : what adds moments up; None: each has said its own.
+    known : see :func:`standardisation`.
+    """
+    if settings.standardise not in POOLS:
+        return None
+    rounds, people = settings.rounds, sorted(registry.nodes.keys() - agreed.unseen)
+    if sums is None:
+        said = [registry.introductions[client] for client in people]
+        everybodys = of_each(said, settings.standardise)
+    else:
+        nodes = {client: registry.nodes[client] for client in people}
+        most = 0 if registry.simulated else most_of(len(people), rounds.quorum)
+        everybodys = partial(sums.moments, link, nodes, rounds.round_timeout, most)
+    features = features_sent(settings, card, agreed.shape)
+    return standardisation(agreed.shape, features, everybodys, known)
 
 
 def merged(one: Scaling | None, other: Scaling | None) -> Scaling | None:

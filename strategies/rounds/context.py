@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fedsub_core.errors import MessageRefused
 from fedsub_core.models.model import Model
@@ -21,11 +22,13 @@ class Start:
     model : the architecture.
     sends : the tensors that the method's card says a device sends, by name.
     clients : ids of those who are there.
+    simulated : whether nobody takes part but simulated people: all then follows from the seed.
     """
 
     model: Model
     sends: Declaration
     clients: tuple[str, ...]
+    simulated: bool = True
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Addends:
     opened_of : of how many people at least it may be opened; 0: as many as any sum.
     others : whether all others of the round are sent their downloads, too, and answer with nothing.
     needed : whether the run ends where too few people take part.
+    request : what that is, in the method's own words, for who makes downloads and takes the sum.
     """
 
     clients: tuple[str, ...]
@@ -48,6 +52,7 @@ class Addends:
     opened_of: int = 0
     others: bool = False
     needed: bool = True
+    request: Any = None
 
 
 @dataclass(frozen=True)

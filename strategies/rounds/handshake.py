@@ -40,7 +40,7 @@ def agree(
 ) -> Agreement:
     """Ask every node that connects who it is, until all have answered and there are enough.
 
-    What they standardise by is agreed on next (:mod:`strategies.rounds.standardising`).
+    What they standardise by is agreed on next (:mod:`strategies.protections.standardising`).
 
     More than half of the clients decide on classes and sample shape, among those that fit the
     operator's `card`, if there is one. Who differs, speaks another wire, or claims a

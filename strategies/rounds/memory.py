@@ -12,7 +12,7 @@ from torch import Tensor
 from fedsub_core.wire.references import Reference, reference_tensors, split_references
 from strategies.rounds.agreement import AGREED, Agreement
 from strategies.rounds.identity import IDENTITY, Identities
-from strategies.rounds.noised_means import NOISED, NoiseLedger
+from strategies.rounds.noise_ledger import NOISED, NoiseLedger
 from strategies.rounds.patience import PATIENCE, Patience
 
 #: Prefixes of who trained, and of who trains no more, in the server's state.

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from fedsub_core.models.held import Held
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.models.model import Model
+from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.rounds.nodes import NodeRegistry
-from strategies.rounds.population import Population
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.rounds.held_models import HeldModels
+from strategies.rounds.memory import Memory
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import ServerHalf, State
 
 
 def next_download(
-    strategy: PersonalizedStrategy, client: str, capacity: float
+    settings: ServerSettings, finished: int, saved: State, client: str, capacity: float
 ) -> tuple[Model, Bundle]:
     """Return the model that a client's device would hold at a capacity, and what it would be sent.
 
-    `strategy` has been resumed after a round of its run, and is not used for anything else.
+    Parameters
+    ----------
+    finished : the last round that was finished.
+    saved : the server's state after it (:meth:`PersonalizedStrategy.lasting_state`).
     """
-    agreed, settings = strategy.memory.agreed, strategy.settings
-    assert agreed is not None and strategy.state is not None
-    strategy.population = Population(NodeRegistry(), agreed, settings.rounds)
-
-    def model_at(share: float) -> Model:
-        seed, classes = settings.rounds.seed, len(agreed.classes)
-        return Held.of(strategy.card, settings, seed, agreed.shape, classes, share).model
-
-    strategy.model, own = model_at(1.0), model_at(capacity)
-    strategy.transport.sends = strategy.card.sends(strategy.model, strategy.hyper)
-    strategy.transport.receives = strategy.card.receives(strategy.model, strategy.hyper)
-    strategy.capacities = {client: capacity}
-    if capacity < 1 and strategy.card.narrow:
-        card, hyper = strategy.card, strategy.hyper
-        strategy.narrow = {client: own}
-        strategy.transport.narrow = {client: (card.sends(own, hyper), card.receives(own, hyper))}
-    turn = strategy.turn(strategy.finished_rounds + 1)
-    (sent,) = strategy.tested_with(strategy.state, [client], turn)
-    return own, sent
+    half = ServerHalf.of(settings)
+    memory, kept = Memory.split(saved)
+    assert memory.agreed is not None
+    classes = memory.agreed.classes
+    turn = Turn(finished + 1, settings.rounds.rounds, settings.rounds.seed)
+    state, _ = half.resumed(kept, turn)
+    models = HeldModels.of(settings, half.card, memory.agreed.shape, len(classes))
+    round = Round(turn, models, {client: capacity}, (client,), classes=classes)
+    (sent,) = half.tested_with(state, round, [client])
+    return models.at(capacity), sent

@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from fedsub_core.errors import MessageRefused, NumbersRefused, cut
 from fedsub_core.metrics import MetricRow
-from fedsub_core.placement import Placement
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundle_tensors import encode_tensors
-from fedsub_core.wire.bundles import Bundle, Declaration, Floats
+from fedsub_core.wire.bundles import Bundle, Declaration
 from fedsub_core.wire.codec import Address, compose_download, decode_upload
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
@@ -27,6 +25,7 @@ from fedsub_core.wire.message_sizes import message_bytes
 from fedsub_core.wire.references import Reference
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
+from strategies.rounds.round import Round
 
 log = logging.getLogger("fedsub")
 
@@ -48,14 +47,6 @@ class Transport:
 
     def __init__(self, wire: WireSettings, quorum: float = 0.0) -> None:
         self.wire = wire
-        #: The tensors that devices send and receive, as the method's card says.
-        self.sends: Declaration = {}
-        self.receives: Declaration = {}
-        #: What clients that hold less than the run's model send and receive instead.
-        self.narrow: dict[str, tuple[Declaration, Declaration]] = {}
-        #: In a run of secure sums what is sent instead, by client; others send nothing. None:
-        #: uploads come themselves.
-        self.vectors: Mapping[str, Declaration] | None = None
         #: What the server holds of each client's uploads, where those are differences.
         self.references: dict[str, Reference] = {}
         self.delivery = Delivery(quorum=quorum)
@@ -69,38 +60,18 @@ class Transport:
         self._refused_now: Counter[str] = Counter()
         self._bytes: dict[str, Counter[str]] = {}
 
-    def declared(self, client: str) -> tuple[Declaration, Declaration]:
-        """Return the tensors that a client sends, and those that it receives."""
-        return self.narrow.get(client, (self.sends, self.receives))
-
-    def drop_misfits(self) -> None:
+    def drop_misfits(self, round: Round) -> None:
         """Send whole tensors to who holds another part of the model than it did before."""
         for client, reference in list(self.references.items()):
-            sends = self.declared(client)[0].items()
+            sends = round.sent_by(client).items()
             expected = {name: d.shape for name, d in sends if d.floats and not d.exact}
             if {name: t.shape for name, t in reference.tensors.items()} != expected:
                 del self.references[client]
 
-    def placed(self, client: str, bundle: Bundle) -> Bundle:
-        """Return a bundle in which a weak device's tensors say where they stand in the run's.
-
-        Such a device has the first entries of each axis. Only tensors that the device sends get a
-        place; in downloads, too.
-        """
-        if client not in self.narrow:
-            return bundle
-        tensors = dict(bundle.tensors)
-        for name, declared in self.declared(client)[0].items():
-            part, own, whole = tensors.get(name), declared.shape, self.sends[name].shape
-            fits = isinstance(part, Floats) and part.at.everywhere and part.values.shape == own
-            if fits and own != whole:
-                assert isinstance(part, Floats)
-                tensors[name] = Floats(part.values, Placement.leading(own, whole))
-        return replace(bundle, tensors=tensors)
-
     def write(
         self,
         kind: str,
+        round: Round,
         instructions: Mapping[str, Instructions],
         bundles: Sequence[Bundle],
         nodes: Mapping[str, int],
@@ -114,6 +85,7 @@ class Transport:
 
         Parameters
         ----------
+        round : which the messages are of.
         instructions : of every client that is written to, in the order of `bundles`.
         beside : the plan of a secure sum, by client.
         link : that they go by: whether they come by ascending nodes instead, and by reference.
@@ -126,7 +98,7 @@ class Transport:
         if link is not None and link.stacked:
             written.sort(key=lambda one: nodes[one[0][0]])
         for (client, told), bundle in written:
-            reference, (_, receives) = self.references.get(client), self.declared(client)
+            reference, receives = self.references.get(client), round.received_by(client)
             shared = None
             if reference is None or not self.wire.download.delta:
                 shared = encoded.get(id(bundle))
@@ -134,10 +106,9 @@ class Transport:
                     shared = encode_tensors(bundle, receives, self.wire.download)
                 if many[id(bundle)] > 1:
                     encoded[id(bundle)] = shared
-            round = told.turn.round
             payload = compose_download(
                 bundle,
-                Address(client, round),
+                Address(client, round.number),
                 receives,
                 self.wire.download,
                 reference,
@@ -147,7 +118,7 @@ class Transport:
             if client in beside:
                 content[SECURE] = beside[client]
             # Twice the deadline: a reply that comes late is to be seen and counted.
-            envelope: dict[str, Any] = {"ttl": 2 * timeout, "group_id": str(round)}
+            envelope: dict[str, Any] = {"ttl": 2 * timeout, "group_id": str(round.number)}
             if link is not None and link.by_reference:
                 yield InProcessMessage(content, nodes[client], kind, **envelope)
             else:
@@ -200,18 +171,19 @@ class Transport:
         messages: Iterable[Message],
         nodes: Mapping[str, int],
         timeout: float,
+        sends: Declaration,
         most: int = 0,
     ) -> Iterator[Message]:
         """Send messages, count their bytes; yield the replies that come in time.
 
-        How many answers `most` are is :meth:`Delivery.exchange`'s.
+        How many answers `most` are is :meth:`Delivery.exchange`'s; `sends` bounds their size.
 
         Raises
         ------
         ValueError
             If a message is to a node that is no client's, or two are to one client.
         """
-        link.most_bytes = Envelope("", 0, self.sends, limit=self.wire.limit).most_bytes
+        link.most_bytes = Envelope("", 0, sends, limit=self.wire.limit).most_bytes
         asked = self._addressed(messages, {node: client for client, node in nodes.items()})
         return self.delivery.exchange(link, asked, timeout, nodes, most)
 
@@ -250,32 +222,29 @@ class Transport:
             else:
                 yield client, content
 
-    def decode(self, client: str, content: Content, round: int) -> Bundle:
-        """Decode an upload.
+    def decode(self, client: str, content: Content, round: Round) -> Bundle:
+        """Decode an upload of a round.
 
         Raises
         ------
         MessageRefused, ValueError
             If it is not one of ours or is not as declared.
         """
-        wire = self.wire
-        reference, (sends, _) = self.references.get(client), self.declared(client)
-        if self.vectors is not None:
-            sends = self.vectors.get(client, {})
-        envelope = Envelope(client, round, sends, reference, wire.limit, wire.largest)
+        wire, sends, reference = self.wire, round.uploaded_by(client), self.references.get(client)
+        envelope = Envelope(client, round.number, sends, reference, wire.limit, wire.largest)
         return decode_upload(exchange.payload_of(content), envelope)
 
-    def accept(self, client: str, upload: Bundle, content: Content, round: int) -> None:
+    def accept(self, client: str, upload: Bundle, content: Content, round: Round) -> None:
         """Count an upload that passed every check, and remember its numbers."""
         self.delivery.note_usable(client)
-        self.usable[client] = round
+        self.usable[client] = round.number
         sent = len(exchange.payload_of(content))
         self._count(client, "bytes_up_sent", sent)
         self._count(client, "bytes_up_flower", message_bytes(content, sent))
         if self.wire.upload.delta:
             if client not in self.references:
-                self.references[client] = Reference.empty(self.declared(client)[0])
-            self.references[client].remember(upload, round)
+                self.references[client] = Reference.empty(round.sent_by(client))
+            self.references[client].remember(upload, round.number)
 
     def refuse(self, client: str, round: int, why: object) -> None:
         """Count a message that is not used, and log it.

@@ -18,7 +18,7 @@ from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.secure.messages import SECURE, Name
-from strategies.rounds.noised_means import NOISED
+from strategies.rounds.noise_ledger import NOISED
 
 from .server_of_sums import SUMS, Devices, Server, devices, phase
 

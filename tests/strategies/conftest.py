@@ -18,7 +18,7 @@ from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from strategies.rounds.agreement import AGREED
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 from .finished_run import FinishedRun, MakePeople, RunMethod
 from .tampered_grid import Tamper, TamperedGrid

@@ -12,7 +12,7 @@ from torch import Tensor
 from fedsub_client.split_client import SplitClient
 from fedsub_core.data.federation import Federation
 from fedsub_core.metrics import MetricRow
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 from .sent_bundle import Floats
 from .tampered_grid import TamperedGrid

@@ -24,14 +24,13 @@ from fedsub_core.secure.cluster_slots import (
     Layout,
 )
 from strategies.methods.fedsub.public_clusters import PLACED
-from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.rounds.server_half import ServerHalf, State
 
 #: By rows: of which units there are means.
 KNOWN = ".known"
 
 
-class ClusterMeans(PersonalizedStrategy):
+class ClusterMeans(ServerHalf):
     """The part of a server half that reads sums.
 
     State: by class and cluster means, and how many people there are of what.
@@ -70,7 +69,7 @@ class ClusterMeans(PersonalizedStrategy):
     @property
     def layout(self) -> Layout:
         """Return where each number of a vector stands."""
-        return Layout.of(self.model, self.hyper)
+        return Layout.of(round.model, self.hyper)
 
     @property
     def _least(self) -> int:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Part
 from strategies.methods.fedsub.among import Among
 from strategies.methods.fedsub.cache import Cache
@@ -18,23 +17,23 @@ from strategies.methods.fedsub.fusion import changed, fuse
 from strategies.methods.fedsub.holdings import Block, by_block
 from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights, leaves_alone
 from strategies.methods.fedsub.robust import row_mean
-from strategies.methods.fedsub.subnetworks import SubnetworkStrategy
+from strategies.methods.fedsub.subnetworks import SubnetworkStrategy, capacity_of, part_of
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
-from strategies.rounds.strategy import RoundCallback
 
 
 class FedSubStrategy(SubnetworkStrategy):
     """Every client gets its own sparse update, fused by class from clients like it."""
 
-    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
-        super().__init__(settings, on_round)
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
         if self.hyper.fusion == "leadership" and settings.robust.mean != "mean":
             raise ConfigError(
                 f"robust: got {settings.robust.mean!r} with fedsub.fusion=leadership, which takes "
                 "one client's rows and no mean; expected clip, multi-krum or another fusion"
             )
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Fuse for all these clients at once; send only rows that differ from a client's own."""
         cache, clusters = self.cached(state)
         versions = cache.versions()
@@ -43,14 +42,14 @@ class FedSubStrategy(SubnetworkStrategy):
         concerned = _concerned(clusters, asked, alone)
         if len(concerned) < len(clusters):
             cache, clusters = cache.only(concerned), clusters[concerned]
-        found = self._fused(cache, clusters, clients)
+        found = self._fused(cache, clusters, round, clients)
         return [Bundle(version=versions.get(c, 0), tensors=found.get(c, {})) for c in clients]
 
     def _fused(
-        self, cache: Cache, clusters: Tensor, clients: Sequence[str]
+        self, cache: Cache, clusters: Tensor, round: Round, clients: Sequence[str]
     ) -> dict[str, dict[str, Part]]:
         """Return the rows that differ from a client's own, of those in the cache, by layer."""
-        at = {client: self.place(cache, client) for client in clients}
+        at = {client: self.place(cache, round, client) for client in clients}
         places = {client: i for client, i in at.items() if i is not None}
         found: dict[str, dict[str, Part]] = {client: {} for client in places}
         if not found:
@@ -65,8 +64,8 @@ class FedSubStrategy(SubnetworkStrategy):
                 self.hyper.fusion_reading,
             )
 
-        robust, names = self.settings.robust, self.shared_rows
-        among = Among(cache, self.holdings(cache), list(names), robust, weigh)
+        robust, names = self.settings.robust, self.shared_rows(round)
+        among = Among(cache, self.holdings(cache, round), list(names), robust, weigh)
         mean = row_mean(robust)
 
         def fuse_block(rows: Tensor, masks: Tensor, block: Block) -> tuple[Tensor, Tensor]:
@@ -80,7 +79,7 @@ class FedSubStrategy(SubnetworkStrategy):
             for client, i in places.items():
                 units = replaced[i]
                 if units.any():
-                    part = self.part_of(self.capacity(client))
+                    part = part_of(round, capacity_of(round, client))
                     found[client][name] = part.sent(name, units.numpy(), fused[i].numpy())
         return found
 

@@ -6,6 +6,7 @@ What is fused of them is a method's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -15,8 +16,8 @@ from fedsub_core.config.halves import ServerSettings
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, prototype_size
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import Architecture
+from fedsub_core.models.model import Model
 from fedsub_core.seeds import derive_seed
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub.bounds import LONGEST, begun, bounded
 from strategies.methods.fedsub.cache import CLIENTS, Cache
@@ -28,14 +29,14 @@ from strategies.methods.fedsub.indices import quality
 from strategies.parts.averaging import malicious
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Sender, Start
-from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy, RoundCallback
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import ServerHalf, State
 
 #: In a state: the last clustering, and the prototypes that it was made of.
 CLUSTERS = ("clusters", "clustered")
 
 
-class SubnetworkStrategy(PersonalizedStrategy):
+class SubnetworkStrategy(ServerHalf):
     """Hears of everybody's subnetworks and prototypes, and clusters people by class.
 
     State: the cache's tensors, and ``clusters`` int64 [n, classes] (-1: in none) with the
@@ -43,10 +44,9 @@ class SubnetworkStrategy(PersonalizedStrategy):
     ``robust=clip`` also ``longest``, see :mod:`strategies.methods.fedsub.bounds`.
     """
 
-    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
-        super().__init__(settings, on_round)
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
         self._roster = RosterMemory()
-        self._parts: dict[float, HeldPart] = {}
 
     def init(self, start: Start) -> State:
         """Return an empty cache."""
@@ -54,7 +54,7 @@ class SubnetworkStrategy(PersonalizedStrategy):
         nobody = Cache.empty(Roster(()), model, size).state()
         return nobody | no_clusters(0, model.classes, size)
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """Demand a subnetwork and a prototype for every class that the client holds."""
         held = upload.bits(CLASSES)
         if not held.any():
@@ -65,7 +65,7 @@ class SubnetworkStrategy(PersonalizedStrategy):
         if not ((scores >= 0) & (scores <= 1.01 * most)).all() or scores[~held].any():
             expected = f"0 to {most}, and 0 for classes without a subnetwork"
             raise sender.refuse("scores", scores.tolist(), expected)
-        for layer in self.model.affine[: self.hyper.depth or None]:
+        for layer in round.model.affine[: self.hyper.depth or None]:
             masks = upload.bits(layer.name + MASKS)
             came = [upload.part(rows.name).at.held(masks.shape[1:]) for rows in layer.rows]
             chosen = masks.any(0)
@@ -80,27 +80,29 @@ class SubnetworkStrategy(PersonalizedStrategy):
             raise sender.refuse("prototypes of classes", got, f"all of {labels}")
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Update the cache, predict missing prototypes if asked to, cluster what changed."""
-        model, size = self.model, prototype_size(self.model, self.hyper)
+        model, size = round.model, prototype_size(round.model, self.hyper)
         before, robust = Cache.of(_cached(state)), self.settings.robust
         # Before the cache changes: where nobody is new it is the same one.
         start = (
-            begun(before, self._sent(state, turn), self.holdings(before)) if robust.clip else None
+            begun(before, self._sent(state, round), self.holdings(before, round))
+            if robust.clip
+            else None
         )
-        placed = {c: self.placed(state, c, upload, turn) for c, upload in uploads.items()}
-        capacities = {client: self.capacity(client) for client in uploads}
+        placed = {c: self.placed(state, round, c, upload) for c, upload in uploads.items()}
+        capacities = {client: capacity_of(round, client) for client in uploads}
         cache = before.updated(placed, model, size, capacities)
         usual: State = {}
         if start is not None:
             known = torch.zeros(len(cache.roster.clients), start.shape[1])
             start = before.roster.moved(start, known, cache.roster)
-            last, held = state.get(LONGEST), self.holdings(cache)
+            last, held = state.get(LONGEST), self.holdings(cache, round)
             cache, longest = bounded(cache, robust.most_examples, last, start, held)
-            cache = nearer(cache, self.shared_rows, held)
+            cache = nearer(cache, self.shared_rows(round), held)
             usual[LONGEST] = longest
-        prototypes, present = self._prototypes(cache)
+        prototypes, present = self._prototypes(cache, round)
         old = _aligned(state, before.roster, cache.roster, model.classes, size)
         clusters = torch.full(present.shape, -1, dtype=torch.int64)
         stale: list[int] = []
@@ -114,60 +116,51 @@ class SubnetworkStrategy(PersonalizedStrategy):
             elif present[:, y].any():
                 stale.append(y)
         if stale:
-            seeds = {y: derive_seed(turn.seed, "", 0, f"clusters of class {y}") for y in stale}
+            seeds = {
+                y: derive_seed(round.turn.seed, "", 0, f"clusters of class {y}") for y in stale
+            }
             points = {y: prototypes[present[:, y], y].numpy() for y in stale}
             found = cluster_classes(points, self.hyper.k_selection, seeds, self.settings.workers)
             for y, labels in found.items():
                 clusters[present[:, y], y] = torch.from_numpy(labels)
                 for name, value in quality(points[y], labels).items():
-                    apart.append(MetricRow(turn.round, "", y, name, value))
+                    apart.append(MetricRow(round.number, "", y, name, value))
         new = cache.state() | usual | {"clusters": clusters, "clustered": prototypes}
         rows = [
-            *_size_rows(self.held_by, self.hyper.depth, uploads, turn.round),
-            *_cluster_rows(clusters, turn.round),
+            *_size_rows(round.held_by, self.hyper.depth, uploads, round.number),
+            *_cluster_rows(clusters, round.number),
             *apart,
         ]
-        if self.settings.rounds.evaluated(turn.round):
-            rows += _member_rows(cache.roster, clusters, turn.round)
+        if self.settings.rounds.evaluated(round.number):
+            rows += _member_rows(cache.roster, clusters, round.number)
         return new, rows
 
-    def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
+    def placed(self, state: State, round: Round, client: str, bundle: Bundle) -> Bundle:
         """Return what a client sent or was sent, in the places of the whole model's rows."""
-        if client not in self.narrow:
+        if client not in round.narrow:
             return bundle
         embeddings = self.hyper.prototype == "embedding"
-        return self.part_of(self.capacity(client)).placed(bundle, self.model, embeddings)
+        return part_of(round, capacity_of(round, client)).placed(bundle, round.model, embeddings)
 
-    @property
-    def shared_rows(self) -> dict[str, str]:
-        """Names of the rows that are collaborated on, each with its layer's."""
-        layers = self.model.affine[: self.hyper.depth or None]
+    def shared_rows(self, round: Round) -> dict[str, str]:
+        """Return the names of the rows that are collaborated on, each with its layer's."""
+        layers = round.model.affine[: self.hyper.depth or None]
         return {rows.name: layer.name for layer in layers for rows in layer.rows}
 
-    def capacity(self, client: str) -> float:
-        """Return the share of each layer's units that a client's device holds."""
-        return self.capacities[client] if client in self.narrow else 1.0
-
-    def place(self, cache: Cache, client: str) -> int | None:
+    def place(self, cache: Cache, round: Round, client: str) -> int | None:
         """Return a client's place in the cache; None where it is not there as it is now.
 
         Who came back with another capacity begins anew, and what was heard of it fits no more.
         """
         i = cache.roster.place.get(client)
-        if i is None or float(cache.tensors["capacity"][i]) != self.capacity(client):
+        if i is None or float(cache.tensors["capacity"][i]) != capacity_of(round, client):
             return None
         return i
 
-    def part_of(self, capacity: float) -> HeldPart:
-        """Return what a device of a capacity holds."""
-        if capacity not in self._parts:
-            self._parts[capacity] = HeldPart.of(self.model, capacity)
-        return self._parts[capacity]
-
-    def holdings(self, cache: Cache) -> Holdings:
+    def holdings(self, cache: Cache, round: Round) -> Holdings:
         """Return what everybody in the cache holds."""
         said, of = torch.unique(cache.tensors["capacity"], return_inverse=True)
-        return Holdings([self.part_of(one) for one in said.tolist() or [1.0]], of)
+        return Holdings([part_of(round, one) for one in said.tolist() or [1.0]], of)
 
     def cached(self, state: State) -> tuple[Cache, Tensor]:
         """Return what the server last heard of every client, and everybody's clusters."""
@@ -181,12 +174,12 @@ class SubnetworkStrategy(PersonalizedStrategy):
         rows = {name: tensor[kept] for name, tensor in state.items() if name not in everybodys}
         return everybodys | {CLIENTS: roster.without(client).tensor(), **rows}
 
-    def _prototypes(self, cache: Cache) -> tuple[Tensor, Tensor]:
+    def _prototypes(self, cache: Cache, round: Round) -> tuple[Tensor, Tensor]:
         """Return prototypes [n, classes, d] to cluster and which of them there are."""
         prototypes, present = cache.tensors["prototypes"].double(), cache.tensors["holds"]
         if self.hyper.prototype == "embedding":
             held, robust = (
-                self.holdings(cache).embeddings(prototypes.shape[2]),
+                self.holdings(cache, round).embeddings(prototypes.shape[2]),
                 self.settings.robust,
             )
             lacking = malicious(robust, len(held)) if robust.clip else 0
@@ -196,9 +189,9 @@ class SubnetworkStrategy(PersonalizedStrategy):
         filled, imputed = impute(prototypes.numpy(), present.numpy(), self.hyper.impute_neighbours)
         return torch.from_numpy(filled), present | torch.from_numpy(imputed)
 
-    def _sent(self, state: State, turn: Turn) -> dict[str, Bundle]:
+    def _sent(self, state: State, round: Round) -> dict[str, Bundle]:
         """Return what the round's clients were sent, in the places of the whole model's rows."""
-        return {c: self.placed(state, c, sent, turn) for c, sent in self.delivered.items()}
+        return {c: self.placed(state, round, c, sent) for c, sent in round.sent.items()}
 
     def _holds(self, state: State, client: str, upload: Bundle) -> bool:
         """Whether the cache holds the version of a client's prototypes that `upload` names."""
@@ -206,6 +199,21 @@ class SubnetworkStrategy(PersonalizedStrategy):
         if i is None or not 0 < upload.version == int(state["versions"][i]):
             return False
         return bool((state["holds"][i].numpy() == upload.bits(CLASSES)).all())
+
+
+def capacity_of(round: Round, client: str) -> float:
+    """Return the share of each layer's units that a client's device holds."""
+    return round.capacities[client] if client in round.narrow else 1.0
+
+
+@lru_cache(maxsize=64)
+def _held_part(model: Model, capacity: float) -> HeldPart:
+    return HeldPart.of(model, capacity)
+
+
+def part_of(round: Round, capacity: float) -> HeldPart:
+    """Return what a device of a capacity holds."""
+    return _held_part(round.model, capacity)
 
 
 def _size_rows(

@@ -49,6 +49,7 @@ from strategies.parts.sure_people import (
     was_counted,
 )
 from strategies.rounds.context import Addends, Opened, Sender, Start
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 log = logging.getLogger("fedsub")
@@ -75,12 +76,12 @@ class SummedFedSubStrategy(ClusterMeans):
                 state[own.name + KNOWN] = torch.zeros(units, dtype=torch.bool)
         return state
 
-    def addends(self, state: State, clients: Sequence[str], turn: Turn) -> Addends | None:
+    def addends(self, state: State, round: Round, clients: Sequence[str]) -> Addends | None:
         """Return what is added up: counts of now, and what enough people have by the last count.
 
         Weak devices are in no sum: their rows have fewer numbers.
         """
-        whole = [client for client in clients if client not in self.narrow]
+        whole = [client for client in clients if client not in round.narrow]
         secure, people, gone = self.settings.secure, len(whole), absent(state, whole)
         least = needed(secure.secure_least, people)
         counted = (state[OPEN] & (state[SINCE] <= counted_in(state))).numpy()
@@ -90,7 +91,7 @@ class SummedFedSubStrategy(ClusterMeans):
         if alone and not self._alone:
             log.warning(
                 "round %d: no cluster of a class has %d people for sure: nothing is fused",
-                turn.round,
+                round.number,
                 least,
             )
         self._alone = alone
@@ -98,17 +99,17 @@ class SummedFedSubStrategy(ClusterMeans):
         for layer in self.layout.layers:
             of_units = state[SELECTED + layer.name].numpy() - gone
             able = self._asked[ASKED][..., None] & (of_units >= least)
-            asked = one_class_each(able, turn.round)
+            asked = one_class_each(able, round.number)
             self._asked[layer.name + ASKED_UNITS] = asked.reshape(-1, layer.units)
             fewest.append(of_units[asked])
-        told, sure_beside = self.asked_beside(state, turn, least, gone)
+        told, sure_beside = self.asked_beside(state, round.turn, least, gone)
         self._asked |= told
         fewest += sure_beside
         fewest_of = opened_of(np.concatenate(fewest), secure.secure_least, people)
         numbers = self.layout.length(self._asked) + BESIDE
         return Addends(tuple(whole), numbers, secure.secure_range, fewest_of, others=True)
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send all that is known of clusters, and to those in the sum what it asks for.
 
         Weak devices get nothing: they train alone.
@@ -118,7 +119,7 @@ class SummedFedSubStrategy(ClusterMeans):
         tensors: dict[str, Part] = {
             CENTROIDS: Floats(centroids),
             OPEN: Bits(state[OPEN].numpy()),
-            **self.told_beside(state, turn),
+            **self.told_beside(state, round.turn),
         }
         for layer in self.layout.layers:
             by_all = state[layer.name + SELECTED_BY_ALL].flatten(0, 1)
@@ -141,16 +142,16 @@ class SummedFedSubStrategy(ClusterMeans):
         }
         return [
             Bundle(tensors=self.told_alone(state))
-            if client in self.narrow
-            else kinds[client in self.in_sum, was_counted(state, client)]
+            if client in round.narrow
+            else kinds[client in round.in_sum, was_counted(state, client)]
             for client in clients
         ]
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """Accept what comes: a vector under masks, of which nothing can be said, or nothing."""
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Refuse single uploads: this half goes by sums.
 
@@ -159,10 +160,10 @@ class SummedFedSubStrategy(ClusterMeans):
         RunError
             Always.
         """
-        raise RunError(f"round {turn.round}: fedsub: got {len(uploads)} uploads, expected a sum")
+        raise RunError(f"round {round.number}: fedsub: got {len(uploads)} uploads, expected a sum")
 
     def aggregate_sum(
-        self, state: State, opened: Opened | None, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, opened: Opened | None, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Take means of clusters and counts; move, close and split clusters."""
         counts = self.counts()
@@ -174,18 +175,18 @@ class SummedFedSubStrategy(ClusterMeans):
         people = len(opened.clients)
         if round(most) > people or round(least) < 0:
             got = f"{least:g} to {most:g} people, expected 0 to {people}"
-            log.warning("round %d: the secure sum is of no use: %s", turn.round, got)
+            log.warning("round %d: the secure sum is of no use: %s", round.number, got)
             return self._lost(state), []
-        after = dict(state) | now_counted(state, opened.clients, turn.round)
+        after = dict(state) | now_counted(state, opened.clients, round.number)
         after |= self.means_of(state, found)
         for name in counts:
             after[name] = torch.from_numpy(np.rint(found[name]).astype(np.int64))
-        beside, rows = self.found_beside(after, found, opened, turn)
+        beside, rows = self.found_beside(after, found, opened, round.turn)
         after |= beside
-        after |= self._reshaped(after, turn, needed(self._least, people))
+        after |= self._reshaped(after, round.turn, needed(self._least, people))
         opened_now = after[OPEN].sum(1).tolist()
         return after, rows + [
-            MetricRow(turn.round, "", y, "clusters", n) for y, n in enumerate(opened_now)
+            MetricRow(round.number, "", y, "clusters", n) for y, n in enumerate(opened_now)
         ]
 
     def asked_beside(

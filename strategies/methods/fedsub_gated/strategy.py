@@ -12,18 +12,23 @@ from fedsub_core.methods.fedsub import SHARES, prototype_size
 from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST
 from fedsub_core.methods.fedsub_gated_experts import judges, names
 from fedsub_core.metrics import MetricRow
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 from strategies.methods.fedsub.among import Among
 from strategies.methods.fedsub.cache import CLIENTS, Cache
 from strategies.methods.fedsub.holdings import Block, by_block
 from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights
 from strategies.methods.fedsub.robust import row_mean
-from strategies.methods.fedsub.subnetworks import SubnetworkStrategy, no_clusters
+from strategies.methods.fedsub.subnetworks import (
+    SubnetworkStrategy,
+    capacity_of,
+    no_clusters,
+    part_of,
+)
 from strategies.methods.fedsub_gated.fusion import annealed, everybodys, fuse_layer
 from strategies.methods.fedsub_gated.gate import GATES, Gate
 from strategies.parts.roster import Roster
 from strategies.rounds.context import Sender, Start
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
@@ -42,9 +47,9 @@ class FedSubGatedStrategy(SubnetworkStrategy):
         gate = Gate.even(len(names(self.hyper)))
         return cache.state() | no_clusters(0, start.model.classes, size) | gate.state()
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """Demand what FedSub does, shares, and sums that can be."""
-        super().check(_fedsubs(state), sender, upload)
+        super().check(_fedsubs(state), round, sender, upload)
         for name in [n for n in upload.tensors if n.endswith(SHARES)]:
             layer = name.removesuffix(SHARES)
             shares = upload.floats(name)
@@ -53,8 +58,8 @@ class FedSubGatedStrategy(SubnetworkStrategy):
                 got = f"{shares.min():g} to {shares.max():g}"
                 raise sender.refuse(f"shares of layer {layer}", got, "0 to 1")
         sums = upload.floats(GATE)
-        most, turn = float(sums[-1]), sender.turn
-        if sums.any() and not judges(self.hyper, turn.round, turn.rounds):
+        most = float(sums[-1])
+        if sums.any() and not judges(self.hyper, round.number, round.turn.rounds):
             expected = "zeros: no sample is held back in this round"
             raise sender.refuse("gate", sums.tolist(), expected)
         if not 0 <= most <= upload.examples or (sums < 0).any() or sums[:-1].sum() > 1.001 * most:
@@ -67,29 +72,29 @@ class FedSubGatedStrategy(SubnetworkStrategy):
             raise sender.refuse(CURVES, got, expected)
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Do what FedSub does; take a step of the gate."""
-        new, rows = super().aggregate(_fedsubs(state), uploads, turn)
+        new, rows = super().aggregate(_fedsubs(state), round, uploads)
         there = len(self._roster.of(new[CLIENTS]).clients)
         most = self.settings.robust.most_examples
         gate = Gate.of(state).updated(uploads, most, len(uploads) / max(there, 1))
-        gate, told = gate.ended(self.hyper, turn)
+        gate, told = gate.ended(self.hyper, round.turn)
         return new | gate.state(), rows + told
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send rows of the fused track, and the common weights of the experts."""
         cache, clusters = self.cached(_fedsubs(state))
         versions = cache.versions()
         told = Gate.of(state).told(self.hyper.calibrate)
         found: dict[str, dict[str, Part]] = {client: {**told} for client in clients}
         if versions:
-            for name, client, rows in self._fused(cache, clusters, clients, turn):
+            for name, client, rows in self._fused(cache, clusters, round, clients):
                 found[client][name] = rows
         return [Bundle(version=versions.get(c, 0), tensors=found[c]) for c in clients]
 
     def _fused(
-        self, cache: Cache, clusters: Tensor, clients: Sequence[str], turn: Turn
+        self, cache: Cache, clusters: Tensor, round: Round, clients: Sequence[str]
     ) -> Iterator[tuple[str, str, Floats]]:
         """Yield by layer and client the rows that differ from its own, where there are some."""
         omega, holds = cache.tensors["omega"], cache.tensors["holds"]
@@ -98,9 +103,9 @@ class FedSubGatedStrategy(SubnetworkStrategy):
             of = clusters[people].numpy(), holds[people].numpy(), omega[people].numpy()
             return cluster_weights("overlapping-any", *of)
 
-        robust, names = self.settings.robust, self.shared_rows
-        among = Among(cache, self.holdings(cache), list(names), robust, weigh)
-        mix, mean = annealed(turn.round, turn.rounds, self.hyper.anneal), row_mean(robust)
+        robust, names = self.settings.robust, self.shared_rows(round)
+        among = Among(cache, self.holdings(cache, round), list(names), robust, weigh)
+        mix, mean = annealed(round.number, round.turn.rounds, self.hyper.anneal), row_mean(robust)
 
         def fuse_block(
             layer: str, rows: Tensor, everybody: Tensor, known: Tensor, block: Block
@@ -113,7 +118,7 @@ class FedSubGatedStrategy(SubnetworkStrategy):
             share = None if shares is None else block.masks(shares)
             return fuse_layer(weights, *of, share, common, mix, mean)
 
-        places = {client: self.place(cache, client) for client in clients}
+        places = {client: self.place(cache, round, client) for client in clients}
         for name, layer in names.items():
             rows, masks = cache.tensors[f"rows.{name}"], cache.tensors[f"masks.{layer}"]
             everybody = torch.zeros_like(rows[0])
@@ -122,7 +127,7 @@ class FedSubGatedStrategy(SubnetworkStrategy):
             fused, replaced = by_block(among.blocks(name), rows, masks, fuse_rows)
             replaced &= (fused != rows).any(-1)
             for client in clients:
-                i, part = places[client], self.part_of(self.capacity(client))
+                i, part = places[client], part_of(round, capacity_of(round, client))
                 if i is not None and replaced[i].any():
                     yield name, client, part.sent(name, replaced[i].numpy(), fused[i].numpy())
                 elif i is None:  # who joins late starts from everybody's mean

@@ -94,4 +94,4 @@ class SummedFedSubGatedStrategy(EverybodysMeans):
     @property
     def layout(self) -> Layout:
         """Return where each number of a vector stands."""
-        return layout_with_gate(self.model, self.hyper)
+        return layout_with_gate(round.model, self.hyper)

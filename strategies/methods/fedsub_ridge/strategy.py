@@ -48,8 +48,9 @@ from strategies.methods.fedsub_ridge.people import (
 from strategies.methods.fedsub_ridge.people import without as without_person
 from strategies.methods.fedsub_ridge.pooling import counts_as, pooled, sum_over
 from strategies.rounds.context import Sender, Start
-from strategies.rounds.server_half import State
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.rounds.recovery import left_out_rows
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import ServerHalf, State
 
 log = logging.getLogger("fedsub")
 
@@ -59,7 +60,7 @@ VERSIONS = "versions"
 SECRET, RELEASES = "noise.secret", "noise.releases"
 
 
-class FedSubRidgeStrategy(PersonalizedStrategy):
+class FedSubRidgeStrategy(ServerHalf):
     """State: what people sent (`people.py` beside this file), and what follows from it.
 
     ``everybody.gram`` and ``everybody.cross`` int64: sums over people, apart for each number of
@@ -75,21 +76,21 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
             **sums_of_all(nobodys(features, start.model.classes), features),
             POOLED: torch.zeros(card.equations(self.hyper), dtype=torch.float64),
             VERSIONS: torch.zeros(2, dtype=torch.int64),
-            **(self._ledger() if self.hyper.noise else {}),
+            **(self._ledger(start.simulated) if self.hyper.noise else {}),
         }
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody what it was not sent yet, and always what the server holds of it."""
         _, version = state[VERSIONS].tolist()
         known = {client: facts(state, client) for client in clients}
         new = [c for c, one in known.items() if version != (0 if one is None else one.sent)]
-        tensors = self._tensors(state, new) if new else {}
+        tensors = self._tensors(state, round, new) if new else {}
         return [
             Bundle(version=0 if one is None else one.version, tensors=tensors.get(client, {}))
             for client, one in known.items()
         ]
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """See :mod:`strategies.methods.fedsub_ridge.checks`."""
         refuse = sender.refuse
         if upload.tensors.keys() - {EQUATIONS}:
@@ -97,15 +98,15 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         elif facts(state, sender.client) is None:
             raise refuse("sums", "none", "a person's own in the first answer")
         if EQUATIONS in upload.tensors:
-            classes = self.model.classes
+            classes = round.model.classes
             check_equations(upload, card.candidates(self.hyper), classes, refuse)
 
     def aggregate(
-        self, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Put what came in the place of what the same people sent before."""
         sums, everything = state[VERSIONS].tolist()
-        after, answers = dict(state), False
+        after, answers, left_out = dict(state), False, list[MetricRow]()
         for client, upload in uploads.items():
             one = facts(state, client)
             if GRAM in upload.tensors:
@@ -124,14 +125,14 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         anew = any(GRAM in upload.tensors for upload in uploads.values())
         if anew:
             after = summed_anew(state, after, self.most_examples)
-            found = self._left_out(after, turn.round)
-            after = self._without_sums(after, found)
+            found = self._misleading(after, round.number)
+            after, left_out = self._without_sums(after, found), left_out_rows(round.number, found)
         after = after | self._pooled(after) if anew or answers else after
         if not self.hyper.noise:
-            return after, []
+            return after, left_out
         after |= released_anew(state, after)
         spent = spent_epsilon(self.hyper.noise, int(after[RELEASES]), self.hyper.noise_delta)
-        return after, [MetricRow(turn.round, "", None, "epsilon", spent)]
+        return after, [*left_out, MetricRow(round.number, "", None, "epsilon", spent)]
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a person's sums: others' are the bits of never having had it.
@@ -147,22 +148,24 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         """Return the people whose sums no samples can have led to, by the heads of everybody's."""
         return astray(state, self._counts_as(state), FAILED_EXPLAINED)
 
-    def resume(self, round: int, state: State) -> None:
-        """Continue after `round`, without sums that an older release took and no samples led to."""
-        super().resume(round, state)
-        assert self.state is not None
-        for client, error in impossible(self.state, self.turn(round), self._fading).items():
-            log.warning("round %d: the sums that it had sent are taken out: %s", round, error)
-            self.state = self.without(self.state, client)
-        for client in self._left_out(self.state, round):
-            self.state = self.without(self.state, client)
-        self._undoing.made(people(self.state))
+    def resumed(self, state: State, turn: Turn) -> tuple[State, list[str]]:
+        """Return the state without sums that an older release took and no samples led to."""
+        for client, error in impossible(state, turn, self._fading).items():
+            log.warning("round %d: the sums that it had sent are taken out: %s", turn.round, error)
+            state = self.without(state, client)
+        found = self._misleading(state, turn.round)
+        for client in found:
+            state = self.without(state, client)
+        return state, found
 
-    def _left_out(self, state: State, round: int) -> list[str]:
-        """Leave out the people whose sums would lead all others astray; return them."""
+    def heard_of(self, state: State) -> list[str]:
+        """Return whose sums the state holds."""
+        return people(state)
+
+    def _misleading(self, state: State, round: int) -> list[str]:
+        """Return the people whose sums would lead all others astray; they are to be left out."""
         found = astray(state, self._counts_as(state), MOST_EXPLAINED)
         if found:
-            self.leave_out(round, found)
             log.warning(
                 "round %d: left out from now on, as heads that are solved with their sums say far "
                 "more than samples could lead to: %s",
@@ -200,7 +203,9 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
             of_all = of_sums
         return {POOLED: mean, VERSIONS: torch.tensor([of_sums, of_all])}
 
-    def _tensors(self, state: State, clients: Sequence[str]) -> dict[str, dict[str, Part]]:
+    def _tensors(
+        self, state: State, round: Round, clients: Sequence[str]
+    ) -> dict[str, dict[str, Part]]:
         """Return all that there is for each of `clients`."""
         counted, of_sums = self._counts_as(state), int(state[VERSIONS][0])
         pooled: dict[str, Part] = {}
@@ -212,7 +217,7 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
         sums: dict[tuple[int, tuple[str, ...]], dict[str, Part]] = {}
         found = {}
         for client in clients:
-            one, features = facts(state, client), prod(self.held_by(client).input_shape)
+            one, features = facts(state, client), prod(round.held_by(client).input_shape)
             if features not in everybody:
                 everybody[features] = parts(EVERYBODY, over_all(released, features))
             inside = (0, 0, 0)
@@ -223,16 +228,16 @@ class FedSubRidgeStrategy(PersonalizedStrategy):
                 if not group:
                     continue
                 if (features, group) not in sums:
-                    like = nobodys(features, self.model.classes)
+                    like = nobodys(features, round.model.classes)
                     sums[features, group] = parts("", sum_over(state, group, counted, like))
                 own |= {f"group{i}{name}": part for name, part in sums[features, group].items()}
             found[client] = own
         return found
 
-    def _ledger(self) -> State:
+    def _ledger(self, simulated: bool) -> State:
         """Return what noise needs: a secret of the server's, in a simulation the run's seed."""
         spent_epsilon(self.hyper.noise, 1, self.hyper.noise_delta)  # refused before the first round
-        secret = self.settings.rounds.seed if self.simulated else secrets.randbits(62)
+        secret = self.settings.rounds.seed if simulated else secrets.randbits(62)
         return {SECRET: torch.tensor([secret]), RELEASES: torch.zeros(1, dtype=torch.int64)}
 
     def all_released(self, state: State) -> dict[int, Statistics]:

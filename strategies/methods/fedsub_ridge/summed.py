@@ -38,6 +38,7 @@ from strategies.methods.fedsub_ridge.strategy import (
     released_anew,
 )
 from strategies.rounds.context import Addends, Opened, Sender, Start
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 #: Of each person: :class:`Member`. How many people had each class, int64 [classes]. Of the sum that
@@ -108,32 +109,32 @@ class SummedRidgeStrategy(FedSubRidgeStrategy):
 
     # What is asked.
 
-    def addends(self, state: State, clients: Sequence[str], turn: Turn) -> Addends | None:
+    def addends(self, state: State, round: Round, clients: Sequence[str]) -> Addends | None:
         """Return what is added up in a round; None: nothing is owed, or by too few."""
-        asked = self._asked = self._asks(state, clients)
+        asked = self._asks(state, round, clients)
         if asked is None:
             return None
-        features, classes = prod(self.model.input_shape), self.model.classes
+        features, classes = prod(round.model.input_shape), round.model.classes
         numbers = summing.numbers(asked.kind, features, classes, card.equations(self.hyper))
         range = summing.range_of(asked.kind, classes)
         needed = not state[VERSIONS][0]
-        return Addends(asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed)
+        return Addends(asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked)
 
-    def _asks(self, state: State, clients: Sequence[str]) -> Asked | None:
+    def _asks(self, state: State, round: Round, clients: Sequence[str]) -> Asked | None:
         least, of_sums = self.settings.secure.secure_least, int(state[VERSIONS][0])
-        every = np.ones(self.model.classes, np.bool_)
+        every = np.ones(round.model.classes, np.bool_)
         # Sums of fewer features would be of whoever has as few, which may be one person. And all
         # who add equations up are sent the same sums.
-        features = prod(self.model.input_shape)
-        whole = [c for c in clients if prod(self.held_by(c).input_shape) == features]
+        features = prod(round.model.input_shape)
+        whole = [c for c in clients if prod(round.held_by(c).input_shape) == features]
         pools = not self.hyper.noise and of_sums not in (0, int(state[ANSWERED]))
         if pools and len(whole) >= least:
             return Asked(summing.EQUATIONS, tuple(whole), every)
         owing = [c for c in whole if not self._member(state, c).round]
         if of_sums and len(owing) < least:
             return None
-        round, people, missed = state[COUNTED].tolist()
-        ready = [c for c in owing if round and self._member(state, c).counted == round]
+        counted, people, missed = state[COUNTED].tolist()
+        ready = [c for c in owing if counted and self._member(state, c).counted == counted]
         # Each of those who were counted and are not there may have had any class.
         sure = state[HOLDERS].numpy() - (people - len(ready))
         classes = sure >= least + missed
@@ -142,23 +143,23 @@ class SummedRidgeStrategy(FedSubRidgeStrategy):
         may_lack = int(sure[classes].min()) - least
         return Asked(summing.STATISTICS, tuple(ready), classes, len(ready) - may_lack)
 
-    def downloads(self, state: State, clients: Sequence[str], turn: Turn) -> list[Bundle]:
+    def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody what it was not sent yet, and ask those in the round's sum."""
         version = int(state[VERSIONS][1])
         members = {client: self._member(state, client) for client in clients}
         pooled: dict[str, Part] = {}
         if state[POOLED].any() and not self.hyper.noise:
             pooled[POOLED] = Floats(state[POOLED].float().numpy())
-        asked = self._asked if self.in_sum else None
+        asked = _asked(round) if round.in_sum else None
         released = self.all_released(state) if version else {}
         everybody: dict[int, dict[str, Part]] = {}
         found = []
         for client, one in members.items():
             tensors: dict[str, Part] = {}
-            asks = asked if client in self.in_sum else None
+            asks = asked if client in round.in_sum else None
             # Equations are of the sums that come with the question.
             if version and (version != one.sent or (asks and asks.kind == summing.EQUATIONS)):
-                features = prod(self.held_by(client).input_shape)
+                features = prod(round.held_by(client).input_shape)
                 if features not in everybody:
                     everybody[features] = parts(EVERYBODY, over_all(released, features))
                 held = np.array([max(one.round, 0), one.weight, 0], np.float32)
@@ -172,55 +173,56 @@ class SummedRidgeStrategy(FedSubRidgeStrategy):
 
     # What comes of it.
 
-    def check(self, state: State, sender: Sender, upload: Bundle) -> None:
+    def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
         """Accept what comes: a vector under masks, of which nothing can be said, or nothing."""
 
     def aggregate_sum(
-        self, state: State, opened: Opened | None, uploads: Mapping[str, Bundle], turn: Turn
+        self, state: State, round: Round, opened: Opened | None, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Take what the round's sum says, and note who is in it and who has what was sent."""
         version, after = int(state[VERSIONS][1]), dict(state)
         for client, upload in uploads.items():
             one, sent = self._member(state, client), version
-            if f"{EVERYBODY}.{card.GRAM}" not in self.delivered[client].tensors:
-                sent = one.sent if client in self.in_sum or upload.version == version else 0
+            if f"{EVERYBODY}.{card.GRAM}" not in round.sent[client].tensors:
+                sent = one.sent if client in round.in_sum or upload.version == version else 0
             after |= _noted(client, replace(one, sent=sent))
         if opened is not None:
-            after |= self._taken(after, opened, turn)
-        elif self._asked is not None and self._asked.kind == summing.STATISTICS:
+            after |= self._taken(after, round, opened)
+        elif (asked := _asked(round)) is not None and asked.kind == summing.STATISTICS:
             # As many may be missed again: classes must be of as many more people.
-            missed = len(self._asked.clients) - len(self.in_sum & uploads.keys())
+            missed = len(asked.clients) - len(round.in_sum & uploads.keys())
             after[COUNTED] = torch.cat([state[COUNTED][:2], torch.tensor([missed])])
         if not self.hyper.noise:
             return after, []
         after |= released_anew(state, after)
         spent = spent_epsilon(self.hyper.noise, int(after[RELEASES]), self.hyper.noise_delta)
-        return after, [MetricRow(turn.round, "", None, "epsilon", spent)]
+        return after, [MetricRow(round.number, "", None, "epsilon", spent)]
 
-    def _taken(self, state: State, opened: Opened, turn: Turn) -> State:
+    def _taken(self, state: State, round: Round, opened: Opened) -> State:
         """Return the part of the state that changes with an opened sum."""
-        assert self._asked is not None
-        kind, total = self._asked.kind, opened.total
+        asked = _asked(round)
+        assert asked is not None
+        kind, total = asked.kind, opened.total
         of_sums, found = int(state[VERSIONS][0]), State()
         for client in opened.clients:
             one = self._member(state, client)
             if kind == summing.CLASSES and total is not None:
-                one = replace(one, counted=turn.round)
+                one = replace(one, counted=round.number)
             elif kind == summing.STATISTICS:  # of no use or not: once
                 weight = opened.levels.weight
-                one = replace(one, round=SPENT, weight=weight, classes=self._asked.classes)
+                one = replace(one, round=SPENT, weight=weight, classes=asked.classes)
             found |= _noted(client, one)
         if kind == summing.EQUATIONS:
             found |= {ANSWERED: torch.tensor([of_sums])}
         if total is None:
             return found
         try:
-            return found | self._said(state | found, opened.clients, total, turn)
+            return found | self._said(state | found, round, opened.clients, total)
         except ValueError as error:
-            log.warning("round %d: the secure sum is of no use: %s", turn.round, error)
+            log.warning("round %d: the secure sum is of no use: %s", round.number, error)
             return found
 
-    def _said(self, state: State, clients: Sequence[str], total: Total, turn: Turn) -> State:
+    def _said(self, state: State, round: Round, clients: Sequence[str], total: Total) -> State:
         """Return the part of the state that follows from what a sum says.
 
         Raises
@@ -228,22 +230,23 @@ class SummedRidgeStrategy(FedSubRidgeStrategy):
         ValueError
             If nobody's samples can have led to it.
         """
-        assert self._asked is not None
-        if self._asked.kind == summing.CLASSES:
+        asked = _asked(round)
+        assert asked is not None
+        if asked.kind == summing.CLASSES:
             return {
                 HOLDERS: torch.from_numpy(summing.classes_in(total)),
-                COUNTED: torch.tensor([turn.round, len(clients), 0]),
+                COUNTED: torch.tensor([round.number, len(clients), 0]),
             }
         pooled, of_sums, found = state[POOLED], int(state[VERSIONS][0]), State()
-        if self._asked.kind == summing.EQUATIONS:
+        if asked.kind == summing.EQUATIONS:
             pooled = torch.from_numpy(summing.equations_in(total, card.candidates(self.hyper)))
         else:
-            features = prod(self.model.input_shape)
-            new = summing.statistics_in(total, features, self.model.classes, len(clients))
+            features = prod(round.model.input_shape)
+            new = summing.statistics_in(total, features, round.model.classes, len(clients))
             sums = by_features(state)[features] + new
             of_sums, found = name_of(sums.gram, sums.cross), sums_of_all(sums, features)
             for client in clients:
-                found |= _noted(client, replace(self._member(state, client), round=turn.round))
+                found |= _noted(client, replace(self._member(state, client), round=round.number))
         # With noise equations are not asked for.
         of_all = of_sums if self.hyper.noise else name_of(np.array(of_sums), pooled.numpy())
         return found | {POOLED: pooled, VERSIONS: torch.tensor([of_sums, of_all])}
@@ -271,8 +274,10 @@ class SummedRidgeStrategy(FedSubRidgeStrategy):
         counted, round, weight, sent, *classes = kept.tolist()
         return Member(counted, round, weight, sent, np.array(classes, np.bool_))
 
-    #: What the round asks for; None: nothing.
-    _asked: Asked | None = None
+
+def _asked(round: Round) -> Asked | None:
+    """Return what a round asks for; None: nothing."""
+    return None if round.requested is None else round.requested.request
 
 
 def _noted(client: str, one: Member) -> State:

@@ -26,8 +26,9 @@ from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.context import Opened
 from strategies.rounds.memory import Memory
-from strategies.rounds.noised_means import NOISED, NoisedMeans, NoiseLedger
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.protections.noised_means import NoisedMeans
+from strategies.rounds.noise_ledger import NOISED, NoiseLedger
+from strategies.strategy import PersonalizedStrategy
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..lost_replies import lost

@@ -15,7 +15,7 @@ from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.secure.exact import words_of
 from fedsub_core.secure.messages import MOMENTS, SECURE
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..lost_replies import lost

@@ -16,7 +16,7 @@ from fedsub_core.methods.fedsub import FUSIONS
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 from strategies.methods.fedsub import clustering, subnetworks
 from strategies.parts.roster import Roster
-from strategies.rounds.strategy import PersonalizedStrategy
+from strategies.strategy import PersonalizedStrategy
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
 from ...sent_bundle import SentBundle

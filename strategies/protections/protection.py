@@ -1,0 +1,74 @@
+"""A protection: what a server does to learn less of single people, or to let others learn less."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flwr.app import ConfigRecord
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.wire.bundles import Bundle
+from strategies.protections.secure_sums import OpenSum
+from strategies.rounds.connection import Connection
+from strategies.rounds.own_time import OwnTime
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import ServerHalf, State
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """A round that people were asked to prepare.
+
+    Parameters
+    ----------
+    round : with what was asked of whom.
+    clients : who is sent a download.
+    sum : of their vectors; None: nothing is added up.
+    also : who is asked to evaluate its model after training it.
+    """
+
+    round: Round
+    clients: list[str]
+    sum: OpenSum | None = None
+    also: frozenset[str] = frozenset()
+
+    @property
+    def beside(self) -> Mapping[str, ConfigRecord]:
+        """What goes beside the downloads, by client."""
+        return {} if self.sum is None else self.sum.beside
+
+    @property
+    def left(self) -> frozenset[str]:
+        """Who was asked, and did not say what a sum takes."""
+        return frozenset() if self.sum is None else self.sum.left
+
+
+@dataclass(frozen=True, eq=False)
+class Protection(ABC):
+    """The way in which a method's server half gets what people send.
+
+    Parameters
+    ----------
+    half : the method's.
+    connection : to the people.
+    own_time : in which the method's own part is counted.
+    """
+
+    half: ServerHalf
+    connection: Connection
+    own_time: OwnTime = field(default_factory=OwnTime)
+
+    def begin(self, state: State, round: Round, clients: list[str]) -> Begun:
+        """Let a round's clients prepare what they send; here there is nothing to prepare."""
+        return Begun(round, clients)
+
+    @abstractmethod
+    def take(
+        self, state: State, begun: Begun, uploads: Mapping[str, Bundle]
+    ) -> tuple[State, list[MetricRow]]:
+        """Return the state after a round's uploads, and what is to be known of it.
+
+        `uploads` are by client, in ascending order.
+        """

@@ -1,0 +1,90 @@
+"""Secure sums: the server learns what people send together, and nobody's own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fedsub_core.metrics import MetricRow
+from fedsub_core.wire.bundles import Bundle
+from strategies.protections.noised_means import NoisedMeans
+from strategies.protections.protection import Begun, Protection
+from strategies.protections.secure_sums import SecureSums, TooFew, most_weight
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import State
+
+log = logging.getLogger("fedsub")
+
+
+@dataclass(frozen=True, eq=False)
+class Secure(Protection):
+    """Sums of a round's vectors.
+
+    Parameters
+    ----------
+    sums : what makes them.
+    means : what puts noise on them; None: they get none.
+    """
+
+    sums: SecureSums | None = None
+    means: NoisedMeans | None = None
+
+    def begin(self, state: State, round: Round, clients: list[str]) -> Begun:
+        """Let a round's clients prepare a sum."""
+        assert self.sums is not None
+        round = replace(round, vectors={})
+        with self.own_time:
+            addends = self.half.addends(state, round, clients)
+        if addends is None:
+            return Begun(round, clients)
+        way, noise = self.connection, self.half.settings.noise
+        round = replace(round, requested=addends)
+        try:
+            begun = self.sums.begin(
+                way.link,
+                round.number,
+                addends,
+                self._most_weight(addends.clients),
+                noise.longest,
+                way.population.nodes,
+                way.rounds.round_timeout,
+                way.most_of(len(addends.clients)),
+            )
+        except TooFew as error:
+            if addends.needed:
+                raise
+            log.warning("round %d: nothing is added up: %s", round.number, error)
+            return Begun(round, clients if addends.others else [])
+        summed = list(begun.vectors)
+        round = replace(round, vectors=begun.vectors, in_sum=frozenset(summed))
+        return Begun(round, clients if addends.others else summed, begun)
+
+    def _most_weight(self, clients: Sequence[str]) -> int:
+        """Return as how many samples one person counts at most; with noise all count alike."""
+        if self.means is not None:
+            return 1
+        examples = [self.connection.population.facts(client).examples for client in clients]
+        return most_weight(examples, self.half.most_examples)
+
+    def take(
+        self, state: State, begun: Begun, uploads: Mapping[str, Bundle]
+    ) -> tuple[State, list[MetricRow]]:
+        """Open the sum of a round's uploads, and let the method take it."""
+        way, round, opened, rows = self.connection, begun.round, None, list[MetricRow]()
+        # Who said nothing before training would make everybody wait once more when tested.
+        way.transport.delivery.silent |= begun.left
+        if begun.sum is not None and round.in_sum:
+            assert self.sums is not None
+            timeout = way.transport.delivery.time_left(way.rounds.round_timeout)
+            vectors = {client: one for client, one in uploads.items() if client in round.in_sum}
+            most, nodes = way.most_of(len(vectors)), way.population.nodes
+            opened, rows = self.sums.close(
+                way.link, round.number, begun.sum, vectors, nodes, timeout, most
+            )
+        if self.means is not None and opened is not None:
+            opened, more = self.means.of_sum(opened, round.number)
+            rows = rows + more
+        with self.own_time:
+            state, more = self.half.aggregate_sum(state, round, opened, uploads)
+        return state, rows + more

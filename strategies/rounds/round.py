@@ -1,0 +1,135 @@
+"""A round as a value: all that the server half of a method knows beside its state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from fedsub_core.models.model import Model
+from fedsub_core.placement import Placement
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle, Declaration, Floats
+from strategies.rounds.context import Addends
+from strategies.rounds.held_models import HeldModels
+
+log = logging.getLogger("fedsub")
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round of a run; replaced, never changed.
+
+    Parameters
+    ----------
+    turn : its number, of how many, and the run's seed.
+    models : the run's model, and what devices of each capacity hold of it.
+    capacities : the share of it that each client holds in this round, in (0, 1], by client.
+    clients : everybody who ever took part, ascending.
+    present : those who can train in this round, ascending.
+    drawn : those of them whom ``clients-per-round`` draws, ascending.
+    classes : names of the classes.
+    sent : what each of the round's clients was sent; empty before that.
+    requested : what is added up in this round; None where uploads come themselves, or nothing is.
+    in_sum : whose vectors are to be added up.
+    vectors : what is sent in place of an upload, by client; of others nothing is. None: uploads
+        come themselves.
+    warn : logs a text, once a run.
+    """
+
+    turn: Turn
+    models: HeldModels
+    capacities: Mapping[str, float] = field(default_factory=dict)
+    clients: tuple[str, ...] = ()
+    present: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    sent: Mapping[str, Bundle] = field(default_factory=dict)
+    requested: Addends | None = None
+    in_sum: frozenset[str] = frozenset()
+    vectors: Mapping[str, Declaration] | None = None
+    warn: Callable[[str], None] = log.warning
+
+    @property
+    def number(self) -> int:
+        """The round's number, from 1."""
+        return self.turn.round
+
+    @property
+    def model(self) -> Model:
+        """The run's model: that of a device that holds everything."""
+        return self.models.whole
+
+    @cached_property
+    def narrow(self) -> Mapping[str, Model]:
+        """The models of the clients that hold less than the run's."""
+        weak = {client: share for client, share in self.capacities.items() if share < 1}
+        return {c: self.models.at(share) for c, share in weak.items()} if self.weakens else {}
+
+    @property
+    def weakens(self) -> bool:
+        """Whether devices of a capacity below 1 hold a part of the model."""
+        return bool(self.models.card.narrow)
+
+    def held_by(self, client: str) -> Model:
+        """Return the model that a client holds: the run's, or what its capacity allows of it."""
+        return self.narrow.get(client, self.model)
+
+    @cached_property
+    def sends(self) -> Declaration:
+        """The tensors that a device sends that holds the whole model."""
+        return self.models.sends(self.model)
+
+    @cached_property
+    def receives(self) -> Declaration:
+        """The tensors that it receives."""
+        return self.models.receives(self.model)
+
+    def sent_by(self, client: str) -> Declaration:
+        """Return the tensors that a client sends."""
+        held = self.held_by(client)
+        return self.sends if held is self.model else self._declared(held)[0]
+
+    def received_by(self, client: str) -> Declaration:
+        """Return the tensors that a client receives."""
+        held = self.held_by(client)
+        return self.receives if held is self.model else self._declared(held)[1]
+
+    def uploaded_by(self, client: str) -> Declaration:
+        """Return what a client's upload holds: its tensors, or its vector in a sum."""
+        return self.sent_by(client) if self.vectors is None else self.vectors.get(client, {})
+
+    def _declared(self, held: Model) -> tuple[Declaration, Declaration]:
+        if id(held) not in self._travels:
+            self._travels[id(held)] = self.models.sends(held), self.models.receives(held)
+        return self._travels[id(held)]
+
+    @cached_property
+    def _travels(self) -> dict[int, tuple[Declaration, Declaration]]:
+        return {}
+
+    def placed(self, client: str, bundle: Bundle) -> Bundle:
+        """Return a bundle in which a weak device's tensors say where they stand in the run's.
+
+        Such a device has the first entries of each axis. Only tensors that the device sends get a
+        place; in downloads, too.
+        """
+        if client not in self.narrow:
+            return bundle
+        tensors = dict(bundle.tensors)
+        for name, declared in self.sent_by(client).items():
+            part, own, whole = tensors.get(name), declared.shape, self.sends[name].shape
+            fits = isinstance(part, Floats) and part.at.everywhere and part.values.shape == own
+            if fits and own != whole:
+                assert isinstance(part, Floats)
+                tensors[name] = Floats(part.values, Placement.leading(own, whole))
+        return replace(bundle, tensors=tensors)
+
+    def holding(self, capacity: float) -> Round:
+        """Return the round in which everybody holds as much, whatever its device said."""
+        return replace(self, capacities=dict.fromkeys(self.capacities, capacity))
+
+    def delivered(self, clients: Sequence[str], downloads: Sequence[Bundle]) -> Round:
+        """Return the round after its downloads went out."""
+        return replace(self, sent=dict(zip(clients, downloads, strict=True)))

@@ -1,0 +1,514 @@
+"""The driver of a run: Flower's strategy, whose rounds all methods share.
+
+It is composed of what a round needs: the method's server half, a protection, and a connection.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from fedsub_core.config.halves import ServerSettings
+from fedsub_core.data.standardise import Scaling
+from fedsub_core.errors import ConfigError, RunError, cut
+from fedsub_core.metric_names import DIVERGED, LEFT_OUT
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.model import Model
+from fedsub_core.models.record import ModelRecord
+from fedsub_core.turn import Turn
+from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.exchange import Instructions
+from strategies.protections.chosen import check_noise, protection_of
+from strategies.protections.protection import Begun, Protection
+from strategies.protections.secure_sums import SecureSums
+from strategies.protections.standardising import agreed_scaling, features_sent
+from strategies.rounds.capacities import capacities_of, capacity_rows
+from strategies.rounds.connection import Connection
+from strategies.rounds.context import Start
+from strategies.rounds.diverging import training_diverged
+from strategies.rounds.handshake import agree
+from strategies.rounds.held_models import HeldModels
+from strategies.rounds.link import Link
+from strategies.rounds.memory import Memory
+from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.now import AGGREGATING, EVALUATING, TRAINING, Now
+from strategies.rounds.own_time import OwnTime
+from strategies.rounds.population import Population
+from strategies.rounds.recovery import recovered
+from strategies.rounds.round import Round
+from strategies.rounds.round_log import RoundLog
+from strategies.rounds.round_metrics import RoundMetrics
+from strategies.rounds.server_half import ServerHalf, State
+from strategies.rounds.transport import Transport
+from strategies.rounds.undoing import Undoing
+from strategies.rounds.uploads import take_metrics, take_uploads
+
+log = logging.getLogger("fedsub")
+
+RoundCallback = Callable[[int, State, Sequence[MetricRow]], None]
+ServerEvaluation = Callable[[int, ArrayRecord], MetricRecord | None]
+
+
+class PersonalizedStrategy(Strategy):
+    """The driver of a method's rounds.
+
+    Parameters
+    ----------
+    settings : what the configuration says to the server half of this method.
+    on_round : called after every round with its number, the state after it and its metrics;
+        whatever must survive is written there.
+
+    Raises
+    ------
+    ConfigError
+        If it wants noise on means, and what counts its epsilon is not installed.
+    """
+
+    #: The run's clients, their models, and the way to them, once they have been asked.
+    connection: Connection
+    models: HeldModels
+    protection: Protection
+
+    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
+        check_noise(settings)
+        self.settings, self.on_round = settings, on_round
+        self.half = ServerHalf.of(settings)
+        self.card, self.hyper = self.half.card, self.half.hyper
+        #: The run's name, by which a device tells this run from another; may be empty.
+        self.run_name = ""
+        self.state: State | None = None
+        self.finished_rounds = 0
+        #: How long the method's own part takes.
+        self.own_time = OwnTime()
+        self.transport = Transport(settings.wire, settings.rounds.quorum)
+        self.memory = Memory(references=self.transport.references)
+        self.undoing = Undoing(settings.robust)
+        #: What another method of the same run standardises by, where that was learnt as a sum: a
+        #: second one, over other people, would tell of those who are in one alone.
+        self.standardised_before: Scaling | None = None
+        #: Called before the first round with the state that it begins with, where another process
+        #: must not begin with another: after a sum, or the draw of a secret.
+        self.on_begun: Callable[[State], None] | None = None
+        #: Called once the run's clients, and so its model, are known.
+        self.on_connected: Callable[[], None] | None = None
+        #: What is done now, and whom it is done with: read by who watches from another thread.
+        self.now, self.registry = Now(), NodeRegistry()
+        #: Who will not come back, as far as an earlier process knew, and whom the run forgot.
+        self.departures = self.registry.departures
+        #: The round that goes on: what is to be known of it, and what people were asked for.
+        self.log = RoundLog(RoundMetrics(0, 0))
+        self.begun: Begun | None = None
+        self._warned: set[str] = set()
+
+    @property
+    def population(self) -> Population:
+        """The run's clients."""
+        return self.connection.population
+
+    @property
+    def model(self) -> Model:
+        """The model of a device that holds everything."""
+        return self.models.whole
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int = 0,
+        timeout: float = 0.0,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: ServerEvaluation | None = None,
+    ) -> Result:
+        """Run the rounds that are left; arguments left out come from the configuration.
+
+        `evaluate_fn` gets the server's state after every round, and before the first.
+
+        Raises
+        ------
+        ConfigError
+            If `initial_arrays`, `train_config` or `evaluate_config` hold something: devices draw
+            the first model from the run's seed, and take their settings from its configuration.
+        """
+        for name, given in (
+            ("initial_arrays", initial_arrays),
+            ("train_config", train_config),
+            ("evaluate_config", evaluate_config),
+        ):
+            if given:
+                raise ConfigError(
+                    f"start: {name}: got {sorted(given)}, expected nothing: the first model "
+                    "follows from the run's seed, all else from its configuration. Set it there"
+                )
+        configured = self.settings.rounds
+        rounds, timeout = num_rounds or configured.rounds, timeout or configured.round_timeout
+        asked = replace(configured, rounds=rounds, round_timeout=timeout)
+        if asked != configured:
+            # Devices and the method's own turns must know of them, too.
+            self.settings = replace(self.settings, rounds=asked)
+            self.half = ServerHalf.of(self.settings)
+        self.connect(grid)
+        if self.on_connected is not None:
+            self.on_connected()
+        self.summary()
+        result = Result()
+        if self.finished_rounds == 0:
+            self._evaluate_server(0, evaluate_fn, result)
+        for round in range(self.finished_rounds + 1, rounds + 1):
+            metrics = self.run_round(grid, round, timeout, asked.evaluated(round))
+            if metrics is not None:
+                result.evaluate_metrics_clientapp[round] = metrics
+            self._evaluate_server(round, evaluate_fn, result)
+        return result
+
+    def connect(self, grid: Grid) -> None:
+        """Hold the handshake, or recall the agreement that the run began with."""
+        link, settings, memory = Link(grid), self.settings, self.memory
+        rounds, secure, sums = settings.rounds, settings.secure, None
+        if secure.secure_aggregation:
+            sums = SecureSums(secure, self.transport, self.run_name, self.card.name)
+        registry = self.registry = NodeRegistry(
+            identities=memory.identities,
+            bound=rounds.identity == "keys",
+            version=settings.version,
+            given=settings.given,
+            departures=self.departures,
+            of_sums=sums is not None,
+        )
+        begun = memory.agreed is not None
+        if memory.agreed is None:
+            features = partial(features_sent, settings, self.card)
+            agreed = agree(link, registry, rounds, settings.card, features)
+            known = self.standardised_before
+            scaling = agreed_scaling(settings, self.card, registry, agreed, link, sums, known)
+            memory.agreed = replace(agreed, scaling=scaling)
+        agreed = memory.agreed
+        population = Population(registry, agreed, rounds, memory.patience, memory.left_out)
+        self.connection = Connection(link, population, self.transport, rounds)
+        if begun:
+            self.now = Now(self.finished_rounds + 1)
+            population.gather(link, all_answers=True)
+        self.models = HeldModels.of(settings, self.card, agreed.shape, len(agreed.classes))
+        self.protection = protection_of(
+            self.half,
+            self.connection,
+            self.models.sends(self.model),
+            sums,
+            memory.noise,
+            self.undoing,
+            self.own_time,
+        )
+        self.round(self.finished_rounds)  # misfits are turned away before the first state
+        if self.state is None:
+            self.state = self.begin()
+            summed = sums is not None and agreed.scaling is not None
+            if (summed or self.settings.noise.dp_noise) and self.on_begun is not None:
+                self.on_begun(self.lasting_state())
+
+    def begin(self) -> State:
+        """Return the state that a run begins with among the clients that are there."""
+        clients, sends = tuple(self.population.clients), self.models.sends(self.model)
+        return self.half.init(Start(self.model, sends, clients, self.connection.simulated))
+
+    def turn(self, round: int) -> Turn:
+        """Return a round's turn."""
+        return Turn(round, self.settings.rounds.rounds, self.settings.rounds.seed)
+
+    def round(self, number: int) -> Round:
+        """Return a round, of those who are there now; who does not fit is turned away."""
+        population, seed = self.population, self.settings.rounds.seed
+        population.left_out = self.memory.left_out
+        shares = capacities_of(population, self.models, self.settings.wire, seed, number)
+        round = Round(
+            turn=self.turn(number),
+            models=self.models,
+            capacities=shares,
+            clients=tuple(population.clients),
+            present=tuple(population.taking_part(number)),
+            drawn=tuple(population.sample(number)),
+            classes=population.agreed.classes,
+            warn=self._warn,
+        )
+        self.transport.drop_misfits(round)
+        weak = sorted(client for client, share in shares.items() if share < 1)
+        if weak and not round.weakens:
+            self._warn(
+                f"{self.card.name}: every device holds the whole model, also those that said they "
+                f"hold less: {cut(', '.join(weak))}"
+            )
+        return round
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            log.warning("%s", text)
+
+    def run_round(
+        self, grid: Grid, round: int, timeout: float, evaluated: bool
+    ) -> MetricRecord | None:
+        """Run one round; return the mean metrics over clients if it was evaluated."""
+        arrays, config, delivery = ArrayRecord(), ConfigRecord(), self.transport.delivery
+        self.log = RoundLog(RoundMetrics(round, self.model.classes), evaluated)
+        self.now = Now(round)
+        self.population.gather(self.connection.link)
+        messages = self.configure_train(round, arrays, config, grid)
+        self.now = Now(round, TRAINING, limit=timeout)
+        sends = self.models.sends(self.model)
+        self.aggregate_train(round, self.connection.deliver(messages, timeout, sends))
+        if evaluated:
+            # Whoever left while training would be awaited for a whole deadline.
+            self.population.registry.refresh(self.connection.link)
+            messages = iter(self.configure_evaluate(round, arrays, config, grid))
+            if (first := next(messages, None)) is not None:
+                left = delivery.time_left(timeout)
+                self.now = Now(round, EVALUATING, limit=left)
+                replies = self.connection.deliver(chain([first], messages), left, sends)
+                self.aggregate_evaluate(round, replies)
+                # Who does not answer an evaluation makes everybody wait, too, even if it trained.
+                self.log.answered |= dict.fromkeys(delivery.silent, False)
+                self.log.slow |= delivery.pace.slow
+        self.now = Now(round, AGGREGATING)
+        self.memory.patience.note(round, self.log.answered, self.log.slow)
+        self.finished_rounds = round
+        rows = self.transport.collect(round) + self.log.rows
+        rows += self.log.metrics.rows() if evaluated else []
+        if self.on_round is not None:
+            self.on_round(round, self.lasting_state(), rows)
+        return self.log.metrics.mean() if evaluated else None
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Address the round's clients, each with a download of its own."""
+        assert self.state is not None
+        round, population = self.round(server_round), self.population
+        resting = population.resting(server_round)
+        self.log.rows += [MetricRow(server_round, c, None, "resting", 1) for c in resting]
+        self.log.rows += capacity_rows(population, dict(round.capacities), server_round)
+        with self.own_time:
+            clients = self.half.participants(self.state, round)
+        begun = self.protection.begin(self.state, round, clients)
+        with self.own_time:
+            downloads = self.half.downloads(self.state, begun.round, begun.clients)
+        also: frozenset[str] = frozenset()
+        if self.log.evaluated and not self.half.evaluates_download:
+            # A model of one's own is evaluated where it was trained: that saves half the messages.
+            also = frozenset(population.evaluated(server_round))
+        sent = begun.round.delivered(begun.clients, downloads)
+        self.begun = replace(begun, round=sent, also=also)
+        instructions = {also: self._instructions(round.turn, also) for also in (False, True)}
+        return self.transport.write(
+            MessageType.TRAIN,
+            sent,
+            {client: instructions[client in also] for client in begun.clients},
+            downloads,
+            population.nodes,
+            self.settings.rounds.round_timeout,
+            self.connection.link,
+            begun.beside,
+        )
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Decode and check the uploads, then let the method aggregate those that passed."""
+        begun, before = self.begun, self.state
+        if begun is None or begun.round.number != server_round or before is None:
+            last = "none" if begun is None else begun.round.number
+            raise RunError(
+                f"aggregate_train: got round {server_round}, expected the one that configure_train "
+                f"began last: {last}"
+            )
+        round, note = begun.round, self.log
+        found = take_uploads(
+            self.half,
+            before,
+            round,
+            self.connection,
+            replies,
+            note.metrics,
+            begun.also,
+            self.own_time,
+        )
+        uploads, asked, delivery = found.usable, self.transport.asked, self.transport.delivery
+        note.rows += found.rows
+        diverged = ""
+        if found.wild:
+            training, card = self.settings.training, self.card
+            diverged = training_diverged(found.wild, len(asked), card, self.hyper, training)
+            note.rows += [MetricRow(server_round, c, None, DIVERGED, 1) for c in found.wild]
+            log.warning("round %d: %s", server_round, diverged)
+        registry = self.population.registry
+        registry.bind(uploads)
+        registry.departures.retired |= delivery.unregistered
+        if self.settings.rounds.clients_per_round:
+            self.memory.trained |= uploads.keys()
+        self.transport.forget_silent()
+        note.answered = dict.fromkeys(asked, False) | dict.fromkeys(uploads, True)
+        note.slow = delivery.pace.slow
+        # Who was sent what no device takes has no say: the state is to blame, as when most uploads
+        # that came of it cannot be used.
+        largest, silent = self.settings.wire.largest, set(asked) - uploads.keys()
+        refused = found.refused | {c for c in silent if not round.sent[c].within(largest)}
+        if self.undoing.broken(refused, asked) and self._recover(server_round, diverged):
+            # That theirs could not be used is not the others' fault: nobody rests for it.
+            note.answered = {}
+            return None, None
+        self._demand_quorum(server_round, len(uploads), diverged)
+        note.answered |= dict.fromkeys(begun.left, False)
+        self.state, rows = self.protection.take(before, begun, uploads)
+        self._note(rows)
+        return None, None
+
+    def _note(self, rows: Sequence[MetricRow]) -> None:
+        """Note rows of the round, and leave out from now on whom they say so of."""
+        self.log.rows += rows
+        self.memory.left_out |= {row.client for row in rows if row.metric == LEFT_OUT}
+
+    def _recover(self, round: int, diverged: str) -> bool:
+        """Go on from a state that leads nobody astray (:func:`recovered`); False: there is none."""
+        assert self.state is not None
+        left_out, begin = self.memory.left_out, self.begin
+        found = recovered(self.half, self.state, self.undoing, left_out, begin, round, diverged)
+        if found is None:
+            return False
+        self.state, rows = found
+        self._note(rows)
+        return True
+
+    def _demand_quorum(self, round: int, usable: int, diverged: str) -> None:
+        # Who left for good while it was asked is no part of the round.
+        asked = len(set(self.transport.asked) - self.transport.delivery.unregistered)
+        needed = max(1, math.ceil(self.settings.rounds.quorum * asked))
+        if usable < needed:
+            why = (
+                f" (refused so far: {dict(self.transport.refusals) or 'none'}); the log says why. "
+                "Finished rounds are kept: the run can be resumed"
+            )
+            if diverged:  # with the same rate it would end again
+                why = f". {diverged}"
+            raise RunError(
+                f"round {round}: {usable} of {asked} clients sent a usable upload within the "
+                f"round's deadline, expected {needed} at least{why}"
+            )
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask every client for its model's metrics on its test part, unless they came before."""
+        round, known = self.round(server_round), self.log.metrics.found
+        # Who was silent while it should train would make everybody wait a second time.
+        silent, everybody = self.transport.delivery.silent, self.population.evaluated(server_round)
+        clients = [c for c in everybody if c not in known and c not in silent]
+        instructions = self._instructions(round.turn, False)
+        with self.own_time:
+            downloads = self.tested_downloads(clients, round)
+        return self.transport.write(
+            MessageType.EVALUATE,
+            round,
+            dict.fromkeys(clients, instructions),
+            downloads,
+            self.population.nodes,
+            self.settings.rounds.round_timeout,
+            self.connection.link,
+        )
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """Collect every client's metrics; return their unweighted mean over clients."""
+        metrics = self.log.metrics
+        for client, content in self.transport.read(server_round, replies):
+            if take_metrics(metrics, self.connection, client, content):
+                self.transport.delivery.note_usable(client)
+        return metrics.mean()
+
+    def tested_downloads(self, clients: Sequence[str], round: Round | None = None) -> list[Bundle]:
+        """Return what makes each client's state the one it is tested in, after a round.
+
+        Where few are drawn for each round, who was in none yet is tested with what it would start
+        from: all that the run has for it.
+
+        Parameters
+        ----------
+        round : by default the last that was finished.
+        """
+        assert self.state is not None
+        round, asked = round or self.round(self.finished_rounds), list(clients)
+        if not self.half.evaluates_download:
+            drawn = self.settings.rounds.clients_per_round
+            asked = [c for c in clients if drawn and c not in self.memory.trained]
+        round = self.half.tested_as_in(round)
+        sent = self.half.tested_with(self.state, round, asked) if asked else []
+        found = dict(zip(asked, sent, strict=True))
+        return [found.get(client, Bundle()) for client in clients]
+
+    def tested_holding(self, clients: Sequence[str], capacity: float) -> list[Bundle]:
+        """Return what clients are tested with that hold as much, and have no own models.
+
+        That tells how a size does that few or none trained.
+        """
+        assert self.state is not None
+        round = self.round(self.finished_rounds).holding(capacity)
+        nobodys = self.half.of_nobody(self.state, round)
+        return self.half.tested_with(nobodys, self.half.tested_as_in(round), clients)
+
+    def summary(self) -> None:
+        """Log the run's outline."""
+        log.info(
+            "%s: %d clients, rounds %d to %d, %s",
+            self.card.name,
+            len(self.population.clients),
+            self.finished_rounds + 1,
+            self.settings.rounds.rounds,
+            self.hyper,
+        )
+
+    def model_record(self) -> ModelRecord:
+        """Return what a device that holds everything trains, once the run is connected."""
+        agreed, seed = self.population.agreed, self.settings.rounds.seed
+        return ModelRecord.of(self.settings, seed, agreed.shape, len(agreed.classes))
+
+    # What outlives the process.
+
+    def resume(self, round: int, state: State) -> None:
+        """Continue after `round`, whose state is `state`."""
+        self.finished_rounds = round
+        self.memory, kept = Memory.split(state)
+        self.transport.references = self.memory.references
+        self.state, left_out = self.half.resumed(kept, self.turn(round))
+        self.memory.left_out |= set(left_out)
+        self.undoing.made(self.half.heard_of(self.state))
+
+    def lasting_state(self) -> State:
+        """Return all that the run needs to go on after the last finished round."""
+        assert self.state is not None
+        return self.state | self.memory.tensors()
+
+    def forget(self, client: str) -> None:
+        """Remove a client from what :meth:`resume` brought back: what others learnt of it stays."""
+        assert self.state is not None
+        self.memory.forget(client)
+        self.state = self.half.without(self.state, client)
+
+    def _instructions(self, turn: Turn, also_evaluate: bool) -> Instructions:
+        scaling = self.population.agreed.scaling
+        return Instructions(turn, self.card.name, scaling, self.run_name, also_evaluate)
+
+    def _evaluate_server(
+        self, round: int, evaluate_fn: ServerEvaluation | None, result: Result
+    ) -> None:
+        if evaluate_fn is None:
+            return
+        assert self.state is not None
+        arrays = ArrayRecord({name: Array(t.cpu().numpy()) for name, t in self.state.items()})
+        if (metrics := evaluate_fn(round, arrays)) is not None:
+            result.evaluate_metrics_serverapp[round] = metrics
