@@ -91,7 +91,7 @@ def uploads_of(people: Federation, method: str) -> tuple[list[Bundle], Declarati
     uploads: list[Bundle] = []
     for cohort in grid.cohorts:
         clients = [client.client for client in cohort.clients]
-        received = strategy.downloads(strategy.state, clients, turn)
+        received = strategy.half.downloads(strategy.state, strategy.round(turn), clients)
         uploads += cohort.fit(turn, scaling, range(len(clients)), received)[0]
     grid.close()
     return uploads, strategy.transport.sends, float(np.median(seconds))

@@ -120,7 +120,7 @@ def fused(strategy: PersonalizedStrategy) -> Models:
 
     def received(cohort: Cohort) -> Params:
         names = [client.client for client in cohort.clients]
-        downloads = strategy.evaluated_downloads(names, turn)
+        downloads = strategy.tested_downloads(names)
         state = cohort.personalised(turn, scaling, range(len(names)), downloads)
         return cohort.learner.predicted_by(state)
 
@@ -150,7 +150,7 @@ def macro_f1(strategy: PersonalizedStrategy, grid: CohortGrid) -> float:
     found = []
     for cohort in grid.cohorts:
         names = [client.client for client in cohort.clients]
-        received = strategy.evaluated_downloads(names, turn)
+        received = strategy.tested_downloads(names)
         state = cohort.personalised(turn, scaling, range(len(names)), received)
         scores = cohort.evaluate(turn, scaling, range(len(names)), state)
         found += scores.macro_f1.tolist()

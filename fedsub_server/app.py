@@ -121,7 +121,7 @@ def run_method(
     if strategy.finished_rounds > before:
         most = strategy.card.models(strategy.hyper) * strategy.model.full_bytes
         population, run = strategy.population, strategy.run_name
-        collect_models(strategy.link, population, most, folder / MODELS, run)
+        collect_models(strategy.connection.link, population, most, folder / MODELS, run)
     return strategy.population.agreed.scaling
 
 

@@ -65,6 +65,7 @@ class PersonalizedStrategy(Strategy):
     settings : what the configuration says to the server half of this method.
     on_round : called after every round with its number, the state after it and its metrics;
         whatever must survive is written there.
+    half : the method's; by default the one that its card names.
 
     Raises
     ------
@@ -77,10 +78,15 @@ class PersonalizedStrategy(Strategy):
     models: HeldModels
     protection: Protection
 
-    def __init__(self, settings: ServerSettings, on_round: RoundCallback | None = None) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        on_round: RoundCallback | None = None,
+        half: ServerHalf | None = None,
+    ) -> None:
         check_noise(settings)
         self.settings, self.on_round = settings, on_round
-        self.half = ServerHalf.of(settings)
+        self.half = ServerHalf.of(settings) if half is None else half
         self.card, self.hyper = self.half.card, self.half.hyper
         #: The run's name, by which a device tells this run from another; may be empty.
         self.run_name = ""
@@ -154,7 +160,7 @@ class PersonalizedStrategy(Strategy):
         if asked != configured:
             # Devices and the method's own turns must know of them, too.
             self.settings = replace(self.settings, rounds=asked)
-            self.half = ServerHalf.of(self.settings)
+            self.half = type(self.half)(self.settings)
         self.connect(grid)
         if self.on_connected is not None:
             self.on_connected()
@@ -235,6 +241,7 @@ class PersonalizedStrategy(Strategy):
             present=tuple(population.taking_part(number)),
             drawn=tuple(population.sample(number)),
             classes=population.agreed.classes,
+            facts={client: population.facts(client) for client in population.clients},
             warn=self._warn,
         )
         self.transport.drop_misfits(round)

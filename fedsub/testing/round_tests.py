@@ -224,7 +224,9 @@ class RoundTests(WholeRuns):
         first = run_method(name, rounds=4, clients_per_round=2, until=1)
         run = run_method(name, rounds=4, clients_per_round=2)
         strategy = run.strategy
-        expected = [4 if strategy.half.wants_all(strategy.turn(round)) else 2 for round in range(1, 5)]
+        expected = [
+            4 if strategy.half.wants_all(strategy.turn(round)) else 2 for round in range(1, 5)
+        ]
         assert [len(uploads) for uploads in run.uploads] == expected
         assert len({client for uploads in run.uploads for client in uploads}) > 2
         assert len(run.metric("loss")) == 4 * 4, "everybody is tested in every round"

@@ -21,17 +21,11 @@ from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.agreement import AGREED
-from strategies.rounds.context import Start
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.round import Round
-from strategies.rounds.server_half import ServerHalf
 from strategies.strategy import PersonalizedStrategy
 
-FIRST = Turn(1, 9, 0)
 NAMES = ("sit", "walk", "run")
 #: Of the battery's models. By default an MLP has ten times as many numbers, for which some methods
 #: take ten times as long as for all else of a run so short.
@@ -91,23 +85,6 @@ class Run:
     def metric(self, name: str) -> dict[tuple[int, str], float]:
         """Return a metric by round and client."""
         return {(row.round, row.client): row.value for row in self.rows if row.metric == name}
-
-
-def round_of(half: ServerHalf, model: Model, turn: Turn = FIRST, **known: Any) -> Round:
-    """Return a round of a method whose run has a model, as far as it is `known`.
-
-    Parameters
-    ----------
-    known : of :class:`Round`; and ``narrow``, the models of weak clients, by client.
-    """
-    narrow = known.pop("narrow", {})
-    by_capacity = {known["capacities"][client]: held for client, held in narrow.items()}
-    return Round(turn, HeldModels(half.card, half.hyper, model, by_capacity.__getitem__), **known)
-
-
-def start_of(half: ServerHalf, model: Model) -> Start:
-    """Return what a method's run begins with before anybody is there."""
-    return Start(model, half.card.sends(model, half.hyper), ())
 
 
 def assert_equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:

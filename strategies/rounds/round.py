@@ -11,6 +11,7 @@ from fedsub_core.models.model import Model
 from fedsub_core.placement import Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
+from fedsub_core.wire.handshake import Facts
 from strategies.rounds.context import Addends
 from strategies.rounds.held_models import HeldModels
 
@@ -30,6 +31,7 @@ class Round:
     present : those who can train in this round, ascending.
     drawn : those of them whom ``clients-per-round`` draws, ascending.
     classes : names of the classes.
+    facts : what each client said of its samples and capacity, by client.
     sent : what each of the round's clients was sent; empty before that.
     requested : what is added up in this round; None where uploads come themselves, or nothing is.
     in_sum : whose vectors are to be added up.
@@ -45,6 +47,7 @@ class Round:
     present: tuple[str, ...] = ()
     drawn: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    facts: Mapping[str, Facts] = field(default_factory=dict)
     sent: Mapping[str, Bundle] = field(default_factory=dict)
     requested: Addends | None = None
     in_sum: frozenset[str] = frozenset()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub.testing.halves import next_from, next_round
 from fedsub.testing.one_number import BIAS, WEIGHT, Parabola, filled, one_number, samples, weights
-from fedsub.testing.runs import Run, RunMethod, assert_equal, next_from, people
+from fedsub.testing.runs import Run, RunMethod, assert_equal, people
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
 from fedsub_core.training import TrainingSettings, Turn
@@ -146,7 +147,12 @@ def test_what_does_not_fit_the_round_is_refused(
     strategy, upload = run.strategy, run.uploads[1]["p1"]
     assert isinstance(strategy, CAAFPStrategy)
     strategy.finished_rounds, before = 1, run.states[0]
-    strategy.check(before, next_from(strategy, "p1"), upload)
+    strategy.half.check(before, next_round(strategy), next_from(strategy, "p1"), upload)
     tensors = {n: p for n, p in (dict(upload.tensors) | change).items() if p is not None}
     with pytest.raises(MessageRefused, match=f"client 'p1'.*round 2.*{said}"):
-        strategy.check(before, next_from(strategy, "p1"), Bundle(upload.examples, tensors=tensors))
+        strategy.half.check(
+            before,
+            next_round(strategy),
+            next_from(strategy, "p1"),
+            Bundle(upload.examples, tensors=tensors),
+        )

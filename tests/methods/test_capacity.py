@@ -60,7 +60,7 @@ def sent_anew(run: Run, clients: list[str]) -> list[Bundle]:
     """Return what the server sends people after round 3, as if they had been sent nothing."""
     state = dict(run.states[2])
     state["versions"] = state["versions"] + 1
-    return run.strategy.downloads(state, clients, Turn(9, 9, 0))
+    return run.strategy.half.downloads(state, run.strategy.round(9), clients)
 
 
 def assert_equal_runs(one: Run, other: Run) -> None:
@@ -112,7 +112,9 @@ def test_everybody_is_sent_sums_over_all_who_have_its_features(
     run = run_method(NAME, watch(6), hyper=own, encoder="kernels:12", capacities=OF_SIX)
     state, ids = run.states[2], [f"0{i}" for i in range(1, 7)]
     assert people(state) == ids
-    assert not any(one.tensors for one in run.strategy.downloads(state, ids, Turn(9, 9, 0)))
+    assert not any(
+        one.tensors for one in run.strategy.half.downloads(state, run.strategy.round(9), ids)
+    )
     for i, bundle in enumerate(sent_anew(run, ids)):
         features = WIDTHS[i % 3]
         able = [c for j, c in enumerate(ids) if WIDTHS[j % 3] >= features]
@@ -165,7 +167,7 @@ def test_who_is_forgotten_never_was_whatever_its_capacity(run_method: RunMethod)
     keys: dict[str, Any] = {"encoder": "kernels:12", "standardise": "client"}
     both = run_method(NAME, federation, capacities="02=0.5,03=0.25", **keys)
     never = run_method(NAME, rest, capacities="03=0.25", **keys)
-    state = both.strategy.without(both.states[2], "02")
+    state = both.strategy.half.without(both.states[2], "02")
     sums = {name: t for name, t in state.items() if name.startswith("everybody.")}
     assert_equal(sums, {n: t for n, t in never.states[2].items() if n.startswith("everybody.")})
     assert sums.keys() == {f"everybody.{n}{of}" for n in ("gram", "cross") for of in ("", "/15")}

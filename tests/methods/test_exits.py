@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import log
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch
 from fedsub.engines.simulation import build_strategy
 from fedsub.export.formats import export
 from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.halves import HalfAlone
 from fedsub.testing.prediction_tests import assert_predicts_what_was_measured
 from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_client.loaded_model import load_model
@@ -31,7 +31,6 @@ from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.training.batches import Batch
 from fedsub_core.training.objectives import CrossEntropy, Forward
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.parts.exits import ExitStrategy
 
 EXITS = ("depthfl", "scalefl")
 #: Hidden layers of which each is worth an exit.
@@ -39,24 +38,12 @@ DEEP: dict[str, Any] = {"model": "mlp", "hidden": "16,24,32"}
 SHARES = "p2=0.75,p3=0.3"
 
 
-def server(name: str, weak: Mapping[str, float], **hyper: Any) -> ExitStrategy:
+def server(name: str, weak: Mapping[str, float], **hyper: Any) -> HalfAlone:
     """Return a server half of a model of three hidden layers, and weak clients."""
     card = METHODS[name]
     given = replace(card.hyperparameters(), **hyper)
-    strategy = build_strategy(RunConfig(method=name, beside="", hyper={name: given}), name)
-    assert isinstance(strategy, ExitStrategy)
-    strategy.settings = replace(
-        strategy.settings, robust=replace(strategy.settings.robust, clip=False)
-    )
-    hold, plain = card.load_holds(), mlp(2, 3, (16, 24, 32))
-    strategy.model = hold(plain, given, 1.0)
-    of_share = {share: hold(plain, given, share) for share in set(weak.values())}
-    strategy.narrow = {c: of_share[share] for c, share in weak.items() if share < 1}
-    transport = strategy.transport
-    transport.sends = card.sends(strategy.model, given)
-    strategy.capacities = dict(weak)
-    strategy.population = SimpleNamespace(clients=sorted(weak))  # type: ignore[assignment]
-    return strategy
+    whole = card.load_holds()(mlp(2, 3, (16, 24, 32)), given, 1.0)
+    return HalfAlone.of(name, whole, weak, {"robust": "none"}, **hyper)
 
 
 def returned(bundle: Bundle, value: float) -> Bundle:
@@ -106,10 +93,10 @@ def test_depthfls_server_goes_on_against_the_drift() -> None:
     shapes, turn = strategy.model.parameter_shapes, Turn(1, 9, 0)
     state = {name: torch.ones(shape) for name, shape in shapes.items()}
     state |= {f"drift/{name}": torch.zeros(shape) for name, shape in shapes.items()}
-    sent = strategy.downloads(state, ["a", "b"], turn)
+    sent = strategy.half.downloads(state, strategy.round(turn), ["a", "b"])
     assert sent[0] is sent[1] and "linear2.weight" not in sent[0].tensors
     uploads = {client: returned(sent[0], 0.8) for client in ("a", "b")}
-    after, _ = strategy.aggregate(state, uploads, turn)
+    after, _ = strategy.half.aggregate(state, strategy.round(turn), uploads)
     for name in sent[0].tensors:
         torch.testing.assert_close(after[name], torch.full(shapes[name], 0.6))
         torch.testing.assert_close(after[f"drift/{name}"], torch.full(shapes[name], 0.02))
@@ -123,8 +110,8 @@ def test_depthfls_drift_grows_by_the_share_of_clients_that_hold_a_layer() -> Non
     shapes, turn = strategy.model.parameter_shapes, Turn(2, 9, 0)
     state = {name: torch.ones(shape) for name, shape in shapes.items()}
     state |= {f"drift/{name}": torch.full(shape, 0.01) for name, shape in shapes.items()}
-    (sent,) = strategy.downloads(state, ["a"], turn)
-    after, _ = strategy.aggregate(state, {"a": returned(sent, 0.8)}, turn)
+    (sent,) = strategy.half.downloads(state, strategy.round(turn), ["a"])
+    after, _ = strategy.half.aggregate(state, strategy.round(turn), {"a": returned(sent, 0.8)})
     for name in sent.tensors:
         torch.testing.assert_close(after[name], torch.full(shapes[name], 0.65))
         torch.testing.assert_close(after[f"drift/{name}"], torch.full(shapes[name], 0.015))
@@ -159,14 +146,14 @@ def test_clients_of_the_first_level_never_change_later_exits(name: str) -> None:
     state = {n: t[0] for n, t in drawn.items()}
     if name == "depthfl":
         state |= {f"drift/{n}": torch.zeros_like(t[0]) for n, t in drawn.items()}
-    whole, part = strategy.downloads(state, ["a", "b"], turn)
+    whole, part = strategy.half.downloads(state, strategy.round(turn), ["a", "b"])
     assert "exit2.weight" in whole.tensors and "exit2.weight" not in part.tensors
-    after, _ = strategy.aggregate(state, {"b": returned(part, 7.0)}, turn)
+    after, _ = strategy.half.aggregate(state, strategy.round(turn), {"b": returned(part, 7.0)})
     assert torch.equal(after["exit2.weight"], state["exit2.weight"])
     assert not torch.equal(after["exit1.weight"], state["exit1.weight"])
     if name == "scalefl":
-        both, _ = strategy.aggregate(
-            state, {"a": returned(whole, 1.0), "b": returned(part, 3.0)}, turn
+        both, _ = strategy.half.aggregate(
+            state, strategy.round(turn), {"a": returned(whole, 1.0), "b": returned(part, 3.0)}
         )
         held = part.floats("linear1.weight").shape[0]
         assert (both["linear1.bias"][:held] == 2).all() and (both["linear1.bias"][held:] == 1).all()
@@ -254,7 +241,7 @@ def test_depthfl_says_whose_model_is_over_its_budget() -> None:
     drawn = strategy.model.init(1, 0)
     state = {n: t[0] for n, t in drawn.items()}
     state |= {f"drift/{n}": torch.zeros_like(t[0]) for n, t in drawn.items()}
-    sent = strategy.downloads(state, ["a", "b"], Turn(1, 9, 0))
+    sent = strategy.half.downloads(state, strategy.round(Turn(1, 9, 0)), ["a", "b"])
     uploads = {c: returned(b, 0.0) for c, b in zip("ab", sent, strict=True)}
-    rows = strategy.aggregate(state, uploads, Turn(1, 9, 0))[1]
+    rows = strategy.half.aggregate(state, strategy.round(Turn(1, 9, 0)), uploads)[1]
     assert [row.client for row in rows if row.metric == "over_budget"] == ["b"]

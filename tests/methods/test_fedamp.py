@@ -13,8 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedsub.testing.halves import HalfAlone
 from fedsub.testing.one_number import BIAS, ONE, WEIGHT, Slope, filled, one_number, samples, weights
-from fedsub.testing.runs import RunMethod, assert_equal, people, start_of
+from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError
@@ -27,13 +28,11 @@ from strategies.parts.roster import Roster
 TURN = Turn(1, 9, 0)
 
 
-def server(robust: str = "none", **options: Any) -> FedAMPStrategy:
+def server(robust: str = "none", **options: Any) -> HalfAlone:
     """Return a server half for a model of one number."""
     given = {f"fedamp.{key.replace('_', '-')}": value for key, value in options.items()}
     config = read_config(None, {"method": "fedamp", "beside": "", "robust": robust, **given})
-    strategy = FedAMPStrategy(config.server_settings("fedamp"))
-    strategy.model = ONE
-    return strategy
+    return HalfAlone(FedAMPStrategy(config.server_settings("fedamp")), ONE)
 
 
 def sent(**values: float) -> dict[str, Bundle]:
@@ -50,22 +49,25 @@ def sent(**values: float) -> dict[str, Bundle]:
     }
 
 
-def after(strategy: FedAMPStrategy, **values: float) -> dict[str, Tensor]:
+def after(strategy: HalfAlone, **values: float) -> dict[str, Tensor]:
     """Return the server's state after uploads."""
-    return strategy.aggregate(strategy.init(start_of(strategy, ONE)), sent(**values), TURN)[0]
+    state: dict[str, Tensor] = strategy.half.aggregate(
+        strategy.half.init(strategy.start()), strategy.round(TURN), sent(**values)
+    )[0]
+    return state
 
 
-def means(strategy: FedAMPStrategy, state: Mapping[str, Tensor], *clients: str) -> list[float]:
+def means(strategy: HalfAlone, state: Mapping[str, Tensor], *clients: str) -> list[float]:
     """Return the one weight of what each client is sent."""
-    found = strategy.downloads(dict(state), clients, TURN)
+    found = strategy.half.downloads(dict(state), strategy.round(TURN), clients)
     return [bundle.floats(WEIGHT).item() for bundle in found]
 
 
 def test_two_scalars_by_hand() -> None:
     """xi = 0.5 * exp(-1) = 0.18394: from 0 and 1 to 0.18394 and 0.81606."""
     strategy = server(similarity="gauss", alpha=0.5)
-    state, rows = strategy.aggregate(
-        strategy.init(start_of(strategy, ONE)), sent(anna=0.0, ben=1.0), TURN
+    state, rows = strategy.half.aggregate(
+        strategy.half.init(strategy.start()), strategy.round(TURN), sent(anna=0.0, ben=1.0)
     )
     assert means(strategy, state, "anna", "ben") == pytest.approx([0.18394, 0.81606], abs=1e-5)
     assert [(row.client, row.metric) for row in rows] == [
@@ -162,27 +164,27 @@ def test_training_starts_at_the_mean_and_is_pulled_to_it() -> None:
 
 def test_who_sent_nothing_starts_from_the_mean_of_all() -> None:
     strategy = server()
-    start = ONE.init(1, strategy.settings.rounds.seed)[WEIGHT].item()
-    assert means(strategy, strategy.init(start_of(strategy, ONE)), "anna", "ben") == [start] * 2
+    start = ONE.init(1, strategy.half.settings.rounds.seed)[WEIGHT].item()
+    assert means(strategy, strategy.half.init(strategy.start()), "anna", "ben") == [start] * 2
     state = after(strategy, anna=0.0, ben=1.0)
     assert means(strategy, state, "zoe", "anna", "yves") == [0.5, 0.5, 0.5]
     # And whoever is silent keeps its last model.
-    state, _ = strategy.aggregate(state, sent(zoe=5.0), TURN)
+    state, _ = strategy.half.aggregate(state, strategy.round(TURN), sent(zoe=5.0))
     assert Roster.of(state[CLIENTS]).clients == ("anna", "ben", "zoe")
     assert state[f"model.{WEIGHT}"].flatten().tolist() == [0.0, 1.0, 5.0]
 
 
 def test_a_forgotten_client_counts_for_nobody() -> None:
     strategy = server(similarity="gauss", alpha=0.5)
-    state = strategy.without(after(strategy, anna=0.0, ben=1.0, cleo=-9.0), "ben")
+    state = strategy.half.without(after(strategy, anna=0.0, ben=1.0, cleo=-9.0), "ben")
     assert Roster.of(state[CLIENTS]).clients == ("anna", "cleo")
     assert state[PAIRS].shape == (2, 2) and state[f"model.{WEIGHT}"].flatten().tolist() == [0, -9]
     assert means(strategy, state, "anna", "cleo", "ben") == pytest.approx([0.0, -9.0, -4.5])
-    state, _ = strategy.aggregate(state, sent(anna=0.0), TURN)
+    state, _ = strategy.half.aggregate(state, strategy.round(TURN), sent(anna=0.0))
     assert means(strategy, state, "anna") == pytest.approx([0.0])
-    left = strategy.without(strategy.without(state, "anna"), "cleo")
+    left = strategy.half.without(strategy.half.without(state, "anna"), "cleo")
     assert means(strategy, left, "anna") == means(
-        strategy, strategy.init(start_of(strategy, ONE)), "anna"
+        strategy, strategy.half.init(strategy.start()), "anna"
     )
 
 

@@ -13,9 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedsub.testing.halves import HalfAlone, next_from, next_round
 from fedsub.testing.hostile_tests import SIX, infect
 from fedsub.testing.one_number import BIAS, ONE, WEIGHT
-from fedsub.testing.runs import RunMethod, next_from, people, start_of
+from fedsub.testing.runs import RunMethod, people
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_client.methods.fedfomo import FedFomoLearner, gain, share
 from fedsub_client.parts.validation import held_back
@@ -201,14 +202,12 @@ def test_it_trains_on_the_mix_and_remembers_it() -> None:
 # The server.
 
 
-def server(**hyper: Any) -> FedFomoStrategy:
+def server(**hyper: Any) -> HalfAlone:
     """Return a server half for models of one number."""
     given = {f"fedfomo.{key.replace('_', '-')}": value for key, value in hyper.items()}
     keys: dict[str, Any] = {"method": "fedfomo", "beside": "", "fedfomo.peers": True}
     config = read_config(None, keys | given)
-    strategy = FedFomoStrategy(config.server_settings("fedfomo"))
-    strategy.model = ONE
-    return strategy
+    return HalfAlone(FedFomoStrategy(config.server_settings("fedfomo")), ONE)
 
 
 def upload(value: float, *gains: float, models: int = 5) -> Bundle:
@@ -226,10 +225,13 @@ def upload(value: float, *gains: float, models: int = 5) -> Bundle:
 CLIENTS = ("anna", "ben", "cleo", "dora")
 
 
-def known(strategy: FedFomoStrategy, models: int = 5) -> dict[str, Tensor]:
+def known(strategy: HalfAlone, models: int = 5) -> dict[str, Tensor]:
     """Return the state after a first round of four clients: 0, 1, 2, 3."""
     sent = {c: upload(i, models=models) for i, c in enumerate(CLIENTS)}
-    return strategy.aggregate(strategy.init(start_of(strategy, ONE)), sent, TURN)[0]
+    state: dict[str, Tensor] = strategy.half.aggregate(
+        strategy.half.init(strategy.start()), strategy.round(TURN), sent
+    )[0]
+    return state
 
 
 def sent(found: Bundle) -> list[float]:
@@ -241,11 +243,14 @@ def sent(found: Bundle) -> list[float]:
 def test_nobody_is_sent_its_own_model_or_one_twice() -> None:
     strategy = server()
     assert (
-        strategy.downloads(strategy.init(start_of(strategy, ONE)), CLIENTS, TURN)[0].tensors == {}
+        strategy.half.downloads(
+            strategy.half.init(strategy.start()), strategy.round(TURN), CLIENTS
+        )[0].tensors
+        == {}
     )
     state = known(strategy)
     for round in range(2, 9):
-        found = strategy.downloads(state, [*CLIENTS, "new"], Turn(round, 9, 0))
+        found = strategy.half.downloads(state, strategy.round(Turn(round, 9, 0)), [*CLIENTS, "new"])
         for own, download in enumerate(found):
             assert sorted(sent(download)) == [v for v in (0.0, 1.0, 2.0, 3.0) if v != own]
 
@@ -254,49 +259,53 @@ def test_gains_are_added_up_and_the_best_are_sent() -> None:
     strategy = server(peer_models=2, explore=0.0)
     state = known(strategy, models=2)
     turn = Turn(2, 9, 0)
-    first = strategy.peers(state, "anna", turn)
-    state, _ = strategy.aggregate(state, {"anna": upload(0.0, 0.5, -0.25, models=2)}, turn)
+    first = strategy.half.peers(state, "anna", turn)
+    state, _ = strategy.half.aggregate(
+        state, strategy.round(turn), {"anna": upload(0.0, 0.5, -0.25, models=2)}
+    )
     gained = dict(zip(CLIENTS, state[PAIRS][0].tolist(), strict=True))
     (left,) = set(CLIENTS) - {"anna", *first}
     assert gained == {"anna": 0.0, first[0]: 0.5, first[1]: -0.25, left: 0.0}
     assert not state[PAIRS][1:].any()
     # The best stays, and one not tried yet is better than one that harmed.
-    assert strategy.peers(state, "anna", Turn(3, 9, 0)) == [first[0], left]
-    state, _ = strategy.aggregate(state, {"anna": upload(0.0, -2.0, 0.5, models=2)}, Turn(3, 9, 0))
-    assert strategy.peers(state, "anna", Turn(4, 9, 0)) == [left, first[1]]
+    assert strategy.half.peers(state, "anna", Turn(3, 9, 0)) == [first[0], left]
+    state, _ = strategy.half.aggregate(
+        state, strategy.round(Turn(3, 9, 0)), {"anna": upload(0.0, -2.0, 0.5, models=2)}
+    )
+    assert strategy.half.peers(state, "anna", Turn(4, 9, 0)) == [left, first[1]]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_gains_are_of_those_who_were_sent_though_others_joined_since(seed: int) -> None:
     strategy = server(peer_models=1)
     state, turn = known(strategy, models=1), Turn(2, 9, seed)
-    (other,) = strategy.peers(state, "ben", turn)
+    (other,) = strategy.half.peers(state, "ben", turn)
     uploads = {"aaron": upload(9.0, models=1), "ben": upload(1.0, 0.5, models=1)}
-    state, _ = strategy.aggregate(state, uploads, turn)
-    assert strategy.roster(state).clients == ("aaron", *CLIENTS)
-    gained = dict(zip(strategy.roster(state).clients, state[PAIRS][2].tolist(), strict=True))
+    state, _ = strategy.half.aggregate(state, strategy.round(turn), uploads)
+    assert strategy.half.roster(state).clients == ("aaron", *CLIENTS)
+    gained = dict(zip(strategy.half.roster(state).clients, state[PAIRS][2].tolist(), strict=True))
     assert {client: r for client, r in gained.items() if r} == {other: 0.5}
 
 
 def test_people_who_are_equal_are_drawn_and_exploring_falls() -> None:
     strategy = server(peer_models=1, explore=0.6, explore_fall=0.1)
     state = known(strategy, models=1)
-    equal = {strategy.peers(state, "anna", Turn(r, 99, 0))[0] for r in range(1, 40)}
+    equal = {strategy.half.peers(state, "anna", Turn(r, 99, 0))[0] for r in range(1, 40)}
     assert equal == {"ben", "cleo", "dora"}, "all are equal at first"
     state[PAIRS][0] = torch.tensor([0.0, 9.0, 0.0, 0.0])
     # Round 3: a chance of 0.4, of which a third draws ben all the same.
     turns = [Turn(3, 9, seed) for seed in range(600)]
-    others = sum(strategy.peers(state, "anna", turn) != ["ben"] for turn in turns)
+    others = sum(strategy.half.peers(state, "anna", turn) != ["ben"] for turn in turns)
     assert others / 600 == pytest.approx(0.4 * 2 / 3, abs=0.06)
     once = server(peer_models=1, explore=1.0, explore_fall=1.0)
-    drawn = [once.peers(state, "anna", Turn(1, 9, seed))[0] for seed in range(60)]
+    drawn = [once.half.peers(state, "anna", Turn(1, 9, seed))[0] for seed in range(60)]
     assert set(drawn) == {"ben", "cleo", "dora"}, "the first round has the whole chance"
-    assert {once.peers(state, "anna", Turn(2, 9, seed))[0] for seed in range(60)} == {"ben"}
-    late = [strategy.peers(state, "anna", Turn(round, 99, 0)) for round in range(7, 99)]
+    assert {once.half.peers(state, "anna", Turn(2, 9, seed))[0] for seed in range(60)} == {"ben"}
+    late = [strategy.half.peers(state, "anna", Turn(round, 99, 0)) for round in range(7, 99)]
     assert late == [["ben"]] * 92
     again = server(peer_models=1, explore=0.6, explore_fall=0.1)
-    assert [again.peers(state, "anna", t) for t in turns] == [
-        strategy.peers(state, "anna", t) for t in turns
+    assert [again.half.peers(state, "anna", t) for t in turns] == [
+        strategy.half.peers(state, "anna", t) for t in turns
     ]
 
 
@@ -304,28 +313,40 @@ def test_a_forgotten_client_is_no_peer_and_in_no_sum() -> None:
     strategy = server()
     state = known(strategy)
     state[PAIRS] = torch.arange(16, dtype=torch.float64).view(4, 4)
-    state = strategy.without(state, "ben")
+    state = strategy.half.without(state, "ben")
     assert state[PAIRS].tolist() == [[0, 2, 3], [8, 10, 11], [12, 14, 15]]
-    (download,) = strategy.downloads(state, ["anna"], Turn(3, 9, 0))
+    (download,) = strategy.half.downloads(state, strategy.round(Turn(3, 9, 0)), ["anna"])
     assert sorted(sent(download)) == [2.0, 3.0]
     # Whoever vanishes and is not forgotten goes on serving its last model.
-    state, _ = strategy.aggregate(state, {"anna": upload(0.0)}, Turn(3, 9, 0))
-    assert sorted(sent(strategy.downloads(state, ["anna"], Turn(4, 9, 0))[0])) == [2.0, 3.0]
+    state, _ = strategy.half.aggregate(state, strategy.round(Turn(3, 9, 0)), {"anna": upload(0.0)})
+    assert sorted(
+        sent(strategy.half.downloads(state, strategy.round(Turn(4, 9, 0)), ["anna"])[0])
+    ) == [2.0, 3.0]
 
 
 def test_gains_of_peers_that_were_not_sent_are_refused() -> None:
     strategy = server()
     state = known(strategy)
     strategy.finished_rounds = 1
-    strategy.check(state, next_from(strategy, "anna"), upload(0.0, 0.1, -0.2, 0.3))
+    strategy.half.check(
+        state, next_round(strategy), next_from(strategy, "anna"), upload(0.0, 0.1, -0.2, 0.3)
+    )
     with pytest.raises(MessageRefused) as refused:
-        strategy.check(state, next_from(strategy, "anna"), upload(0.0, 0.1, -0.2, 0.3, 0.4))
+        strategy.half.check(
+            state,
+            next_round(strategy),
+            next_from(strategy, "anna"),
+            upload(0.0, 0.1, -0.2, 0.3, 0.4),
+        )
     words = str(refused.value)
     assert "anna" in words and "round 2" in words and "gains" in words
     assert "0.4" in words and "the 3 peers whose models were sent" in words
     with pytest.raises(MessageRefused, match="0 but for the 0 peers"):
-        strategy.check(
-            strategy.init(start_of(strategy, ONE)), next_from(strategy, "anna"), upload(0.0, 0.1)
+        strategy.half.check(
+            strategy.half.init(strategy.start()),
+            next_round(strategy),
+            next_from(strategy, "anna"),
+            upload(0.0, 0.1),
         )
 
 
@@ -357,13 +378,13 @@ def test_what_a_device_receives_is_what_others_sent(run_method: RunMethod) -> No
     """And what they gained from it is credited to those who sent it."""
     run = run_method("fedfomo", rounds=3)
     strategy, clients = run.strategy, sorted(people().clients)
-    assert isinstance(strategy, FedFomoStrategy)
+    assert isinstance(strategy.half, FedFomoStrategy)
     total = torch.zeros(4, 4, dtype=torch.float64)
     for round in (2, 3):
         turn, before = strategy.turn(round), run.states[round - 2]
-        found = strategy.downloads(before, clients, turn)
+        found = strategy.half.downloads(before, strategy.round(round), clients)
         for row, (client, download) in enumerate(zip(clients, found, strict=True)):
-            peers = strategy.peers(before, client, turn)
+            peers = strategy.half.peers(before, client, turn)
             assert sorted(peers) == [other for other in clients if other != client]
             gains = run.uploads[round - 1][client].floats(GAINS)
             assert gains[:3].all() and not gains[3:].any()
@@ -386,4 +407,7 @@ def test_the_bytes_down_are_those_of_the_peers(run_method: RunMethod) -> None:
     down = run.metric("bytes_down_sent")
     assert all(down[1, client] < 0.1 * full for client in people().clients)
     assert all(down[2, client] == pytest.approx(2 * full, rel=0.1) for client in people().clients)
-    assert all(re.fullmatch(r"peer[01]\..*", name) for name in run.strategy.transport.receives)
+    assert all(
+        re.fullmatch(r"peer[01]\..*", name)
+        for name in run.strategy.models.receives(run.strategy.model)
+    )

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.engines.simulation import build_strategy
 from fedsub.testing.cost_tests import flops, one_client, round_of
+from fedsub.testing.halves import HalfAlone, next_from, next_round
 from fedsub.testing.one_number import one_number
-from fedsub.testing.runs import RunMethod, assert_equal, next_from, people
+from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError, MessageRefused
@@ -19,6 +19,7 @@ from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.training import CE, TrainingSettings, Turn, train
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.roster import Roster
+from strategies.rounds.server_half import ServerHalf
 
 HEAD = {"linear3.weight", "linear3.bias"}
 TWO_ROUNDS: dict[str, Any] = {"head_rounds": 2}
@@ -177,25 +178,29 @@ def test_models_are_demanded_and_then_refused(
     finished: int, tensors: tuple[str, ...], words: str
 ) -> None:
     config = read_config(None, {"method": "fedhome", "beside": "", "rounds": 6})
-    strategy = build_strategy(config, "fedhome")
-    strategy.transport.sends = strategy.card.sends(mlp(4, 3), strategy.hyper)
-    strategy.finished_rounds = finished
+    strategy = HalfAlone(ServerHalf.of(config.server_settings("fedhome")), mlp(4, 3))
+    strategy.finished_rounds, sends = finished, strategy.round().sends
     one = Floats(np.zeros((128, 4), np.float32))
     with pytest.raises(MessageRefused, match=words) as refused:
-        strategy.check(
-            {}, next_from(strategy, "anna"), Bundle(3, tensors=dict.fromkeys(tensors, one))
+        strategy.half.check(
+            {},
+            next_round(strategy),
+            next_from(strategy, "anna"),
+            Bundle(3, tensors=dict.fromkeys(tensors, one)),
         )
     assert "anna" in str(refused.value) and f"round {finished + 1}" in str(refused.value)
-    fitting = {} if finished else dict.fromkeys(strategy.transport.sends, one)
-    strategy.check({}, next_from(strategy, "anna"), Bundle(3, tensors=fitting))
+    fitting = {} if finished else dict.fromkeys(sends, one)
+    strategy.half.check(
+        {}, next_round(strategy), next_from(strategy, "anna"), Bundle(3, tensors=fitting)
+    )
 
 
 def test_a_client_that_is_forgotten_may_come_again(run_method: RunMethod) -> None:
     run = run_method("fedhome")
     assert run.strategy.state is not None
-    state = run.strategy.without(run.strategy.state, "p2")
+    state = run.strategy.half.without(run.strategy.state, "p2")
     assert Roster.of(state["at_home"]).clients == ("p1", "p3", "p4")
-    one, two = run.strategy.downloads(state, ["p1", "p2"], Turn(3, 3, 0))
+    one, two = run.strategy.half.downloads(state, run.strategy.round(3), ["p1", "p2"])
     assert not one.tensors and set(two.tensors) == set(model_of(state))
 
 

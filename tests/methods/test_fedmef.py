@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub.testing.halves import HalfAlone, next_from, next_round
 from fedsub.testing.one_number import BIAS, WEIGHT, Slope, one_number, samples
-from fedsub.testing.runs import (
-    RunMethod,
-    assert_equal,
-    assert_equal_models,
-    next_from,
-    start_of,
-)
+from fedsub.testing.runs import RunMethod, assert_equal, assert_equal_models
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.fedmef import FedMefHyperparameters, adjusts
 from fedsub_core.models.chain import Chain
@@ -68,16 +63,15 @@ def test_without_growth_the_comparisons_sparsity_comes_out(
     grow: bool, expected: list[tuple[int, int]], run_method: RunMethod
 ) -> None:
     """232 of 2,240 weights are left: 89.64 % of zeros, as printed."""
-    strategy: Any = run_method("fedmef", hyper={"grow": grow}, until=1).strategy
-    strategy.model = TWO_DENSE
-    state, found = strategy.init(start_of(strategy, TWO_DENSE)), []
+    strategy = HalfAlone.of("fedmef", TWO_DENSE, grow=grow)
+    state, found = strategy.half.init(strategy.start()), []
     stream = torch.Generator().manual_seed(0)
     for _ in range(4):
-        model, held = strategy._parts(state)
+        model, held = strategy.half._parts(state)
         found.append(tuple(int(mask.sum()) for mask in held.values()))
         drawn = {n: torch.randn(m.shape, generator=stream) for n, m in held.items()}
         gradients = {f"gradient.{name}": tensor for name, tensor in drawn.items()}
-        state = strategy._masked(model, strategy._moved(model, held, gradients))
+        state = strategy.half._masked(model, strategy.half._moved(model, held, gradients))
     assert found == expected
     if not grow:
         assert 1 - sum(found[-1]) / 2240 == pytest.approx(0.8964, abs=5e-5)
@@ -88,9 +82,9 @@ def test_the_smallest_go_and_the_largest_gradients_come_at_zero(run_method: RunM
     model = {"w": torch.tensor([5.0, -1.0, 0.0, 0.0, -2.0, 3.0])}
     held = {"w": torch.tensor([True, True, False, False, True, True])}
     gradients = {"gradient.w": torch.tensor([9.0, 9.0, -2.0, 1.0, 9.0, 9.0])}
-    moved = strategy._moved(model, held, gradients)
+    moved = strategy.half._moved(model, held, gradients)
     assert moved["w"].tolist() == [True, False, True, True, False, True]
-    assert strategy._masked(model, moved)["w"].tolist() == [5.0, 0.0, 0.0, 0.0, 0.0, 3.0]
+    assert strategy.half._masked(model, moved)["w"].tolist() == [5.0, 0.0, 0.0, 0.0, 0.0, 3.0]
 
 
 def test_what_is_about_to_be_pruned_is_pulled_to_zero() -> None:
@@ -135,17 +129,22 @@ def test_the_mask_moves_three_times(every: int, rounds: int, expected: list[int]
 def test_uploads_of_another_mask_or_without_gradients_are_refused(run_method: RunMethod) -> None:
     run = run_method("fedmef", until=1)
     strategy, upload = run.strategy, run.uploads[0]["p1"]
-    assert isinstance(strategy, FedMefStrategy)
-    strategy.finished_rounds, state = 0, strategy.init(start_of(strategy, strategy.model))
-    strategy.check(state, next_from(strategy, "p1"), upload)
+    assert isinstance(strategy.half, FedMefStrategy)
+    strategy.finished_rounds, state = 0, strategy.begin()
+    strategy.half.check(state, next_round(strategy), next_from(strategy, "p1"), upload)
     name = "linear1.weight"
     part = upload.part(name)
     assert part.at.elements is not None
     other = Floats.elements(np.roll(part.at.elements, 1), part.values)
     with pytest.raises(MessageRefused, match=r"client 'p1'.*masks of \['linear1.weight'\]"):
-        strategy.check(
-            state, next_from(strategy, "p1"), Bundle(9, tensors={**upload.tensors, name: other})
+        strategy.half.check(
+            state,
+            next_round(strategy),
+            next_from(strategy, "p1"),
+            Bundle(9, tensors={**upload.tensors, name: other}),
         )
     bare = {n: p for n, p in upload.tensors.items() if not n.startswith("gradient.")}
     with pytest.raises(MessageRefused, match=r"round 1.*gradients.*expected \['gradient.linear1"):
-        strategy.check(state, next_from(strategy, "p1"), Bundle(9, tensors=bare))
+        strategy.half.check(
+            state, next_round(strategy), next_from(strategy, "p1"), Bundle(9, tensors=bare)
+        )

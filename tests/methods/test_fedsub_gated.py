@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.testing.runs import Run, RunMethod, assert_equal, next_from, people, running
+from fedsub.testing.halves import next_from, next_round
+from fedsub.testing.runs import Run, RunMethod, assert_equal, people, running
 from fedsub_client.methods.fedsub_gated import learner
 from fedsub_client.parts.embeddings import embeddings
 from fedsub_client.parts.validation import share_held_back
@@ -443,7 +444,7 @@ def test_who_joins_late_starts_from_everybodys_mean(run_method: RunMethod) -> No
     run = run_method("fedsub-gated", rounds=4, until=2, hyper={"experts": ALL})
     strategy, state = run.strategy, run.strategy.state
     assert state is not None
-    known, new = strategy.downloads(state, ["p1", "zoe"], strategy.turn(3))
+    known, new = strategy.half.downloads(state, strategy.round(3), ["p1", "zoe"])
     mean = torch.from_numpy(new.floats("linear3").copy())
     rows, weight = state["rows.linear3"], state["omega"]
     torch.testing.assert_close(mean, (rows * weight[:, :, None]).sum(0) / weight.sum(0)[:, None])
@@ -485,13 +486,15 @@ def test_what_cannot_be_is_refused(
     run = run_method("fedsub-gated", rounds=10, until=2)
     upload, state = run.uploads[0]["p1"], run.strategy.state
     assert state is not None
-    run.strategy.check(state, next_from(run.strategy, "p1"), upload)
+    run.strategy.half.check(state, next_round(run.strategy), next_from(run.strategy, "p1"), upload)
     # From round 5 on nobody holds samples back.
     run.strategy.finished_rounds = 9 if "zeros" in what else 2
     given = upload.floats(tensor) * 40 if values is None else np.array(values, np.float32)
     spoilt = Bundle(upload.examples, upload.version, {**upload.tensors, tensor: Floats(given)})
     with pytest.raises(MessageRefused, match=rf"client 'p1', round (3|10): {what}"):
-        run.strategy.check(state, next_from(run.strategy, "p1"), spoilt)
+        run.strategy.half.check(
+            state, next_round(run.strategy), next_from(run.strategy, "p1"), spoilt
+        )
 
 
 def test_output_rows_that_nobody_sends_are_trained_and_cannot_be_opened(
@@ -549,6 +552,6 @@ def test_where_all_went_wrong_the_least_wrong_is_believed(run_method: RunMethod)
 def test_who_is_forgotten_leaves_the_cache_and_the_gate_stays(run_method: RunMethod) -> None:
     run = run_method("fedsub-gated", rounds=2)
     assert run.strategy.state is not None
-    left = run.strategy.without(run.strategy.state, "p2")
+    left = run.strategy.half.without(run.strategy.state, "p2")
     assert left["rows.linear1"].shape[0] == left["shares.linear1"].shape[0] == 3
     assert torch.equal(left["gate.weights"], run.strategy.state["gate.weights"])

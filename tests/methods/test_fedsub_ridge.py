@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from fedsub.engines import cohort_grid
+from fedsub.testing.halves import HalfAlone
 from fedsub.testing.hostile_tests import SIX, infect, others_f1
-from fedsub.testing.runs import RunMethod, assert_equal, people, start_of
+from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_client.methods.fedsub_ridge import FedSubRidgeLearner
 from fedsub_client.parts import own_sums
 from fedsub_client.parts.own_sums import Own, There
@@ -61,9 +62,8 @@ class Federated:
             method=NAME, beside="", hyper={NAME: own}, most_examples=most_examples, seed=0
         )
         self.model = build_model("linear", (FEATURES,), CLASSES)
-        self.server = FedSubRidgeStrategy(config.server_settings(NAME))
-        self.server.model = self.model
-        self.server.state = self.server.init(start_of(self.server, self.model))
+        self.server = HalfAlone(FedSubRidgeStrategy(config.server_settings(NAME)), self.model)
+        self.server.state = self.server.half.init(self.server.start())
         sends = METHODS[NAME].sends(self.model, own)
         self.learner = FedSubRidgeLearner(self.model, TrainingSettings(), own, sends)
         self.devices: dict[str, dict[str, torch.Tensor]] = {}
@@ -71,7 +71,6 @@ class Federated:
 
     @property
     def state(self) -> dict[str, torch.Tensor]:
-        assert self.server.state is not None
         return self.server.state
 
     def run(
@@ -82,7 +81,7 @@ class Federated:
         for _ in range(rounds):
             self.round += 1
             turn, ids = Turn(self.round, 99, 0), list(persons)
-            received = self.server.downloads(self.state, ids, turn)
+            received = self.server.half.downloads(self.state, self.server.round(turn), ids)
             start = self.learner.init(1, 0)
             own = [self.devices.get(client, start) for client in ids]
             state = {name: torch.cat([one[name] for one in own]) for name in start}
@@ -91,8 +90,12 @@ class Federated:
                 self.devices[client] = {name: t[i : i + 1].clone() for name, t in state.items()}
             sent = dict(sorted(zip(ids, uploads, strict=True)))
             for client, upload in sent.items():
-                self.server.check(self.state, Sender(client, turn), upload)
-            self.server.state, _ = self.server.aggregate(self.state, sent, turn)
+                self.server.half.check(
+                    self.state, self.server.round(turn), Sender(client, turn), upload
+                )
+            self.server.state, _ = self.server.half.aggregate(
+                self.state, self.server.round(turn), sent
+            )
             said.append(sent)
         return said
 
@@ -142,7 +145,7 @@ def test_a_person_who_is_forgotten_never_was(groups: str) -> None:
     rest = {client: own for client, own in FOUR.items() if client != "p1"}
     with_it.run(FOUR, 4)
     without.run(rest, 4)
-    with_it.server.state = with_it.server.without(with_it.state, "p1")
+    with_it.server.state = with_it.server.half.without(with_it.state, "p1")
     for name in ("everybody.gram", "everybody.cross"):
         assert torch.equal(with_it.state[name], without.state[name])
     assert not any("p1" in key for key in with_it.state)
@@ -155,7 +158,7 @@ def test_a_person_who_is_forgotten_never_was(groups: str) -> None:
 def test_nobody_is_left_of_the_only_one() -> None:
     federated = Federated()
     federated.run({"p1": FOUR["p1"]}, 2)
-    assert_equal(federated.server.without(federated.state, "p1"), Federated().state)
+    assert_equal(federated.server.half.without(federated.state, "p1"), Federated().state)
 
 
 @pytest.mark.parametrize("parts", [2, 8])
@@ -192,7 +195,7 @@ def test_sums_kept_up_to_date_are_sums_anew(most: float) -> None:
     federated = Federated(most)
     for n in (8, 40, 90):
         federated.run({"p0": samples(0, n), "p1": samples(1, 20 + n), f"q{n}": samples(n, n)}, 1)
-        federated.server.state = federated.server.without(federated.state, "q40")
+        federated.server.state = federated.server.half.without(federated.state, "q40")
         counted = counts_as(federated.state, most)
         everybody = Statistics(
             *(federated.state[f"everybody.{name}"].numpy() for name in ("gram", "cross"))
@@ -236,7 +239,9 @@ def test_who_comes_late_or_never_took_part_is_given_all_sums() -> None:
     federated.run(FOUR | {"late": late}, 1)
     torch.testing.assert_close(outside, federated.head("late"), atol=2e-3, rtol=0)
     stranger = settled.learner.init(1, 0)
-    received = settled.server.downloads(settled.state, ["late"], Turn(9, 9, 0))
+    received = settled.server.half.downloads(
+        settled.state, settled.server.round(Turn(9, 9, 0)), ["late"]
+    )
     tested = settled.learner.personalise(stranger, received, data({"late": late}), Turn(9, 9, 0))
     torch.testing.assert_close(tested["model.linear1.weight"][0], outside, atol=2e-3, rtol=0)
 
@@ -407,17 +412,21 @@ def test_noise_hides_sums_once_and_its_price_is_said(run_method: RunMethod) -> N
     run = run_method(NAME, hyper={"noise": 2.0}, **keys)
     spent = [value for _, value in sorted(run.metric("epsilon").items())]
     assert spent == [spent_epsilon(2.0, 1, 1e-5)] * 4, "the same sums are the same release"
-    strategy, state, turn = run.strategy, run.states[3], Turn(5, 9, 0)
+    strategy, state = run.strategy, run.states[3]
     assert strategy.state is not None
-    first, again = (strategy.downloads(strategy.state, ["new"], turn)[0] for _ in range(2))
+    first, again = (
+        strategy.half.downloads(strategy.state, strategy.round(5), ["new"])[0] for _ in range(2)
+    )
     assert "pooled" not in first.tensors
     for name in first.tensors:
         np.testing.assert_array_equal(first.floats(name), again.floats(name))
     plain = run_method(NAME, **keys)
     torch.testing.assert_close(state["everybody.gram"], plain.states[3]["everybody.gram"])
-    sent = plain.strategy.downloads(plain.strategy.lasting_state(), ["new"], turn)[0]
+    sent = plain.strategy.half.downloads(
+        plain.strategy.lasting_state(), plain.strategy.round(5), ["new"]
+    )[0]
     assert (sent.floats("everybody.gram") != first.floats("everybody.gram")).mean() > 0.9
-    left = strategy.without(strategy.state, "p1")
+    left = strategy.half.without(strategy.state, "p1")
     assert int(left["noise.releases"]) == 2, "sums without a person are another release"
 
 
@@ -435,8 +444,8 @@ def test_what_was_released_before_an_undone_round_stays_counted(run_method: RunM
     strategy, left = run.strategy, run.states[1]
     assert int(left["noise.releases"]) == 1
     # What is gone back to where those who led the others astray are not among the last rounds'.
-    strategy._undoing.undo = lambda left_out, start: (start, [])  # type: ignore[method-assign]
-    assert strategy._undo(3)
+    strategy.undoing.undo = lambda left_out, start: (start, [])  # type: ignore[method-assign]
+    assert strategy._recover(3, "")
     assert strategy.state is not None and not strategy.state["everybody.gram"].any()
     for name in ("noise.releases", "noise.secret"):
         assert torch.equal(strategy.state[name], left[name])
@@ -490,7 +499,7 @@ def test_what_fades_is_forgotten_exactly_too_and_grows_as_it_would_at_once() -> 
     whole.run(FOUR, 3)
     without = Federated(forgetting=0.9)
     without.run({c: own for c, own in FOUR.items() if c != "p0"}, 3)
-    left = whole.server.without(whole.state, "p0")
+    left = whole.server.half.without(whole.state, "p0")
     for name in ("everybody.gram", "everybody.cross"):
         assert torch.equal(left[name], without.state[name])
     grown = Federated(forgetting=0.9)

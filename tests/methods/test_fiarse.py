@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.halves import HalfAlone, last_round
 from fedsub.testing.one_number import Slope, one_number, samples
 from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_client.methods.fiarse import ImportanceGradient, chosen
@@ -134,9 +135,10 @@ def test_a_number_is_the_mean_over_who_holds_it() -> None:
         return Bundle(30, tensors={WEIGHT: part, BIAS: none})
 
     sent = {"a": upload([True, True, False], 0.8, 0.5), "b": upload([False, True, False], 0.7)}
-    strategy = server()
-    strategy.model = THREE
-    state, rows = strategy.aggregate({WEIGHT: old, BIAS: torch.ones(1)}, sent, Turn(1, 9, 0))
+    strategy = HalfAlone(server(), THREE)
+    state, rows = strategy.half.aggregate(
+        {WEIGHT: old, BIAS: torch.ones(1)}, strategy.round(Turn(1, 9, 0)), sent
+    )
     assert state[WEIGHT][0, :2].tolist() == pytest.approx([0.8, 0.6])
     assert state[WEIGHT][0, 2] == old[0, 2] and state[BIAS] == 1
     shares = [row.value for row in rows if row.metric == "multiplications_counted"]
@@ -273,9 +275,9 @@ def test_other_numbers_than_were_sent_are_refused(run_method: RunMethod) -> None
     run = run_method("fiarse", capacities=SHARES)
     state, upload = run.states[-1], run.uploads[-1]["p2"]
     sender = Sender("p2", Turn(3, 3, 0))
-    run.strategy.check(state, sender, upload)
+    run.strategy.half.check(state, last_round(run.strategy), sender, upload)
     name = "linear2.weight"
     turned = Floats.elements(~upload.part(name).at.held((512, 128)), np.zeros(0, np.float32))
     other = replace(upload, tensors={**upload.tensors, name: turned})
     with pytest.raises(MessageRefused, match=r"client 'p2'.* numbers of \['linear2.weight'\]"):
-        run.strategy.check(state, sender, other)
+        run.strategy.half.check(state, last_round(run.strategy), sender, other)

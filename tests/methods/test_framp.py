@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.halves import last_round
 from fedsub.testing.runs import Run, RunMethod, assert_equal, people
 from fedsub_client.methods.framp import ClassMeanPull, descriptor
 from fedsub_core.config.robust import RobustSettings
@@ -43,8 +44,8 @@ FEW = people(((0, 1, 2),) * 4, samples=15)
 
 
 def strategy_of(run: Run) -> FRAMPStrategy:
-    assert isinstance(run.strategy, FRAMPStrategy)
-    return run.strategy
+    assert isinstance(run.strategy.half, FRAMPStrategy)
+    return run.strategy.half
 
 
 def test_the_network_goes_along_with_what_clients_moved_by() -> None:
@@ -205,9 +206,9 @@ def test_who_joins_late_is_tested_with_a_model_of_its_own(run_method: RunMethod)
     keys = {"split": "unseen", "unseen_share": 0.25, "unseen_rounds": 1}
     run = run_method("framp", FEW, **keys)
     strategy, state = strategy_of(run), run.states[-1]
-    (late,) = strategy.population.agreed.unseen
+    (late,) = run.strategy.population.agreed.unseen
     assert "descriptor" in run.uploads[-1][late].tensors
-    (tested,) = strategy.evaluated_downloads([late], Turn(3, 3, 0))
+    (tested,) = run.strategy.tested_downloads([late])
     (mean,) = strategy.models(state, ["nobody"])
     away = tested.floats("linear1.weight") - mean["linear1.weight"].flatten().numpy()
     assert np.abs(away).max() > 0.01
@@ -249,23 +250,27 @@ def test_a_run_of_weak_devices_goes_on_to_the_same_bits(run_method: RunMethod) -
 
 def test_a_descriptor_that_was_asked_for_is_demanded(run_method: RunMethod) -> None:
     run = run_method("framp", FEW, rounds=1)
-    strategy, state, upload = strategy_of(run), run.states[-1], run.uploads[0]["p1"]
+    state, upload = run.states[-1], run.uploads[0]["p1"]
     sender = Sender("p1", Turn(1, 1, 0))
-    strategy.check(state, sender, upload)
+    run.strategy.half.check(state, last_round(run.strategy), sender, upload)
     below = Floats(np.full(128, -0.1, np.float32))
     without = {name: part for name, part in upload.tensors.items() if name != "descriptor"}
     for tensors, got in ((without, "none"), (without | {"descriptor": below}, "a mean of -0.1")):
         with pytest.raises(MessageRefused, match=f"client 'p1'.*descriptor: got {got}"):
-            strategy.check(state, sender, replace(upload, tensors=tensors))
+            run.strategy.half.check(
+                state, last_round(run.strategy), sender, replace(upload, tensors=tensors)
+            )
 
 
 def test_a_descriptor_that_nobody_asked_for_is_refused(run_method: RunMethod) -> None:
     run = run_method("framp", FEW, rounds=2)
-    strategy, upload = strategy_of(run), run.uploads[1]["p1"]
+    upload = run.uploads[1]["p1"]
     own = Floats(np.full(128, 1.0, np.float32))
     other = replace(upload, tensors={**upload.tensors, "descriptor": own})
     with pytest.raises(MessageRefused, match=r"descriptor: got one, expected none"):
-        strategy.check(run.states[-1], Sender("p1", Turn(2, 2, 0)), other)
+        run.strategy.half.check(
+            run.states[-1], last_round(run.strategy), Sender("p1", Turn(2, 2, 0)), other
+        )
 
 
 def test_a_few_cannot_decide_the_networks_step() -> None:

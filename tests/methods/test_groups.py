@@ -209,7 +209,7 @@ def test_a_forgotten_member_is_in_no_group(name: str, run_method: RunMethod) -> 
     for client in ("p1", "p3", "p4"):
         strategy.forget(client)
     # Who comes then starts from the groups' models, though they have no members to count.
-    (sent,) = strategy.downloads(strategy.state, ["new"], strategy.turn(4))
+    (sent,) = strategy.half.downloads(strategy.state, strategy.round(4), ["new"])
     for tensor in METHODS[name].sends(strategy.model, strategy.hyper):
         assert tensor not in sent.tensors or np.isfinite(sent.floats(tensor)).all()
 

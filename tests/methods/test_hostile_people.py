@@ -17,9 +17,9 @@ from fedsub.testing.runs import RunMethod
 from fedsub_core.data.federation import Federation
 from fedsub_core.methods.fedsub import PROTOTYPES
 from fedsub_core.methods.table import METHODS
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedavg import FedAvgStrategy
+from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 from .test_groups import two_types
@@ -99,9 +99,9 @@ def test_a_round_after_which_devices_take_no_model_is_undone(
     plain = FedAvgStrategy.aggregate
 
     def astray(
-        self: FedAvgStrategy, state: State, uploads: Mapping[str, Bundle], turn: Turn
+        self: FedAvgStrategy, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> Any:
-        mean, rows = plain(self, state, uploads, turn)
+        mean, rows = plain(self, state, round, uploads)
         far = 1e9 if EVIL in uploads else 1.0
         return {name: tensor * far for name, tensor in mean.items()}, rows
 
@@ -140,7 +140,7 @@ def test_what_a_round_may_go_back_to_is_the_state_before_it(
 ) -> None:
     """FedSub's aggregation changes its cache in place."""
     run = run_method(name)
-    for done, before in zip(run.strategy._undoing._done, [None, *run.states[:-1]], strict=True):
+    for done, before in zip(run.strategy.undoing._done, [None, *run.states[:-1]], strict=True):
         assert before is None or done.state.keys() == before.keys()
         for key, tensor in (before or {}).items():
             assert torch.equal(done.state[key], tensor), key

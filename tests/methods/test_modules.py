@@ -84,7 +84,7 @@ def test_units_of_a_module_are_mixed_with_their_norms(
     assert not [row for row in run.rows if row.metric == "refused_replies"]
     strategy, clients = run.strategy, list(run.models())
     assert strategy.state is not None
-    downloads = strategy.downloads(strategy.state, clients, strategy.turn(3))
+    downloads = strategy.half.downloads(strategy.state, strategy.round(3), clients)
     some = {name for bundle in downloads for name in bundle.tensors}
     assert some >= {"first.weight", "norm2.weight", "norm2.running_mean", "norm2.running_var"}
     for model in run.models().values():
@@ -99,7 +99,7 @@ def test_units_of_an_lstm_are_mixed(run_method: RunMethod) -> None:
     assert upload.part("lstm.weight_ih_l0").values.shape[1] == 4 * (4 + 10 + 2)
     strategy = run.strategy
     assert strategy.state is not None
-    (download,) = strategy.downloads(strategy.state, ["p1"], strategy.turn(3))
+    (download,) = strategy.half.downloads(strategy.state, strategy.round(3), ["p1"])
     assert "lstm.weight_ih_l0" in download.tensors
 
 

@@ -148,9 +148,8 @@ def test_subflot_brings_the_global_model_to_another_proxy(
 def sent_of_half(run: Run, without: str = "") -> dict[str, Floats]:
     """Return what p2 is sent of half of the model that is nobody's, where one is forgotten."""
     strategy = run.strategy
-    strategy.state = strategy.without(strategy.state or {}, without)
-    with strategy.holding(0.5):
-        (one,) = strategy.evaluated_downloads(["p2"], strategy.turn(2))
+    strategy.state = strategy.half.without(strategy.state or {}, without)
+    (one,) = strategy.tested_holding(["p2"], 0.5)
     return {n: part for n, part in one.tensors.items() if isinstance(part, Floats)}
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.testing.runs import RunMethod, next_from
+from fedsub.testing.halves import next_from, next_round
+from fedsub.testing.runs import RunMethod
 from fedsub_client.methods.flexfl import Taught
 from fedsub_client.parts.activity import activity
 from fedsub_core.config.settings import TrainingSettings
@@ -51,7 +52,7 @@ def test_a_weak_device_of_adaptivefl_has_room_for_its_models_of_a_module_alone(
     run_method: RunMethod,
 ) -> None:
     run = run_method("adaptivefl", model=place("convolved"), capacities="p2=0.5,p4=0.5")
-    whole, held = module("convolved"), run.strategy.held_by("p2")
+    whole, held = module("convolved"), run.strategy.round(1).held_by("p2")
     assert {group.size for group in held.unit_groups} == {4}  # 0.4 of 8
     kept = {n: t.shape for n, t in run.client_state("p2").items() if n.startswith("model.")}
     assert kept["model.first.weight"] == (4, 4, 3) and numbers(held) < 0.4 * numbers(whole)
@@ -108,17 +109,21 @@ def test_feddse_refuses_a_tensor_of_other_units(tensor: str, run_method: RunMeth
     run = run_method("feddse", model=place("recurrent"), capacities=SHARES, rounds=1)
     strategy, upload = run.strategy, run.uploads[-1]["p2"]
     assert strategy.state is not None
-    strategy.delivered = {"p2": strategy.downloads(strategy.state, ["p1"], strategy.turn(1))[0]}
+    (sent,) = strategy.half.downloads(strategy.state, strategy.round(1), ["p1"])
+    round = next_round(strategy, sent={"p2": sent})
     sender = next_from(strategy, "p2")
-    strategy.check(strategy.state, sender, upload)
+    strategy.half.check(strategy.state, round, sender, upload)
     part = upload.part(tensor)
     rows = np.arange(len(part.at.held(strategy.model.parameter_shapes[tensor])))
     rows = rows[-len(part.values) :] if tensor != "last.weight" else rows[:1]
     values = part.values[: len(rows)]
     other = Floats(values, replace(part.at, rows=rows))
     with pytest.raises(MessageRefused, match=f"units of {tensor}: got others"):
-        strategy.check(
-            strategy.state, sender, replace(upload, tensors={**upload.tensors, tensor: other})
+        strategy.half.check(
+            strategy.state,
+            round,
+            sender,
+            replace(upload, tensors={**upload.tensors, tensor: other}),
         )
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 from math import log, prod
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.halves import HalfAlone
 from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_client.methods.flexfl import Taught
 from fedsub_client.parts.activity import activity
@@ -47,7 +47,6 @@ from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.adaptivefl import draw, learnt, rewards
 from strategies.methods.flado import keep, multiplications_at, of_units
 from strategies.parts.coverage import multiplications
-from strategies.parts.slices import SliceStrategy
 from strategies.rounds.context import Sender
 
 SLICES = ("adaptivefl", "feddse", "flado", "flexfl")
@@ -56,24 +55,11 @@ POOL, STARTS = (0.4, 0.66), (1, 2, 3)
 SEVEN = pool_of(cnn1d(9, 128, 6), POOL, STARTS)
 
 
-def server(name: str, model: Chain, weak: Mapping[str, float], **hyper: Any) -> SliceStrategy:
+def server(
+    name: str, model: Chain, weak: Mapping[str, float], robust: str = "clip", **hyper: Any
+) -> HalfAlone:
     """Return a server half that knows its model, and weak clients, who all take part."""
-    card = METHODS[name]
-    given = replace(card.hyperparameters(), **hyper)
-    strategy = build_strategy(RunConfig(method=name, beside="", hyper={name: given}), name)
-    assert isinstance(strategy, SliceStrategy)
-    strategy.model, strategy.capacities = model, dict(weak)
-    strategy.narrow = {c: card.load_holds()(model, given, s) for c, s in weak.items() if s < 1}
-    transport = strategy.transport
-    transport.sends, transport.receives = card.sends(model, given), card.receives(model, given)
-    transport.narrow = {
-        c: (card.sends(m, given), card.receives(m, given)) for c, m in strategy.narrow.items()
-    }
-    facts = {client: SimpleNamespace(examples=10) for client in weak}
-    strategy.population = SimpleNamespace(  # type: ignore[assignment]
-        facts=facts.__getitem__, taking_part=lambda round: sorted(weak)
-    )
-    return strategy
+    return HalfAlone.of(name, model, weak, {"robust": robust}, **hyper)
 
 
 def start(model: Model) -> dict[str, torch.Tensor]:
@@ -145,27 +131,27 @@ def test_adaptivefl_draws_whoever_can_train_a_model_more_often() -> None:
 def test_adaptivefl_sends_what_a_device_can_hold_and_learns_from_what_was_drawn() -> None:
     strategy = server("adaptivefl", cnn1d(9, 128, 6), {"a": 1.0, "b": 0.5})
     state, turn = start(strategy.model), Turn(1, 9, 3)
-    drawn = strategy.drawn(state, turn)  # type: ignore[attr-defined]
-    clients = strategy.participants(turn, state)
+    drawn = strategy.half.drawn(state, strategy.round(turn))
+    clients = strategy.half.participants(state, strategy.round(turn))
     assert clients == sorted(drawn) == ["a", "b"]
-    sent = strategy.downloads(state, clients, turn)
+    sent = strategy.half.downloads(state, strategy.round(turn), clients)
     sizes = [sum(p.values.size for p in b.tensors.values() if isinstance(p, Floats)) for b in sent]
     full = numbers(strategy.model)
     assert sizes == [round(SEVEN[drawn["a"]].share * full), round(SEVEN[0].share * full)]
     uploads = {c: uploaded(b, 0.1) for c, b in zip(clients, sent, strict=True)}
-    after, rows = strategy.aggregate(state, uploads, turn)
+    after, rows = strategy.half.aggregate(state, strategy.round(turn), uploads)
     expected = learnt(torch.ones(10), SEVEN, drawn["b"], 0)
     assert torch.equal(after["table/b"], expected)
     assert {row.client: row.value for row in rows if row.metric == "pool_model"}["b"] == 1
-    assert "table/b" not in strategy.without(after, "b")
+    assert "table/b" not in strategy.half.without(after, "b")
 
 
 def test_adaptivefl_says_whose_model_is_over_its_budget() -> None:
     strategy = server("adaptivefl", mlp(3, 6), {"a": 1.0, "b": 0.25})
     state, turn = start(strategy.model), Turn(1, 9, 0)
-    sent = strategy.downloads(state, ["a", "b"], turn)
+    sent = strategy.half.downloads(state, strategy.round(turn), ["a", "b"])
     uploads = {c: uploaded(b, 0.0) for c, b in zip("ab", sent, strict=True)}
-    rows = strategy.aggregate(state, uploads, turn)[1]
+    rows = strategy.half.aggregate(state, strategy.round(turn), uploads)[1]
     over = {row.client: row.value for row in rows if row.metric == "over_budget"}
     assert over == {"b": pytest.approx(0.177 * 16, abs=0.02)}
 
@@ -173,14 +159,14 @@ def test_adaptivefl_says_whose_model_is_over_its_budget() -> None:
 def test_other_units_than_were_sent_are_refused() -> None:
     strategy = server("adaptivefl", mlp(3, 6), {"b": 0.25})
     state, turn = start(strategy.model), Turn(1, 9, 0)
-    sent = strategy.downloads(state, ["b"], turn)[0]
-    strategy.delivered = {"b": sent}
-    strategy.check(state, Sender("b", turn), uploaded(sent, 0.1))
+    sent = strategy.half.downloads(state, strategy.round(turn), ["b"])[0]
+    strategy.sent = {"b": sent}
+    strategy.half.check(state, strategy.round(turn), Sender("b", turn), uploaded(sent, 0.1))
     part = sent.part("linear1.bias")
     fewer = Floats.rows(part.at.held((52,)) & (np.arange(52) > 0), part.values[1:])
     other = Bundle(1, tensors={**sent.tensors, "linear1.bias": fewer})
     with pytest.raises(MessageRefused, match=r"client 'b', round 1: units of \['linear1.bias'\]"):
-        strategy.check(state, Sender("b", turn), other)
+        strategy.half.check(state, strategy.round(turn), Sender("b", turn), other)
 
 
 def test_flexfls_widths_follow_zeros_and_sizes() -> None:
@@ -261,32 +247,32 @@ def test_flexfls_first_round_is_for_zeros() -> None:
     """Those who hold all train it and say how silent it is; the others come from then on."""
     model = mlp(2, 2, (4,))
     strategy = server("flexfl", model, {"a": 1.0, "b": 0.5, "c": 1.0})
-    strategy.population.sample = lambda round: ["a", "b", "c"]  # type: ignore[method-assign]
     state, turn = start(model), Turn(1, 9, 0)
-    assert strategy.participants(turn, state) == ["a", "c"]
-    sent = strategy.downloads(state, ["a", "c"], turn)
+    assert strategy.half.participants(state, strategy.round(turn)) == ["a", "c"]
+    sent = strategy.half.downloads(state, strategy.round(turn), ["a", "c"])
     assert APOZ not in sent[0].tensors
     uploads = {}
     for client, bundle, zeros, samples in zip("ac", sent, (0.2, 0.6), (10, 30), strict=True):
         own = {APOZ: Floats(np.array([zeros], np.float32))}
         uploads[client] = Bundle(samples, tensors={**bundle.tensors, **own})
-    strategy.delivered = dict(zip("ac", sent, strict=True))
+    strategy.sent = dict(zip("ac", sent, strict=True))
     sender = Sender("a", turn)
-    strategy.check(state, sender, uploads["a"])
+    strategy.half.check(state, strategy.round(sender.turn), sender, uploads["a"])
     with pytest.raises(MessageRefused, match="apoz: got none"):
-        strategy.check(state, sender, uploaded(sent[0], 0.0))
+        strategy.half.check(state, strategy.round(sender.turn), sender, uploaded(sent[0], 0.0))
     broken = Bundle(9, tensors={**sent[0].tensors, APOZ: Floats(np.full(1, -0.2, np.float32))})
     with pytest.raises(MessageRefused, match="shares from 0 to 1"):
-        strategy.check(state, sender, broken)
-    after, _ = strategy.aggregate(state, uploads, turn)
+        strategy.half.check(state, strategy.round(sender.turn), sender, broken)
+    after, _ = strategy.half.aggregate(state, strategy.round(turn), uploads)
     assert after[APOZ].tolist() == pytest.approx([0.5])
-    assert strategy.participants(Turn(2, 9, 0), after) == ["a", "b", "c"]
-    of_b = strategy.downloads(after, ["b"], Turn(2, 9, 0))[0]
+    assert strategy.half.participants(after, strategy.round(Turn(2, 9, 0))) == ["a", "b", "c"]
+    of_b = strategy.half.downloads(after, strategy.round(Turn(2, 9, 0)), ["b"])[0]
     assert of_b.floats(APOZ).tolist() == pytest.approx([0.5])
     assert of_b.part("linear1.bias").at.rows is not None
     alone = server("flexfl", model, {"b": 0.5, "d": 0.25})
-    alone.population.sample = lambda round: ["b", "d"]  # type: ignore[method-assign]
-    assert alone.participants(turn, state) == ["b", "d"], "all, if nobody holds all"
+    assert alone.half.participants(state, alone.round(turn)) == ["b", "d"], (
+        "all, if nobody holds all"
+    )
 
 
 ONE_LAYER = Chain((Linear("linear1", 3, 3), ReLU(), Linear("linear2", 2, 3)), (3,))
@@ -347,14 +333,14 @@ def test_feddse_trains_the_units_that_its_samples_excite_most(
 def test_feddse_refuses_more_units_than_a_device_can_train() -> None:
     strategy = server("feddse", mlp(2, 2, (4,)), {"a": 1.0, "b": 0.5}, every=2)
     state, turn = start(strategy.model), Turn(1, 9, 0)
-    sent = strategy.downloads(state, ["b"], turn)[0]
-    strategy.delivered = {"b": sent}
+    sent = strategy.half.downloads(state, strategy.round(turn), ["b"])[0]
+    strategy.sent = {"b": sent}
     with pytest.raises(MessageRefused, match="units of linear1: got 4, expected 2"):
-        strategy.check(state, Sender("b", turn), uploaded(sent, 0.0))
+        strategy.half.check(state, strategy.round(turn), Sender("b", turn), uploaded(sent, 0.0))
     last = {"choice/b/linear1": torch.tensor([1, 3])}
-    own = strategy.tested_with(state | last, ["b"], turn)[0]
-    assert own.part("linear1.weight").at.rows.tolist() == [1, 3]  # type: ignore[union-attr]
-    strategy.check(state, Sender("b", turn), uploaded(own, 0.0))
+    own = strategy.half.tested_with(state | last, strategy.round(turn), ["b"])[0]
+    assert own.part("linear1.weight").at.rows.tolist() == [1, 3]
+    strategy.half.check(state, strategy.round(turn), Sender("b", turn), uploaded(own, 0.0))
     for name, rows, told in (
         ("linear1.bias", [0, 2], "units of linear1.bias: got others"),
         ("linear2.weight", [1], "units of linear2.weight: got others"),
@@ -364,17 +350,21 @@ def test_feddse_refuses_more_units_than_a_device_can_train() -> None:
         part = Floats(own.part(name).values[: len(rows)], at)
         elsewhere = replace(own, tensors={**own.tensors, name: part})
         with pytest.raises(MessageRefused, match=told):
-            strategy.check(state, Sender("b", turn), elsewhere)
-    after, _ = strategy.aggregate(state, {"b": uploaded(own, 0.5)}, turn)
+            strategy.half.check(state, strategy.round(turn), Sender("b", turn), elsewhere)
+    after, _ = strategy.half.aggregate(state, strategy.round(turn), {"b": uploaded(own, 0.5)})
     assert after["choice/b/linear1"].tolist() == [1, 3]
     # The next round is none in which units are chosen: only these travel, and come back.
-    again = strategy.downloads(after, ["b"], Turn(2, 9, 0))[0]
+    again = strategy.half.downloads(after, strategy.round(Turn(2, 9, 0)), ["b"])[0]
     assert again.part("linear2.weight").values.shape == (2, 2)
-    strategy.delivered = {"b": again}
-    others = strategy.tested_with({**after, "choice/b/linear1": torch.tensor([0, 1])}, ["b"], turn)
+    strategy.sent = {"b": again}
+    others = strategy.half.tested_with(
+        {**after, "choice/b/linear1": torch.tensor([0, 1])}, strategy.round(turn), ["b"]
+    )
     with pytest.raises(MessageRefused, match="units of linear1: got others"):
-        strategy.check(state, Sender("b", turn), uploaded(others[0], 0.0))
-    whole = strategy.downloads(after, ["b"], Turn(3, 9, 0))[0]
+        strategy.half.check(
+            state, strategy.round(turn), Sender("b", turn), uploaded(others[0], 0.0)
+        )
+    whole = strategy.half.downloads(after, strategy.round(Turn(3, 9, 0)), ["b"])[0]
     assert whole.part("linear2.weight").values.shape == (2, 4)
 
 
@@ -387,15 +377,14 @@ def test_flados_chances_are_the_best_within_the_budget() -> None:
 
 
 def test_flado_scores_the_units_that_a_client_held_by_how_moves_agree() -> None:
-    strategy = server("flado", mlp(2, 2, (4,)), {"a": 1.0, "b": 0.5})
-    strategy.settings = replace(
-        strategy.settings, robust=replace(strategy.settings.robust, clip=False)
-    )
+    strategy = server("flado", mlp(2, 2, (4,)), {"a": 1.0, "b": 0.5}, "none")
     state, turn = start(strategy.model), Turn(1, 9, 0)
-    whole, part = strategy.downloads(state, ["a", "b"], turn)
+    whole, part = strategy.half.downloads(state, strategy.round(turn), ["a", "b"])
     rows = part.part("linear1.weight").at.rows
     assert rows is not None and len(rows) == 2
-    after, _ = strategy.aggregate(state, {"a": uploaded(whole, 3), "b": uploaded(part, 1)}, turn)
+    after, _ = strategy.half.aggregate(
+        state, strategy.round(turn), {"a": uploaded(whole, 3), "b": uploaded(part, 1)}
+    )
     score = after["score/b/linear1"]
     # The mean move is 2 where both hold a number; of a unit two weights and a bias.
     assert score[torch.from_numpy(rows)].tolist() == pytest.approx([0.1 * 3 * 2 * 1] * 2, rel=1e-4)
@@ -410,14 +399,14 @@ def test_flado_keeps_to_the_budget_and_a_unit_a_layer(capacity: float) -> None:
     model = cnn1d(9, 128, 6)
     strategy = server("flado", model, {"b": capacity})
     stream, state = torch.Generator().manual_seed(2), start(model)
-    for name, size in strategy.sizes.items():
+    for name, size in strategy.half.sizes(strategy.round()).items():
         state[f"score/b/{name}"] = torch.randn(size, generator=stream)
     for round in range(2, 5):
-        units = strategy.slices(state, ["b"], Turn(round, 9, 0))["b"]
+        units = strategy.half.slices(state, strategy.round(Turn(round, 9, 0)), ["b"])["b"]
         small = with_counts(model, {name: len(own) for name, own in units.items()})
         assert multiplications(small) <= capacity**2 * multiplications(model)
         assert all(len(own) for own in units.values())
-    first = strategy.slices(start(model), ["b"], Turn(1, 9, 0))["b"]
+    first = strategy.half.slices(start(model), strategy.round(Turn(1, 9, 0)), ["b"])["b"]
     assert len(first["linear1"]) == -(-128 * capacity // 1), "as feddrop, without scores"
 
 

@@ -21,6 +21,7 @@ from fedsub.report.reading import read_run
 from fedsub.report.report import write_report
 from fedsub.studies.run import train_methods
 from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.halves import HalfAlone
 from fedsub.testing.runs import Run, RunMethod, assert_equal, people
 from fedsub_core.config.capacities import check_capacities
 from fedsub_core.config.robust import RobustSettings
@@ -32,7 +33,6 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
-from fedsub_core.models.units import first_units
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
@@ -40,7 +40,8 @@ from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.envelope import Envelope
 from fedsub_server.results import summarise_run
 from fedsub_server.rundb import RunDatabase
-from strategies.parts.sub_models import SubModelStrategy, best
+from strategies.parts.sub_models import best
+from strategies.rounds.round import Round
 from strategies.rounds.undoing import Undoing
 
 from ..fedsub_core.models.modules import MODULES
@@ -50,17 +51,11 @@ SHARES = "p2=0.5,p3=0.25"
 LACKING = people(((0, 1, 2), (0, 1), (2,), (0, 1, 2)))
 
 
-def server(name: str, model: Chain, weak: Mapping[str, float], **hyper: Any) -> SubModelStrategy:
+def server(
+    name: str, model: Chain, weak: Mapping[str, float], robust: str = "clip", **hyper: Any
+) -> HalfAlone:
     """Return a server half that knows its model and what weak clients hold of it."""
-    given = replace(METHODS[name].hyperparameters(), **hyper)
-    strategy = build_strategy(RunConfig(method=name, beside="", hyper={name: given}), name)
-    assert isinstance(strategy, SubModelStrategy)
-    strategy.model = model
-    strategy.narrow = {
-        client: model.narrow(first_units(model, share))[0] for client, share in weak.items()
-    }
-    strategy.transport.sends = strategy.card.sends(model, given)
-    return strategy
+    return HalfAlone.of(name, model, weak, {"robust": robust}, **hyper)
 
 
 def units(name: str, sizes: Sequence[int], share: float, turn: Turn, **hyper: Any) -> list[Any]:
@@ -68,11 +63,11 @@ def units(name: str, sizes: Sequence[int], share: float, turn: Turn, **hyper: An
     model = mlp(2, 2, tuple(sizes))
     strategy = server(name, model, {"weak": share}, **hyper)
     state = {name: t[0] for name, t in model.init(1, 0).items()}
-    counts = {layer.name: layer.units for layer in strategy.narrow["weak"].affine[:-1]}
-    return [held.tolist() for held in strategy.units(state, "weak", counts, turn).values()]
+    counts = {layer.name: layer.units for layer in strategy.held_by("weak").affine[:-1]}
+    return [held.tolist() for held in strategy.half.units(state, "weak", counts, turn).values()]
 
 
-def returned(strategy: SubModelStrategy, client: str, value: float, samples: int) -> Bundle:
+def returned(strategy: HalfAlone | Round, client: str, value: float, samples: int) -> Bundle:
     """Return an upload of a client all of whose numbers are `value`."""
     shapes = strategy.held_by(client).parameter_shapes
     tensors = {n: Floats(np.full(shape, value, np.float32)) for n, shape in shapes.items()}
@@ -91,13 +86,10 @@ def test_a_number_is_the_mean_over_who_holds_it(
     name: str, weights: str, shared: float, others: float
 ) -> None:
     """2-4-2 of zeros; who has all returns 3 with 30 samples, who has half 1 with 10."""
-    strategy = server(name, mlp(2, 2, (4,)), {"b": 0.5}, weights=weights)
-    strategy.settings = replace(
-        strategy.settings, robust=replace(strategy.settings.robust, clip=False)
-    )
+    strategy = server(name, mlp(2, 2, (4,)), {"b": 0.5}, "none", weights=weights)
     state = {n: torch.zeros(shape) for n, shape in strategy.model.parameter_shapes.items()}
     uploads = {"a": returned(strategy, "a", 3.0, 30), "b": returned(strategy, "b", 1.0, 10)}
-    after, _ = strategy.aggregate(state, uploads, Turn(1, 9, 0))
+    after, _ = strategy.half.aggregate(state, strategy.round(Turn(1, 9, 0)), uploads)
     assert after["linear1.weight"].tolist() == [[shared] * 2] * 2 + [[others] * 2] * 2
     assert after["linear1.bias"].tolist() == [shared, shared, others, others]
     assert after["linear2.weight"].tolist() == [[shared, shared, others, others]] * 2
@@ -107,13 +99,15 @@ def test_a_number_is_the_mean_over_who_holds_it(
 def test_half_of_four_units_are_twelve_of_twenty_two_numbers() -> None:
     strategy = server("heterofl", mlp(2, 2, (4,)), {"b": 0.5, "c": 0.5})
     state = {n: t[0] for n, t in strategy.model.init(1, 0).items()}
-    whole, part, same = strategy.downloads(state, ["a", "b", "c"], Turn(1, 9, 0))
+    whole, part, same = strategy.half.downloads(
+        state, strategy.round(Turn(1, 9, 0)), ["a", "b", "c"]
+    )
     sizes = [sum(p.values.size for p in one.tensors.values()) for one in (whole, part)]
     assert sizes == [22, 12] and same is part, "who holds the same is sent the very same"
     np.testing.assert_array_equal(part.floats("linear2.weight"), state["linear2.weight"][:, :2])
     # What nobody holds stays as it was, to the bit.
     uploads = {client: returned(strategy, client, 5.0, 10) for client in ("b", "c")}
-    after, _ = strategy.aggregate(state, uploads, Turn(1, 9, 0))
+    after, _ = strategy.half.aggregate(state, strategy.round(Turn(1, 9, 0)), uploads)
     assert torch.equal(after["linear1.weight"][2:], state["linear1.weight"][2:])
     assert torch.equal(after["linear2.weight"][:, 2:], state["linear2.weight"][:, 2:])
     assert not torch.equal(after["linear1.weight"][:2], state["linear1.weight"][:2])
@@ -148,7 +142,7 @@ def test_feddrop_draws_for_each_client_or_for_all() -> None:
     for each in (True, False):
         strategy = server("feddrop", model, dict.fromkeys(clients, 0.5), per_client=each)
         sets = {
-            tuple(strategy.units({}, c, {"linear1": 8}, Turn(1, 9, 0))["linear1"].tolist())
+            tuple(strategy.half.units({}, c, {"linear1": 8}, Turn(1, 9, 0))["linear1"].tolist())
             for c in clients
         }
         assert (len(sets) > 1) == each
@@ -158,7 +152,7 @@ def test_fedmp_keeps_the_units_of_largest_norm() -> None:
     strategy = server("fedmp", mlp(2, 2, (4,)), {"weak": 0.5})
     weight = torch.tensor([[3.0, 0.0], [0.0, 1.0], [2.0, -2.0], [0.5, 0.5]])
     for count, kept in ((2, [0, 2]), (3, [0, 1, 2])):
-        found = strategy.units(
+        found = strategy.half.units(
             {"linear1.weight": weight}, "weak", {"linear1": count}, Turn(1, 9, 0)
         )
         assert found["linear1"].tolist() == kept
@@ -252,20 +246,19 @@ def test_an_upload_that_does_not_fit_the_capacity_that_was_said_is_refused(
 ) -> None:
     run = run_method("heterofl", hyper={"masked_loss": False}, capacities=SHARES)
     strategy = run.strategy
-    assert isinstance(strategy, SubModelStrategy)
-    sends, _ = strategy.transport.declared("p2")
-    large = returned(strategy, "p1", 1.0, 9)
+    sends = strategy.round(4).sent_by("p2")
+    large = returned(strategy.round(4), "p1", 1.0, 9)
     wire = WireSettings()
-    payload = encode_upload(large, Address("p2", 4), strategy.transport.sends, wire.upload)
+    payload = encode_upload(large, Address("p2", 4), strategy.round(4).sends, wire.upload)
     with pytest.raises(MessageRefused, match=r"client 'p2', round 4: size: got .* expected"):
         decode_upload(payload, Envelope("p2", 4, sends, None, wire.limit, wire.largest))
 
 
 def test_the_model_is_tested_as_the_next_round_sends_it(run_method: RunMethod) -> None:
     run: Run = run_method("fedrolex", capacities=SHARES)
-    state, turn = run.states[-1], Turn(3, 3, 0)
-    tested = run.strategy.evaluated_downloads(["p3"], turn)[0]
-    (following,) = run.strategy.downloads(state, ["p3"], Turn(4, 3, 0))
+    state = run.states[-1]
+    tested = run.strategy.tested_downloads(["p3"])[0]
+    (following,) = run.strategy.half.downloads(state, run.strategy.round(4), ["p3"])
     for key in following.tensors:
         np.testing.assert_array_equal(tested.floats(key), following.floats(key))
 
@@ -345,18 +338,18 @@ def test_undoing_sees_how_far_a_weak_devices_rows_moved() -> None:
     """Of its last layer it sends the rows of its classes: these alone, less what it was sent."""
     strategy, turn = server("heterofl", mlp(2, 3, (4,)), {"weak": 0.5}), Turn(1, 9, 0)
     state = {n: torch.full(shape, 5.0) for n, shape in strategy.model.parameter_shapes.items()}
-    (sent,) = strategy.downloads(state, ["weak"], turn)
+    (sent,) = strategy.half.downloads(state, strategy.round(turn), ["weak"])
     shapes = strategy.held_by("weak").parameter_shapes
     tensors = {n: Floats(np.full(shape, 6.0, np.float32)) for n, shape in shapes.items()}
     classes = np.array([True, False, True])
     for name in ("linear2.weight", "linear2.bias"):
         tensors[name] = Floats.rows(classes, tensors[name].values[classes])
     upload, download = (
-        {"weak": strategy.placed(state, "weak", one, turn)}
+        {"weak": strategy.half.placed(state, strategy.round(turn), "weak", one)}
         for one in (Bundle(9, tensors=tensors), sent)
     )
     undoing = Undoing(RobustSettings())
-    undoing.note(state, upload, download, strategy.transport.sends)
+    undoing.note(state, upload, download, strategy.round().sends)
     (done,) = undoing._done
     assert set(done.moves["weak"].tolist()) == {0.0, 1.0}
     assert done.moves["weak"].sum() == 2 * 2 + 2 + 2 * 2 + 2

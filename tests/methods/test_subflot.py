@@ -67,7 +67,7 @@ def test_whoever_is_forgotten_leaves_no_model(run_method: RunMethod) -> None:
     run = run_method("subflot", capacities=SHARES)
     strategy, state = run.strategy, run.states[-1]
     assert any("/p2/" in name for name in state)
-    assert not any("/p2/" in name for name in strategy.without(state, "p2"))
+    assert not any("/p2/" in name for name in strategy.half.without(state, "p2"))
 
 
 def test_exact_plans_name_the_extra_that_brings_them(

@@ -14,7 +14,8 @@ import torch
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
-from fedsub.testing.runs import RunMethod, assert_equal, people, start_of
+from fedsub.testing.halves import HalfAlone
+from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_client.methods.fedsub.subnetworks import first_units_of
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
@@ -31,7 +32,6 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part
 from strategies.methods.fedsub.bounds import LONGEST
 from strategies.methods.fedsub.holdings import HeldPart, comparable
-from strategies.methods.fedsub.strategy import FedSubStrategy
 
 from ..fedsub_core.models.modules import MODULES
 
@@ -42,29 +42,11 @@ BOTH = ("fedsub", "fedsub-gated")
 MODEL = mlp(2, 3, (4,))
 
 
-class Known(FedSubStrategy):
-    """A server half that knows what its clients hold, without having asked."""
-
-    said: dict[str, float]
-
-    def capacity(self, client: str) -> float:
-        return self.said[client]
-
-
-def server(model: Chain = MODEL, weak: dict[str, float] | None = None, **hyper: Any) -> Known:
+def server(model: Chain = MODEL, weak: dict[str, float] | None = None, **hyper: Any) -> HalfAlone:
     """Return FedSub's server half with one cluster a class, and clients of capacities."""
-    given = replace(METHODS["fedsub"].hyperparameters(), k_selection="fixed:1", **hyper)
-    config = RunConfig(method="fedsub", beside="", threads=1, hyper={"fedsub": given})
-    settings = config.server_settings("fedsub")
-    strategy = Known(replace(settings, robust=replace(settings.robust, clip=False)))
-    strategy.said = weak or {}
-    strategy.model = model
-    strategy.narrow = {
-        client: model.narrow(first_units(model, share))[0]
-        for client, share in strategy.said.items()
-        if share < 1
-    }
-    strategy.state = strategy.init(start_of(strategy, model))
+    keys = {"robust": "none"}
+    strategy = HalfAlone.of("fedsub", model, weak, keys, k_selection="fixed:1", **hyper)
+    strategy.state = strategy.half.init(strategy.start())
     return strategy
 
 
@@ -99,11 +81,19 @@ def said(
     return Bundle(9, 1, tensors)
 
 
-def sent(strategy: Known, uploads: dict[str, Bundle]) -> dict[str, Bundle]:
+def sent(strategy: HalfAlone, uploads: dict[str, Bundle]) -> dict[str, Bundle]:
     """Return what each client is sent after a round of these uploads."""
     assert strategy.state is not None
-    state, _ = strategy.aggregate(strategy.state, dict(sorted(uploads.items())), Turn(1, 9, 0))
-    return dict(zip(uploads, strategy.downloads(state, list(uploads), Turn(2, 9, 0)), strict=True))
+    state, _ = strategy.half.aggregate(
+        strategy.state, strategy.round(Turn(1, 9, 0)), dict(sorted(uploads.items()))
+    )
+    return dict(
+        zip(
+            uploads,
+            strategy.half.downloads(state, strategy.round(Turn(2, 9, 0)), list(uploads)),
+            strict=True,
+        )
+    )
 
 
 def test_a_number_is_fused_among_those_who_hold_it() -> None:

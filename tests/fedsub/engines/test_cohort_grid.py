@@ -31,9 +31,9 @@ from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, encode_download
 from fedsub_core.wire.exchange import Instructions
 from fedsub_core.wire.lazy_message import LazyMessage
-from strategies.methods.fedavg import FedAvgStrategy
 from strategies.rounds import link
 from strategies.rounds.server_half import State
+from strategies.strategy import PersonalizedStrategy
 
 Town = Callable[..., Federation]
 
@@ -138,7 +138,7 @@ def test_no_message_to_a_client_of_this_process_is_written(
     assert_equal(handed, Outcome(town(3), "fedavg", **keys))
 
 
-class Zeros(FedAvgStrategy):
+class Zeros(PersonalizedStrategy):
     """Looks at its messages, and sends p1 a model of zeros in place of the global one."""
 
     def configure_train(self, server_round: int, *given: Any) -> list[Message]:
@@ -147,7 +147,7 @@ class Zeros(FedAvgStrategy):
             if message.metadata.dst_node_id == self.population.nodes["p1"]:
                 shapes = self.model.parameter_shapes.items()
                 zeros = {name: Floats(np.zeros(shape, np.float32)) for name, shape in shapes}
-                address, receives = Address("p1", server_round), self.transport.receives
+                address, receives = Address("p1", server_round), self.models.receives(self.model)
                 payload = encode_download(Bundle(tensors=zeros), address, receives)
                 message.content[exchange.PAYLOAD] = exchange.pack(payload)
         return messages

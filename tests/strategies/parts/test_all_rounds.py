@@ -7,21 +7,18 @@ solved exactly, and the place that all of them should find is the mean of theirs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from fedsub.engines.simulation import build_strategy
+from fedsub.testing.halves import HalfAlone
 from fedsub_core.config.robust import RobustSettings
-from fedsub_core.config.run_config import RunConfig
 from fedsub_core.models.exits import with_all_exits
 from fedsub_core.models.kinds import mlp
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.depthfl import DepthFLStrategy
 from strategies.parts.all_rounds import MOVED, bounded
 from strategies.rounds.server_half import State
 
@@ -69,17 +66,13 @@ def test_of_fewer_than_three_nobody_is_the_odd_one(far: Sequence[float]) -> None
 
 def test_of_whoever_is_forgotten_no_way_stays() -> None:
     strategy, state = depthfl(), {f"{MOVED}{c}": torch.ones(2) for c in ("p1", "p10")}
-    assert strategy.without(state, "p1").keys() == {f"{MOVED}p10"}
+    assert strategy.half.without(state, "p1").keys() == {f"{MOVED}p10"}
 
 
-def depthfl() -> DepthFLStrategy:
+def depthfl() -> HalfAlone:
     """Return the server half by its defaults."""
-    strategy = build_strategy(RunConfig(method="depthfl", beside=""), "depthfl")
-    assert isinstance(strategy, DepthFLStrategy)
-    strategy.model, strategy.narrow = with_all_exits(mlp(2, 3, (4, 4, 4))), {}
-    clients = [f"p{i}" for i in range(PEOPLE)]
-    strategy.population = SimpleNamespace(clients=clients)  # type: ignore[assignment]
-    return strategy
+    clients = {f"p{i}": 1.0 for i in range(PEOPLE)}
+    return HalfAlone.of("depthfl", with_all_exits(mlp(2, 3, (4, 4, 4))), clients)
 
 
 def test_who_goes_one_way_in_every_round_leads_nobody_ever_farther() -> None:
@@ -88,7 +81,7 @@ def test_who_goes_one_way_in_every_round_leads_nobody_ever_farther() -> None:
     Without a bound over rounds everybody was 3.1 away in the end, and farther in each round.
     """
     strategy, stream = depthfl(), np.random.default_rng(7)
-    alpha, clients = strategy.hyper.alpha, [f"p{i}" for i in range(PEOPLE)]
+    alpha, clients = strategy.half.hyper.alpha, [f"p{i}" for i in range(PEOPLE)]
     shapes = strategy.model.parameter_shapes
     places = {c: {n: drawn(stream, s) for n, s in shapes.items()} for c in clients}
     own = {c: {n: torch.zeros(s) for n, s in shapes.items()} for c in clients}
@@ -96,7 +89,7 @@ def test_who_goes_one_way_in_every_round_leads_nobody_ever_farther() -> None:
     state = {n: torch.zeros(s) for n, s in shapes.items()}
     state |= {f"drift/{n}": torch.zeros(s) for n, s in shapes.items()}
     for round in range(1, ROUNDS + 1):
-        begun, uploads = strategy.globals_of(state), dict[str, Bundle]()
+        begun, uploads = strategy.half.globals_of(state, strategy.round()), dict[str, Bundle]()
         for c in clients:
             sent = {n: w + 100 for n, w in begun.items()}
             if c != EVIL:
@@ -105,8 +98,8 @@ def test_who_goes_one_way_in_every_round_leads_nobody_ever_farther() -> None:
                     sent[n] = (place + own[c][n] + alpha * w) / (1 + alpha)
                     own[c][n] = own[c][n] - alpha * (sent[n] - w)
             uploads[c] = Bundle(1, tensors={n: Floats(t.numpy()) for n, t in sent.items()})
-        state, _ = strategy.aggregate(state, uploads, Turn(round, ROUNDS, 0))
-    found = strategy.globals_of(state)
+        state, _ = strategy.half.aggregate(state, strategy.round(Turn(round, ROUNDS, 0)), uploads)
+    found = strategy.half.globals_of(state, strategy.round())
     assert rms([found[n] - best[n] for n in shapes]) < 0.6
 
 

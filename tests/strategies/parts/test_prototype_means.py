@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedsub.engines.simulation import build_strategy
-from fedsub.testing.runs import next_from
+from fedsub.testing.halves import next_from, next_round
 from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import MessageRefused
@@ -92,6 +92,11 @@ def test_who_comes_later_or_is_of_few_counts_as_the_others() -> None:
 def test_what_does_not_fit_is_refused(name: str, upload: Bundle, words: str) -> None:
     strategy = build_strategy(read_config(None, {"method": name, "beside": ""}), name)
     with pytest.raises(MessageRefused, match=words) as refused:
-        strategy.check({}, next_from(strategy, "anna"), upload)
+        strategy.half.check({}, next_round(strategy), next_from(strategy, "anna"), upload)
     assert "anna" in str(refused.value) and "round 1" in str(refused.value)
-    strategy.check({}, next_from(strategy, "anna"), sent((True, True, False), 1.0, (2, 3, 0), 5))
+    strategy.half.check(
+        {},
+        next_round(strategy),
+        next_from(strategy, "anna"),
+        sent((True, True, False), 1.0, (2, 3, 0), 5),
+    )

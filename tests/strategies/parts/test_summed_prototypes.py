@@ -77,7 +77,7 @@ def test_a_forgotten_person_is_not_sure_to_have_a_class(
     people: MakePeople, run_method: RunMethod
 ) -> None:
     run: FinishedRun = run_method(people(), "fedproto", **SUMS)
-    left = run.strategy.without(run.states[-1], "p1")
+    left = run.strategy.half.without(run.states[-1], "p1")
     assert left.keys() == run.states[-1].keys() - {"counted.in/p1"}
 
 

@@ -14,7 +14,7 @@ from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, encode_download
 from fedsub_core.wire.frame import compress
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.strategy import PersonalizedStrategy
 
 from ..finished_run import MakePeople, RunMethod
 from ..tampered_grid import Reply
@@ -22,7 +22,7 @@ from ..tampered_grid import Reply
 Messages = Iterable[Message]
 
 
-class WithoutP2(FedAvgStrategy):
+class WithoutP2(PersonalizedStrategy):
     """Drops the messages to one client."""
 
     def configure_train(
@@ -48,7 +48,7 @@ def test_who_is_dropped_is_not_written_to(people: MakePeople, run_method: RunMet
     assert run.grid.evaluated == [(r, ("p1", "p2", "p3", "p4")) for r in (1, 2)]
 
 
-class ZerosForP3(FedAvgStrategy):
+class ZerosForP3(PersonalizedStrategy):
     """Sends one client a model of zeros, compressed, in place of the global one."""
 
     def configure_train(
@@ -59,7 +59,7 @@ class ZerosForP3(FedAvgStrategy):
             if message.metadata.dst_node_id == self.population.nodes["p3"]:
                 shapes = self.model.parameter_shapes.items()
                 zeros = {name: Floats(np.zeros(shape, np.float32)) for name, shape in shapes}
-                receives = self.transport.receives
+                receives = self.models.receives(self.model)
                 payload = encode_download(
                     Bundle(tensors=zeros), Address("p3", server_round), receives
                 )
@@ -85,7 +85,7 @@ def test_another_payload_is_what_arrives_and_what_is_counted(
     assert before[1, "p3"] - flower[1, "p3"] == saved
 
 
-class OneByOne(FedAvgStrategy):
+class OneByOne(PersonalizedStrategy):
     """Writes messages as they are asked for."""
 
     def configure_train(
@@ -107,7 +107,7 @@ def test_a_generator_is_as_good_as_a_list(people: MakePeople, run_method: RunMet
         assert torch.equal(run.states[-1][name], tensor)
 
 
-class ToAStranger(FedAvgStrategy):
+class ToAStranger(PersonalizedStrategy):
     """Writes to a node that is no client's, after everybody else."""
 
     def configure_train(
@@ -132,7 +132,7 @@ def test_a_message_to_an_unknown_node_is_refused_before_any_is_sent(
     assert answered == [MessageType.QUERY] * 4
 
 
-class EvaluatesP4(FedAvgStrategy):
+class EvaluatesP4(PersonalizedStrategy):
     """Asks one client how the global model does, and nobody in round 2."""
 
     def configure_evaluate(
@@ -152,7 +152,7 @@ def test_evaluation_asks_whom_it_returns(people: MakePeople, run_method: RunMeth
     assert set(run.result.evaluate_metrics_clientapp) == {1, 3}
 
 
-class Twice(FedAvgStrategy):
+class Twice(PersonalizedStrategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:

@@ -10,6 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -20,7 +21,9 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.standardise import moments
 from fedsub_core.errors import MessageRefused
+from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import ClientMetrics
+from fedsub_core.models.kinds import mlp
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange, handshake
@@ -29,8 +32,10 @@ from fedsub_core.wire.codec import Address, encode_upload
 from fedsub_core.wire.encoding import WireSettings, parse_encoding
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.handshake import Facts, Introduction
+from strategies.rounds.held_models import HeldModels
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.round import Round
 from strategies.rounds.round_metrics import RoundMetrics
 from strategies.rounds.transport import Transport
 
@@ -90,16 +95,22 @@ def test_mutants_of_introductions(caplog: pytest.LogCaptureFixture) -> None:
     count(grid, one)
 
 
+#: A round whose devices send and receive what is declared.
+CARD = replace(METHODS["fedavg"], sends=lambda *_: DECLARED, receives=lambda *_: DECLARED)
+ROUND = Round(Turn(3, 9, 0), HeldModels(CARD, None, mlp(1, 2), lambda capacity: mlp(1, 2)))
+
+
 def exchanged(grid: MutantGrid) -> tuple[Transport, Callable[[], list[tuple[str, Content]]]]:
     """Return a transport, and what asks its one client and returns its answers."""
     transport, link = Transport(WireSettings(parse_encoding("float32"))), Link(grid, 60.0)
-    transport.sends, transport.receives = DECLARED, DECLARED
     down = Bundle(tensors=weights(np.zeros))
 
     def ask() -> list[tuple[str, Content]]:
         told = Instructions(Turn(3, 9, 0), "fedavg")
-        messages = transport.write("train", {"p1": told}, [down], {"p1": NODE}, 20.0)
-        return list(transport.read(3, transport.deliver(link, messages, {"p1": NODE}, 20.0)))
+        messages = transport.write("train", ROUND, {"p1": told}, [down], {"p1": NODE}, 20.0)
+        return list(
+            transport.read(3, transport.deliver(link, messages, {"p1": NODE}, 20.0, DECLARED))
+        )
 
     return transport, ask
 
@@ -125,12 +136,12 @@ def test_mutants_of_uploads() -> None:
         before = transport.refusals["p1"]
         for client, content in ask():
             try:
-                found = transport.decode(client, content, 3)
+                found = transport.decode(client, content, ROUND)
             except (MessageRefused, ValueError) as error:
                 assert len(str(error)) < 1500
                 transport.refuse(client, 3, error)
                 continue
-            transport.accept(client, found, content, 3)
+            transport.accept(client, found, content, ROUND)
             assert found.tensors.keys() == DECLARED.keys()
             for name, part in found.tensors.items():
                 assert isinstance(part, Floats) and part.values.shape == DECLARED[name].shape

@@ -24,9 +24,9 @@ from fedsub_core.wire.bundles import Bundle, Floats, dense
 from fedsub_server.driver import Checkpoints, drive
 from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
+from strategies.protections.noised_means import NoisedMeans
 from strategies.rounds.context import Opened
 from strategies.rounds.memory import Memory
-from strategies.protections.noised_means import NoisedMeans
 from strategies.rounds.noise_ledger import NOISED, NoiseLedger
 from strategies.strategy import PersonalizedStrategy
 

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
+from fedsub.testing.halves import driven_by
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.turn import Turn
 from strategies.methods.fedavg import FedAvgStrategy
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import State
 
 from ..finished_run import MakePeople, RunMethod
 
@@ -80,19 +82,21 @@ class TakesTurns(FedAvgStrategy):
         super().__init__(*args)
         self.asked: list[Turn] = []
 
-    def participants(self, turn: Turn, state: dict[str, Tensor]) -> list[str]:
-        assert state is self.state and "linear1.weight" in state
-        self.asked.append(turn)
-        return [self.population.clients[turn.round - 1]]
+    def participants(self, state: State, round: Round) -> list[str]:
+        assert "linear1.weight" in state
+        self.asked.append(round.turn)
+        return [round.clients[round.number - 1]]
 
 
 def test_a_method_chooses_its_participants(people: MakePeople, run_method: RunMethod) -> None:
     # Whatever clients-per-round says: what it draws is what a method may replace.
-    run = run_method(people(), "fedavg", strategy=TakesTurns, rounds=3, seed=9, clients_per_round=2)
+    run = run_method(
+        people(), "fedavg", strategy=driven_by(TakesTurns), rounds=3, seed=9, clients_per_round=2
+    )
     assert run.grid.trained == [(1, ("p1",)), (2, ("p2",)), (3, ("p3",))]
     assert sorted(run.metric("bytes_up_sent")) == [(1, "p1"), (2, "p2"), (3, "p3")]
-    assert isinstance(run.strategy, TakesTurns)
-    assert run.strategy.asked == [Turn(1, 3, 9), Turn(2, 3, 9), Turn(3, 3, 9)]
+    assert isinstance(run.strategy.half, TakesTurns)
+    assert run.strategy.half.asked == [Turn(1, 3, 9), Turn(2, 3, 9), Turn(3, 3, 9)]
     # Everybody is still evaluated with the global model.
     assert run.grid.evaluated == [(r, ("p1", "p2", "p3", "p4")) for r in (1, 2, 3)]
 
@@ -100,11 +104,11 @@ def test_a_method_chooses_its_participants(people: MakePeople, run_method: RunMe
 class AsksTheLargest(FedAvgStrategy):
     """Asks the two clients with most samples, among those drawn for it."""
 
-    def participants(self, turn: Turn, state: dict[str, Tensor]) -> list[str]:
+    def participants(self, state: State, round: Round) -> list[str]:
         def examples(client: str) -> int:
-            return self.population.facts(client).examples
+            return round.facts[client].examples
 
-        return sorted(sorted(super().participants(turn, state), key=examples)[-2:])
+        return sorted(sorted(super().participants(state, round), key=examples)[-2:])
 
 
 def test_a_method_may_choose_by_what_it_knows_of_clients(
@@ -112,7 +116,7 @@ def test_a_method_may_choose_by_what_it_knows_of_clients(
 ) -> None:
     # p4 has one class alone, so the largest are p3 and p5.
     classes = ((0, 1, 2), (0, 1, 2), (0, 1, 2), (0,), (0, 1, 2))
-    run = run_method(people(classes), "fedavg", strategy=AsksTheLargest, rounds=1)
+    run = run_method(people(classes), "fedavg", strategy=driven_by(AsksTheLargest), rounds=1)
     assert run.grid.trained == [(1, ("p3", "p5"))]
 
 
@@ -129,7 +133,7 @@ def test_a_round_that_wants_all_asks_all_but_held_out_people(
 ) -> None:
     keys = {"split": "unseen", "unseen_share": 0.4, "unseen_rounds": 1, "rounds": 3}
     run = run_method(
-        people(FIVE), "fedavg", strategy=AllInTheSecond, clients_per_round=count, **keys
+        people(FIVE), "fedavg", strategy=driven_by(AllInTheSecond), clients_per_round=count, **keys
     )
     seen = tuple(c for c in EVERYBODY if c not in unseen_clients(EVERYBODY, 0.4, 0))
     assert len(seen) == 3

@@ -22,7 +22,8 @@ from fedsub_core.secure.uploads import vector_of
 from fedsub_core.wire.bundles import Bundle, Whole
 from fedsub_server.run_folder import DATABASE_FILE
 from strategies.methods.fedsub_ridge.people import came
-from strategies.protections.secure_sums import SecureSums, most_weight
+from strategies.protections.secure import Secure
+from strategies.protections.secure_sums import most_weight
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..lost_replies import lost
@@ -236,7 +237,7 @@ def test_the_servers_messages_and_database_hold_nobodys_vector(
         assert not any(one in data for data in searched)
     # In the database the people's own states stand, too, for they are simulated; vectors do not.
     assert not any(one in database for one in vectors)
-    assert isinstance(run.strategy.sums, SecureSums)
+    assert isinstance(run.strategy.protection, Secure)
 
 
 def sent(run: FinishedRun) -> Bundle:

@@ -17,8 +17,8 @@ from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.kinds import mlp
-from strategies.methods.fedavg import FedAvgStrategy
 from strategies.rounds.transport import Transport
+from strategies.strategy import PersonalizedStrategy
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..tampered_grid import Reply
@@ -180,7 +180,7 @@ def test_devices_are_told_of_as_many_rounds_as_start_is(
     assert run.strategy.turn(1).rounds == rounds
 
 
-class Lifetimes(FedAvgStrategy):
+class Lifetimes(PersonalizedStrategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from fedsub_core.config.robust import RobustSettings
+from fedsub_core.methods.table import METHODS
+from fedsub_core.models.kinds import mlp
 from fedsub_core.placement import Placement
+from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, bits, dense
-from fedsub_core.wire.encoding import WireSettings
-from strategies.rounds.transport import Transport
+from strategies.rounds.held_models import HeldModels
+from strategies.rounds.round import Round
 from strategies.rounds.undoing import Undoing, made_by, opposition, parts_of_move
 
 SENDS = {"body": dense((2,))}
@@ -184,14 +189,14 @@ def test_what_a_round_changes_in_place_is_as_it_was() -> None:
 
 def test_of_a_weak_device_the_first_numbers_are_those_it_holds() -> None:
     """Its move is (-500), where others' are (1, 0): without a place it would fit nothing."""
-    transport = Transport(WireSettings())
-    transport.sends = SENDS | {"seen": bits((2,))}
-    weak = {"body": dense((1,)), "seen": bits((1,))}
-    transport.narrow = {"evil": (weak, {})}
+    declared = {2: SENDS | {"seen": bits((2,))}, 1: {"body": dense((1,)), "seen": bits((1,))}}
+    card = replace(METHODS["heterofl"], sends=lambda model, hyper: declared[model.classes])
+    models = HeldModels(card, None, mlp(1, 2), lambda capacity: mlp(1, 1))
+    round = Round(Turn(1, 9, 0), models, {"a": 1.0, "evil": 0.5})
     seen = Bits(np.array([True]))
     upload = Bundle(1, tensors={"body": Floats(np.array([-500], np.float32)), "seen": seen})
-    assert transport.placed("a", upload) is upload
-    placed = transport.placed("evil", upload)
+    assert round.placed("a", upload) is upload
+    placed = round.placed("evil", upload)
     assert (
         placed.part("body").at == Placement(rows=np.array([0])) and placed.tensors["seen"] is seen
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedsub.testing.runs import start_of
+from fedsub.testing.halves import HalfAlone
 from fedsub_core.config.run_config import read_config
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
 from fedsub_core.models.chain import Chain
@@ -22,13 +22,12 @@ MODEL = mlp(2, 3, hidden=(4,))
 Selected = Mapping[str, Mapping[int, Sequence[int]]]
 
 
-def strategy_of(model: Chain = MODEL, **hyper: Value) -> FedSubStrategy:
+def strategy_of(model: Chain = MODEL, **hyper: Value) -> HalfAlone:
     """Return FedSub's server half, before its first round with `model`."""
     keys = {f"fedsub.{name.replace('_', '-')}": value for name, value in hyper.items()}
     config = read_config(None, {"beside": "", "threads": 1, **keys})
-    strategy = FedSubStrategy(config.server_settings("fedsub"))
-    strategy.model = model
-    strategy.state = strategy.init(start_of(strategy, model))
+    strategy = HalfAlone(FedSubStrategy(config.server_settings("fedsub")), model)
+    strategy.state = strategy.half.init(strategy.start())
     return strategy
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsub.testing.runs import next_from
+from fedsub.testing.halves import next_from, next_round
 from fedsub_core.errors import MessageRefused
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE
 from fedsub_core.turn import Turn
@@ -68,8 +68,11 @@ def fewer_masks(upload: Bundle) -> Bundle:
 def test_a_fitting_upload_passes(change: Change) -> None:
     strategy = strategy_of()
     assert strategy.state is not None
-    strategy.check(
-        strategy.state, next_from(strategy, "anna"), change(upload_of([0, 2], version=7))
+    strategy.half.check(
+        strategy.state,
+        next_round(strategy),
+        next_from(strategy, "anna"),
+        change(upload_of([0, 2], version=7)),
     )
 
 
@@ -96,8 +99,11 @@ def test_what_does_not_fit_is_refused(change: Change, what: str) -> None:
     strategy.finished_rounds = 4
     assert strategy.state is not None
     with pytest.raises(MessageRefused) as caught:
-        strategy.check(
-            strategy.state, next_from(strategy, "anna"), change(upload_of([0, 2], version=7))
+        strategy.half.check(
+            strategy.state,
+            next_round(strategy),
+            next_from(strategy, "anna"),
+            change(upload_of([0, 2], version=7)),
         )
     assert str(caught.value).startswith(f"client 'anna', round 5: {what}")
 
@@ -130,14 +136,14 @@ def test_prototypes_may_be_left_out_where_the_server_holds_their_version(
         "dora": nameless,
     }
     assert strategy.state is not None
-    state, _ = strategy.aggregate(strategy.state, known_uploads, Turn(1, 2, 0))
+    state, _ = strategy.half.aggregate(strategy.state, strategy.round(Turn(1, 2, 0)), known_uploads)
     upload = replace(upload_of(labels), version=version)
     assert PROTOTYPES not in upload.tensors and upload.bits(CLASSES).sum() == len(labels)
     if known:
-        strategy.check(state, next_from(strategy, client), upload)
+        strategy.half.check(state, next_round(strategy), next_from(strategy, client), upload)
         return
     with pytest.raises(MessageRefused, match=r"prototypes of classes: got \[\], expected all of"):
-        strategy.check(state, next_from(strategy, client), upload)
+        strategy.half.check(state, next_round(strategy), next_from(strategy, client), upload)
 
 
 @pytest.mark.parametrize("labels", [(0,), (1,), (0, 1, 2)])
@@ -147,10 +153,17 @@ def test_prototypes_that_are_sent_are_of_all_classes_held_whatever_the_server_ho
     strategy = strategy_of()
     assert strategy.state is not None
     fitting = upload_of([0, 2], version=7)
-    state, _ = strategy.aggregate(strategy.state, {"anna": fitting}, Turn(1, 2, 0))
-    strategy.check(state, next_from(strategy, "anna"), fitting)
+    state, _ = strategy.half.aggregate(
+        strategy.state, strategy.round(Turn(1, 2, 0)), {"anna": fitting}
+    )
+    strategy.half.check(state, next_round(strategy), next_from(strategy, "anna"), fitting)
     with pytest.raises(MessageRefused, match=r"expected all of \[0, 2\]"):
-        strategy.check(state, next_from(strategy, "anna"), prototypes_of(*labels)(fitting))
+        strategy.half.check(
+            state,
+            next_round(strategy),
+            next_from(strategy, "anna"),
+            prototypes_of(*labels)(fitting),
+        )
 
 
 class ReadRosters:
@@ -173,15 +186,25 @@ def test_the_roster_is_read_once_however_many_uploads_are_checked(
     strategy, clients = strategy_of(), [f"p{i}" for i in range(40)]
     uploads = {client: upload_of([0], version=7) for client in clients}
     assert strategy.state is not None
-    state, _ = strategy.aggregate(strategy.state, uploads, Turn(1, 2, 0))
+    state, _ = strategy.half.aggregate(strategy.state, strategy.round(Turn(1, 2, 0)), uploads)
     reads = ReadRosters(monkeypatch)
     for client in clients:
-        strategy.check(state, next_from(strategy, client), replace(upload_of([0]), version=7))
+        strategy.half.check(
+            state,
+            next_round(strategy),
+            next_from(strategy, client),
+            replace(upload_of([0]), version=7),
+        )
     assert reads.count == 1
-    state, _ = strategy.aggregate(state, uploads, Turn(2, 2, 0))
+    state, _ = strategy.half.aggregate(state, strategy.round(Turn(2, 2, 0)), uploads)
     before = reads.count
     for client in clients:
-        strategy.check(state, next_from(strategy, client), replace(upload_of([0]), version=7))
+        strategy.half.check(
+            state,
+            next_round(strategy),
+            next_from(strategy, client),
+            replace(upload_of([0]), version=7),
+        )
     assert reads.count == before + 1
 
 
@@ -208,6 +231,16 @@ def test_scores_that_count_samples_end_at_the_samples() -> None:
     assert strategy.state is not None
     upload = upload_of([0, 2], version=7)
     count = upload.examples
-    strategy.check(strategy.state, next_from(strategy, "anna"), scored(count, 0, 1)(upload))
+    strategy.half.check(
+        strategy.state,
+        next_round(strategy),
+        next_from(strategy, "anna"),
+        scored(count, 0, 1)(upload),
+    )
     with pytest.raises(MessageRefused, match=f"expected 0 to {count}"):
-        strategy.check(strategy.state, next_from(strategy, "anna"), scored(count + 1, 0, 1)(upload))
+        strategy.half.check(
+            strategy.state,
+            next_round(strategy),
+            next_from(strategy, "anna"),
+            scored(count + 1, 0, 1)(upload),
+        )

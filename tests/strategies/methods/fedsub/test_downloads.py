@@ -149,7 +149,7 @@ def test_some_clients_get_what_they_get_among_all(fusion: str, reading: str) -> 
         }
         uploads[name] = upload_of(labels, float(stream.uniform(0.1, 1)), 7, selected)
     assert strategy.state is not None
-    state, _ = strategy.aggregate(strategy.state, uploads, Turn(1, 2, 0))
+    state, _ = strategy.half.aggregate(strategy.state, strategy.round(Turn(1, 2, 0)), uploads)
     # Clusters of one to three members, numbered as in a round.
     apart = torch.from_numpy(stream.integers(0, 7, state["clusters"].shape))
     for y, column in enumerate(apart.unbind(1)):
@@ -159,10 +159,12 @@ def test_some_clients_get_what_they_get_among_all(fusion: str, reading: str) -> 
     cache = Cache.of(
         {k: t for k, t in state.items() if k not in ("clusters", "clustered", "longest")}
     )
-    among_all = strategy._fused(cache, state["clusters"], names)
+    among_all = strategy.half._fused(cache, state["clusters"], strategy.round(), names)
     sent = 0
     for some in ([*names, "new"], names[3:6], ["c01"], ["new"]):
-        for client, got in zip(some, strategy.downloads(state, some, Turn(2, 2, 0)), strict=True):
+        for client, got in zip(
+            some, strategy.half.downloads(state, strategy.round(Turn(2, 2, 0)), some), strict=True
+        ):
             assert got.version == (7 if client in names else 0)
             expected = among_all.get(client, {})
             assert got.tensors.keys() == expected.keys()

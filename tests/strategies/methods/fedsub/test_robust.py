@@ -119,6 +119,6 @@ def test_one_of_five_that_negates_its_rows_moves_nobody(fusion: str, filters: st
 
 def test_leadership_has_no_mean_to_trim() -> None:
     strategy = strategy_of(fusion="leadership")
-    wanted = replace(strategy.settings, robust=settings_of("median"))
+    wanted = replace(strategy.half.settings, robust=settings_of("median"))
     with pytest.raises(ConfigError, match=r"robust: got 'median' with fedsub.fusion=leadership"):
-        type(strategy)(wanted)
+        type(strategy.half)(wanted)

@@ -28,10 +28,12 @@ def test_the_rows_by_hand(k_selection: str, clusters: float) -> None:
     )
     ben = upload_of([1], 2.0, 8, {"linear1": {1: (3,)}, "linear2": {}})
     strategy = strategy_of(k_selection=k_selection)
-    rounds = replace(strategy.settings.rounds, rounds=9, evaluate_every=3)
-    strategy.settings = replace(strategy.settings, rounds=rounds)
+    rounds = replace(strategy.half.settings.rounds, rounds=9, evaluate_every=3)
+    strategy.half.settings = replace(strategy.half.settings, rounds=rounds)
     assert strategy.state is not None
-    state, rows = strategy.aggregate(strategy.state, {"anna": anna, "ben": ben}, Turn(6, 9, 0))
+    state, rows = strategy.half.aggregate(
+        strategy.state, strategy.round(Turn(6, 9, 0)), {"anna": anna, "ben": ben}
+    )
     places = state["clusters"][:, 1].tolist()
     assert len(set(places)) == clusters
     assert rows == [
@@ -48,7 +50,7 @@ def test_the_rows_by_hand(k_selection: str, clusters: float) -> None:
     ]
     assert all(row.value == value for row, value in zip(rows, (88, 76, 12, 12), strict=False))
     # Whoever sends nothing has no bytes, but stays in its clusters.
-    _, later = strategy.aggregate(state, {"ben": ben}, Turn(7, 9, 0))
+    _, later = strategy.half.aggregate(state, strategy.round(Turn(7, 9, 0)), {"ben": ben})
     assert [row.metric for row in later if row.client == "anna"] == []
     assert [row for row in later if row.metric == "clusters"] == [
         row._replace(round=7) for row in rows if row.metric == "clusters"
@@ -56,7 +58,9 @@ def test_the_rows_by_hand(k_selection: str, clusters: float) -> None:
     # Who is with whom is said where everybody is tested.
     assert [row.metric for row in later if row.label is not None] == 2 * ["clusters"]
     # Of a class whose person is forgotten no cluster is left.
-    _, later = strategy.aggregate(strategy.without(state, "anna"), {"ben": ben}, Turn(9, 9, 0))
+    _, later = strategy.half.aggregate(
+        strategy.half.without(state, "anna"), strategy.round(Turn(9, 9, 0)), {"ben": ben}
+    )
     assert [row[1:] for row in later if row.label is not None] == [
         ("", 1, "clusters", 1.0),
         ("ben", 1, "cluster", places[1]),

@@ -93,7 +93,7 @@ def test_embeddings_follow_the_model_and_are_sent_every_round(
 def forget(client: str, strategy: PersonalizedStrategy) -> None:
     """Take one client out of the server's cache."""
     assert strategy.state is not None
-    strategy.state = strategy.without(strategy.state, client)
+    strategy.state = strategy.half.without(strategy.state, client)
 
 
 def test_a_server_that_lost_an_entry_gets_the_prototypes_again(
