@@ -91,10 +91,10 @@ def uploads_of(people: Federation, method: str) -> tuple[list[Bundle], Declarati
     uploads: list[Bundle] = []
     for cohort in grid.cohorts:
         clients = [client.client for client in cohort.clients]
-        received = strategy.half.downloads(strategy.state, strategy.round(turn), clients)
+        received = strategy.half.downloads(strategy.state, strategy.round(6), clients)
         uploads += cohort.fit(turn, scaling, range(len(clients)), received)[0]
     grid.close()
-    return uploads, strategy.transport.sends, float(np.median(seconds))
+    return uploads, strategy.models.sends(strategy.model), float(np.median(seconds))
 
 
 def speed(people: Federation, method: str) -> None:

@@ -21,6 +21,7 @@ from fedsub_core.secure.transcript import Addend
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, payload_of
 from fedsub_core.wire.lazy_message import LazyMessage
+from strategies.rounds.round import Round
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 2**20
@@ -52,8 +53,8 @@ def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
         note(part.person.client, part.plan.name.round, payload)
         return masked(part, payload, addend)
 
-    def accepted(client: str, upload: Bundle, content: Content, round: int) -> None:
-        note(client, round, payload_of(content))
+    def accepted(client: str, upload: Bundle, content: Content, round: Round) -> None:
+        note(client, round.number, payload_of(content))
         accept(client, upload, content, round)
 
     noted = patch.object(OwnPart, "masked", before_masks)

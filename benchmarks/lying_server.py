@@ -33,7 +33,7 @@ from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.summation import Summation
 from fedsub_core.wire import exchange
 from fedsub_core.wire.v2 import exchange_pb2 as pb
-from strategies.rounds import secure_sums
+from strategies.protections import secure_sums
 
 #: The person whose numbers the server wants.
 VICTIM = "p1"

@@ -6,10 +6,8 @@ It is composed of what a round needs: the method's server half, a protection, an
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -18,7 +16,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.errors import ConfigError, RunError, cut
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.metric_names import DIVERGED, LEFT_OUT
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
@@ -26,27 +24,27 @@ from fedsub_core.models.record import ModelRecord
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Instructions
+from strategies.connecting import connect, registry_of
 from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, Protection
-from strategies.protections.secure_sums import SecureSums
-from strategies.protections.standardising import agreed_scaling, features_sent
-from strategies.rounds.capacities import capacities_of, capacity_rows
+from strategies.rounds.capacities import capacity_rows
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Start
 from strategies.rounds.diverging import training_diverged
-from strategies.rounds.handshake import agree
 from strategies.rounds.held_models import HeldModels
-from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.now import AGGREGATING, EVALUATING, TRAINING, Now
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.population import Population
+from strategies.rounds.quorum import demand_quorum
 from strategies.rounds.recovery import recovered
-from strategies.rounds.round import Round
+from strategies.rounds.round import Round, WarnOnce
 from strategies.rounds.round_log import RoundLog
 from strategies.rounds.round_metrics import RoundMetrics
+from strategies.rounds.round_now import round_now
 from strategies.rounds.server_half import ServerHalf, State
+from strategies.rounds.tested import nobodys_downloads, tested_downloads
 from strategies.rounds.transport import Transport
 from strategies.rounds.undoing import Undoing
 from strategies.rounds.uploads import take_metrics, take_uploads
@@ -112,7 +110,7 @@ class PersonalizedStrategy(Strategy):
         #: The round that goes on: what is to be known of it, and what people were asked for.
         self.log = RoundLog(RoundMetrics(0, 0))
         self.begun: Begun | None = None
-        self._warned: set[str] = set()
+        self.warn_once = WarnOnce()
 
     @property
     def population(self) -> Population:
@@ -177,46 +175,31 @@ class PersonalizedStrategy(Strategy):
 
     def connect(self, grid: Grid) -> None:
         """Hold the handshake, or recall the agreement that the run began with."""
-        link, settings, memory = Link(grid), self.settings, self.memory
-        rounds, secure, sums = settings.rounds, settings.secure, None
-        if secure.secure_aggregation:
-            sums = SecureSums(secure, self.transport, self.run_name, self.card.name)
-        registry = self.registry = NodeRegistry(
-            identities=memory.identities,
-            bound=rounds.identity == "keys",
-            version=settings.version,
-            given=settings.given,
-            departures=self.departures,
-            of_sums=sums is not None,
+        settings, memory = self.settings, self.memory
+        self.registry = registry_of(settings, memory, self.departures)
+        begun = connect(
+            grid,
+            settings,
+            self.card,
+            memory,
+            self.transport,
+            self.registry,
+            self.run_name,
+            self.standardised_before,
         )
-        begun = memory.agreed is not None
-        if memory.agreed is None:
-            features = partial(features_sent, settings, self.card)
-            agreed = agree(link, registry, rounds, settings.card, features)
-            known = self.standardised_before
-            scaling = agreed_scaling(settings, self.card, registry, agreed, link, sums, known)
-            memory.agreed = replace(agreed, scaling=scaling)
-        agreed = memory.agreed
-        population = Population(registry, agreed, rounds, memory.patience, memory.left_out)
-        self.connection = Connection(link, population, self.transport, rounds)
-        if begun:
+        self.connection, self.models = begun.connection, begun.models
+        if not begun.anew:
             self.now = Now(self.finished_rounds + 1)
-            population.gather(link, all_answers=True)
-        self.models = HeldModels.of(settings, self.card, agreed.shape, len(agreed.classes))
+            self.population.gather(self.connection.link, all_answers=True)
+        sends = self.models.sends(self.model)
+        ledger, time = memory.noise, self.own_time
         self.protection = protection_of(
-            self.half,
-            self.connection,
-            self.models.sends(self.model),
-            sums,
-            memory.noise,
-            self.undoing,
-            self.own_time,
+            self.half, self.connection, sends, begun.sums, ledger, self.undoing, time
         )
         self.round(self.finished_rounds)  # misfits are turned away before the first state
         if self.state is None:
             self.state = self.begin()
-            summed = sums is not None and agreed.scaling is not None
-            if (summed or self.settings.noise.dp_noise) and self.on_begun is not None:
+            if (begun.summed or settings.noise.dp_noise) and self.on_begun is not None:
                 self.on_begun(self.lasting_state())
 
     def begin(self) -> State:
@@ -230,33 +213,11 @@ class PersonalizedStrategy(Strategy):
 
     def round(self, number: int) -> Round:
         """Return a round, of those who are there now; who does not fit is turned away."""
-        population, seed = self.population, self.settings.rounds.seed
-        population.left_out = self.memory.left_out
-        shares = capacities_of(population, self.models, self.settings.wire, seed, number)
-        round = Round(
-            turn=self.turn(number),
-            models=self.models,
-            capacities=shares,
-            clients=tuple(population.clients),
-            present=tuple(population.taking_part(number)),
-            drawn=tuple(population.sample(number)),
-            classes=population.agreed.classes,
-            facts={client: population.facts(client) for client in population.clients},
-            warn=self._warn,
-        )
+        self.population.left_out = self.memory.left_out
+        wire, turn = self.settings.wire, self.turn(number)
+        round = round_now(turn, self.models, self.population, wire, self.warn_once)
         self.transport.drop_misfits(round)
-        weak = sorted(client for client, share in shares.items() if share < 1)
-        if weak and not round.weakens:
-            self._warn(
-                f"{self.card.name}: every device holds the whole model, also those that said they "
-                f"hold less: {cut(', '.join(weak))}"
-            )
         return round
-
-    def _warn(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            log.warning("%s", text)
 
     def run_round(
         self, grid: Grid, round: int, timeout: float, evaluated: bool
@@ -369,7 +330,9 @@ class PersonalizedStrategy(Strategy):
             # That theirs could not be used is not the others' fault: nobody rests for it.
             note.answered = {}
             return None, None
-        self._demand_quorum(server_round, len(uploads), diverged)
+        demand_quorum(
+            self.transport, self.settings.rounds.quorum, server_round, len(uploads), diverged
+        )
         note.answered |= dict.fromkeys(begun.left, False)
         self.state, rows = self.protection.take(before, begun, uploads)
         self._note(rows)
@@ -390,22 +353,6 @@ class PersonalizedStrategy(Strategy):
         self.state, rows = found
         self._note(rows)
         return True
-
-    def _demand_quorum(self, round: int, usable: int, diverged: str) -> None:
-        # Who left for good while it was asked is no part of the round.
-        asked = len(set(self.transport.asked) - self.transport.delivery.unregistered)
-        needed = max(1, math.ceil(self.settings.rounds.quorum * asked))
-        if usable < needed:
-            why = (
-                f" (refused so far: {dict(self.transport.refusals) or 'none'}); the log says why. "
-                "Finished rounds are kept: the run can be resumed"
-            )
-            if diverged:  # with the same rate it would end again
-                why = f". {diverged}"
-            raise RunError(
-                f"round {round}: {usable} of {asked} clients sent a usable upload within the "
-                f"round's deadline, expected {needed} at least{why}"
-            )
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -439,34 +386,17 @@ class PersonalizedStrategy(Strategy):
         return metrics.mean()
 
     def tested_downloads(self, clients: Sequence[str], round: Round | None = None) -> list[Bundle]:
-        """Return what makes each client's state the one it is tested in, after a round.
-
-        Where few are drawn for each round, who was in none yet is tested with what it would start
-        from: all that the run has for it.
-
-        Parameters
-        ----------
-        round : by default the last that was finished.
-        """
+        """Return the downloads by which clients are tested, after a round; by default the last."""
         assert self.state is not None
-        round, asked = round or self.round(self.finished_rounds), list(clients)
-        if not self.half.evaluates_download:
-            drawn = self.settings.rounds.clients_per_round
-            asked = [c for c in clients if drawn and c not in self.memory.trained]
-        round = self.half.tested_as_in(round)
-        sent = self.half.tested_with(self.state, round, asked) if asked else []
-        found = dict(zip(asked, sent, strict=True))
-        return [found.get(client, Bundle()) for client in clients]
+        round, few = round or self.round(self.finished_rounds), self.settings.rounds
+        trained = self.memory.trained if few.clients_per_round else None
+        return tested_downloads(self.half, self.state, round, clients, trained)
 
     def tested_holding(self, clients: Sequence[str], capacity: float) -> list[Bundle]:
-        """Return what clients are tested with that hold as much, and have no own models.
-
-        That tells how a size does that few or none trained.
-        """
+        """Return what clients are tested with that hold as much: :func:`nobodys_downloads`."""
         assert self.state is not None
-        round = self.round(self.finished_rounds).holding(capacity)
-        nobodys = self.half.of_nobody(self.state, round)
-        return self.half.tested_with(nobodys, self.half.tested_as_in(round), clients)
+        round = self.round(self.finished_rounds)
+        return nobodys_downloads(self.half, self.state, round, clients, capacity)
 
     def summary(self) -> None:
         """Log the run's outline."""

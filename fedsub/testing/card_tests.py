@@ -12,7 +12,7 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.options import describe
 from fedsub_core.training import TrainingSettings
-from strategies.strategy import PersonalizedStrategy
+from strategies.rounds.server_half import ServerHalf
 
 #: What the server itself measures: no device may report it.
 MEASURED = re.compile(
@@ -30,7 +30,7 @@ class CardTests:
         assert card.choose and card.privacy, "what a person needs who chooses a method"
         for sums in (False, True):
             assert issubclass(card.load_learner(sums), Learner)
-            assert issubclass(card.load_strategy(sums), PersonalizedStrategy)
+            assert issubclass(card.load_strategy(sums), ServerHalf)
         assert issubclass(card.load_predictor(), Predictor)
         assert card.shares.keys() <= set(card.reports)
         hyper = card.hyperparameters()

@@ -15,6 +15,7 @@ from fedsub.testing.cost_tests import CostTests
 from fedsub.testing.engine_tests import EngineTests
 from fedsub.testing.hostile_tests import HostileTests
 from fedsub.testing.mean_tests import MeanTests
+from fedsub.testing.order_tests import OrderTests
 from fedsub.testing.prediction_tests import PredictionTests
 from fedsub.testing.round_tests import RoundTests
 
@@ -28,6 +29,7 @@ PARTS: tuple[type, ...] = (
     PredictionTests,
     BestRoundTests,
     MeanTests,
+    OrderTests,
     HostileTests,
 )
 

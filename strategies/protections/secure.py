@@ -38,19 +38,10 @@ class Secure(Protection):
             addends = self.half.addends(state, round, clients)
         if addends is None:
             return Begun(round, clients)
-        way, noise = self.connection, self.half.settings.noise
         round = replace(round, requested=addends)
         try:
-            begun = self.sums.begin(
-                way.link,
-                round.number,
-                addends,
-                self._most_weight(addends.clients),
-                noise.longest,
-                way.population.nodes,
-                way.rounds.round_timeout,
-                way.most_of(len(addends.clients)),
-            )
+            weight, longest = self._most_weight(addends.clients), self.half.settings.noise.longest
+            begun = self.sums.begin(self.connection, round.number, addends, weight, longest)
         except TooFew as error:
             if addends.needed:
                 raise
@@ -71,17 +62,13 @@ class Secure(Protection):
         self, state: State, begun: Begun, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
         """Open the sum of a round's uploads, and let the method take it."""
-        way, round, opened, rows = self.connection, begun.round, None, list[MetricRow]()
+        round, opened, rows = begun.round, None, list[MetricRow]()
         # Who said nothing before training would make everybody wait once more when tested.
-        way.transport.delivery.silent |= begun.left
+        self.connection.transport.delivery.silent |= begun.left
         if begun.sum is not None and round.in_sum:
             assert self.sums is not None
-            timeout = way.transport.delivery.time_left(way.rounds.round_timeout)
             vectors = {client: one for client, one in uploads.items() if client in round.in_sum}
-            most, nodes = way.most_of(len(vectors)), way.population.nodes
-            opened, rows = self.sums.close(
-                way.link, round.number, begun.sum, vectors, nodes, timeout, most
-            )
+            opened, rows = self.sums.close(self.connection, round.number, begun.sum, vectors)
         if self.means is not None and opened is not None:
             opened, more = self.means.of_sum(opened, round.number)
             rows = rows + more

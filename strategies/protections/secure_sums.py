@@ -29,6 +29,7 @@ from fedsub_core.secure.messages import FEATURES, MOMENTS, Plan
 from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.wire.bundles import Bundle, Declaration
+from strategies.rounds.connection import Connection
 from strategies.rounds.context import Addends, Opened
 from strategies.rounds.link import Link
 from strategies.rounds.transport import Transport
@@ -88,14 +89,11 @@ class SecureSums:
 
     def begin(
         self,
-        link: Link,
+        connection: Connection,
         round: int,
         addends: Addends,
         weight: int,
         longest: float,
-        nodes: Mapping[str, int],
-        timeout: float,
-        most: int,
     ) -> OpenSum:
         """Ask people for keys and shares; return the sum of those who can be in it.
 
@@ -104,7 +102,6 @@ class SecureSums:
         addends : whose vectors, and what these are.
         weight : as how many samples one person counts at most.
         longest : greatest L2 norm of a person's change where sums get noise; infinite: they do not.
-        timeout, most : :meth:`Delivery.exchange`'s.
 
         Raises
         ------
@@ -114,7 +111,10 @@ class SecureSums:
             If they have more samples than sums can bear, or rounding moves a change by too much of
             what it may be long.
         """
-        asks = partial(self._ask, link, nodes, round, timeout, most)
+        timeout, most = connection.rounds.round_timeout, connection.most_of(len(addends.clients))
+        asks = partial(
+            self._ask, connection.link, connection.population.nodes, round, timeout, most
+        )
         one = self._prepared(asks, round, sorted(addends.clients), addends.numbers)
         one.opened_of = max(one.least, addends.opened_of)
         try:
@@ -133,23 +133,24 @@ class SecureSums:
 
     def close(
         self,
-        link: Link,
+        connection: Connection,
         round: int,
         begun: OpenSum,
         uploads: Mapping[str, Bundle],
-        nodes: Mapping[str, int],
-        timeout: float,
-        most: int,
     ) -> tuple[Opened | None, list[MetricRow]]:
         """Add up what came and ask those who sent it to open the sum; return what it says.
 
         None where it cannot be opened, without a total where it says what it cannot.
         """
         one, total, summed = begun.summation, None, None
+        timeout = self.transport.delivery.time_left(connection.rounds.round_timeout)
+        nodes, most = connection.population.nodes, connection.most_of(len(uploads))
         for client, upload in uploads.items():
             one.take_vector(client, vectors.vector_of(upload))
         try:
-            summed = self._opened(partial(self._ask, link, nodes, round, timeout, most), one)
+            summed = self._opened(
+                partial(self._ask, connection.link, nodes, round, timeout, most), one
+            )
             total = begun.levels.total(summed, len(one.sent), begun.noised)
         except (CannotOpen, ValueError) as error:
             log.warning("round %d: the secure sum is lost, and the model stays: %s", round, error)

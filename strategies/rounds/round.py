@@ -18,6 +18,19 @@ from strategies.rounds.held_models import HeldModels
 log = logging.getLogger("fedsub")
 
 
+class WarnOnce:
+    """Logs each warning once, however many rounds give it."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        """Log a warning that was not logged before."""
+        if text not in self._said:
+            self._said.add(text)
+            log.warning("%s", text)
+
+
 @dataclass(frozen=True, eq=False)
 class Round:
     """One round of a run; replaced, never changed.

@@ -1,0 +1,48 @@
+"""The round as it is now: who is connected, and what each of them holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fedsub_core.errors import cut
+from fedsub_core.turn import Turn
+from fedsub_core.wire.encoding import WireSettings
+from strategies.rounds.capacities import capacities_of
+from strategies.rounds.held_models import HeldModels
+from strategies.rounds.population import Population
+from strategies.rounds.round import Round
+
+
+def round_now(
+    turn: Turn,
+    models: HeldModels,
+    population: Population,
+    wire: WireSettings,
+    warn: Callable[[str], None],
+) -> Round:
+    """Return a round of those who are there now; who does not fit is turned away.
+
+    Parameters
+    ----------
+    warn : is told of devices that hold more than they said.
+    """
+    shares = capacities_of(population, models, wire, turn.seed, turn.round)
+    clients = tuple(population.clients)
+    round = Round(
+        turn=turn,
+        models=models,
+        capacities=shares,
+        clients=clients,
+        present=tuple(population.taking_part(turn.round)),
+        drawn=tuple(population.sample(turn.round)),
+        classes=population.agreed.classes,
+        facts={client: population.facts(client) for client in clients},
+        warn=warn,
+    )
+    weak = sorted(client for client, share in shares.items() if share < 1)
+    if weak and not round.weakens:
+        warn(
+            f"{models.card.name}: every device holds the whole model, also those that said they "
+            f"hold less: {cut(', '.join(weak))}"
+        )
+    return round

@@ -1,0 +1,44 @@
+"""The downloads by which clients are tested, after a round."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from fedsub_core.wire.bundles import Bundle
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import ServerHalf, State
+
+
+def tested_downloads(
+    half: ServerHalf,
+    state: State,
+    round: Round,
+    clients: Sequence[str],
+    trained: Collection[str] | None = None,
+) -> list[Bundle]:
+    """Return what makes each client's state the one it is tested in.
+
+    Where few are drawn for each round, who was in none yet is tested with what it would start from:
+    all that the run has for it.
+
+    Parameters
+    ----------
+    trained : who has trained in some round, where few are drawn; None: all are.
+    """
+    asked = list(clients)
+    if not half.evaluates_download:
+        asked = [] if trained is None else [c for c in clients if c not in trained]
+    sent = half.tested_with(state, half.tested_as_in(round), asked) if asked else []
+    found = dict(zip(asked, sent, strict=True))
+    return [found.get(client, Bundle()) for client in clients]
+
+
+def nobodys_downloads(
+    half: ServerHalf, state: State, round: Round, clients: Sequence[str], capacity: float
+) -> list[Bundle]:
+    """Return what clients are tested with that hold as much, and have no models of their own.
+
+    That tells how a size does that few or none trained.
+    """
+    held, nobodys = round.holding(capacity), half.of_nobody(state, round)
+    return half.tested_with(nobodys, half.tested_as_in(held), clients)
