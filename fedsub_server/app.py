@@ -9,7 +9,6 @@ from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
-from strategies.protections.standardising import merged
 
 from fedsub_core.config.idle import named_idle
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
@@ -37,6 +36,7 @@ from fedsub_server.results import (
 from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase
+from strategies.protections.standardising import merged
 from strategies.rounds.memory import Memory
 from strategies.strategy import PersonalizedStrategy
 

@@ -27,7 +27,6 @@ from fedsub_core.wire.exchange import Instructions
 from strategies.connecting import connect, registry_of
 from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, Protection
-from strategies.rounds.capacities import capacity_rows
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Start
 from strategies.rounds.diverging import training_diverged
@@ -35,19 +34,17 @@ from strategies.rounds.held_models import HeldModels
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.now import AGGREGATING, EVALUATING, TRAINING, Now
+from strategies.rounds.other_downloads import nobodys_downloads, tested_downloads
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.population import Population
-from strategies.rounds.quorum import demand_quorum
 from strategies.rounds.recovery import recovered
 from strategies.rounds.round import Round, WarnOnce
-from strategies.rounds.round_log import RoundLog
-from strategies.rounds.round_metrics import RoundMetrics
-from strategies.rounds.round_now import round_now
+from strategies.rounds.round_metrics import RoundLog, RoundMetrics
+from strategies.rounds.round_now import capacity_rows, round_now
 from strategies.rounds.server_half import ServerHalf, State
-from strategies.rounds.tested import nobodys_downloads, tested_downloads
 from strategies.rounds.transport import Transport
 from strategies.rounds.undoing import Undoing
-from strategies.rounds.uploads import take_metrics, take_uploads
+from strategies.rounds.uploads import demand_quorum, take_metrics, take_uploads
 
 log = logging.getLogger("fedsub")
 

@@ -25,7 +25,7 @@ from fedsub_core.wire.bundles import Floats
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
-from strategies.rounds.next_download import next_download
+from strategies.rounds.other_downloads import next_download
 
 
 def weak_model(

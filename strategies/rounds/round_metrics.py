@@ -1,6 +1,8 @@
-"""The metrics of one round, as clients report them on their own test parts."""
+"""The metrics of one round, as clients report them, and what else is to be known of it."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 import torch
 from flwr.app import MetricRecord
@@ -58,3 +60,24 @@ class RoundMetrics:
             for name in ("macro_f1", "loss")
         }
         return MetricRecord(means)
+
+
+@dataclass
+class RoundLog:
+    """The log of one round.
+
+    Parameters
+    ----------
+    metrics : of everybody's model on its own test part.
+    evaluated : whether they are asked for in this round.
+    rows : what else is to be known of the round.
+    answered : whether each client that was asked for something answered, and usably if it was to
+        train.
+    slow : who made the round wait, however usable its answer was.
+    """
+
+    metrics: RoundMetrics
+    evaluated: bool = False
+    rows: list[MetricRow] = field(default_factory=list)
+    answered: dict[str, bool] = field(default_factory=dict)
+    slow: frozenset[str] = frozenset()

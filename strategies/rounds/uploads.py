@@ -1,14 +1,15 @@
-"""The uploads of a round: what came, what of it can be used, and what cannot."""
+"""The uploads of a round: what came, what of it can be used, and whether that is enough."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from flwr.app import Message
 
-from fedsub_core.errors import MessageRefused, NumbersRefused
+from fedsub_core.errors import MessageRefused, NumbersRefused, RunError
 from fedsub_core.metric_names import ANEW
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire import exchange
@@ -19,6 +20,7 @@ from strategies.rounds.own_time import OwnTime
 from strategies.rounds.round import Round
 from strategies.rounds.round_metrics import RoundMetrics
 from strategies.rounds.server_half import ServerHalf, State
+from strategies.rounds.transport import Transport
 
 log = logging.getLogger("fedsub")
 
@@ -107,3 +109,30 @@ def take_metrics(
         connection.transport.refuse(client, metrics.round, error)
         return False
     return True
+
+
+def demand_quorum(
+    transport: Transport, quorum: float, round: int, usable: int, diverged: str = ""
+) -> None:
+    """Raise RunError if too few of those asked sent an upload that can be used.
+
+    Parameters
+    ----------
+    quorum : share of them.
+    diverged : says so where uploads held no finite numbers.
+    """
+    # Who left for good while it was asked is no part of the round.
+    asked = len(set(transport.asked) - transport.delivery.unregistered)
+    needed = max(1, math.ceil(quorum * asked))
+    if usable >= needed:
+        return
+    why = (
+        f" (refused so far: {dict(transport.refusals) or 'none'}); the log says why. "
+        "Finished rounds are kept: the run can be resumed"
+    )
+    if diverged:  # with the same rate it would end again
+        why = f". {diverged}"
+    raise RunError(
+        f"round {round}: {usable} of {asked} clients sent a usable upload within the "
+        f"round's deadline, expected {needed} at least{why}"
+    )
