@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from torch import Tensor
 
-from fedsub_core.config.halves import ServerSettings
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.model import Model
@@ -60,7 +59,8 @@ class HalfAlone:
 
     def turn(self, round: int) -> Turn:
         """Return a round's turn."""
-        return replace(FIRST, round=round)
+        rounds = self.half.settings.rounds
+        return Turn(round, rounds.rounds, rounds.seed)
 
     def start(self) -> Start:
         """Return what a run begins with before anybody is there."""
@@ -112,11 +112,6 @@ def last_round(strategy: PersonalizedStrategy) -> Round:
     """Return the last round of a run, with what its clients were sent."""
     assert strategy.begun is not None
     return strategy.begun.round
-
-
-def driven_by(half: type[ServerHalf]) -> Callable[[ServerSettings], PersonalizedStrategy]:
-    """Return what makes the driver of a half that no card names."""
-    return lambda settings: PersonalizedStrategy(settings, half=half(settings))
 
 
 def start_of(half: ServerHalf, model: Model) -> Start:

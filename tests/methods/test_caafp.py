@@ -145,7 +145,7 @@ def test_what_does_not_fit_the_round_is_refused(
 ) -> None:
     run = run_method("caafp", hyper=PHASES | {"label_counts": True}, rounds=4, until=2)
     strategy, upload = run.strategy, run.uploads[1]["p1"]
-    assert isinstance(strategy, CAAFPStrategy)
+    assert isinstance(strategy.half, CAAFPStrategy)
     strategy.finished_rounds, before = 1, run.states[0]
     strategy.half.check(before, next_round(strategy), next_from(strategy, "p1"), upload)
     tensors = {n: p for n, p in (dict(upload.tensors) | change).items() if p is not None}

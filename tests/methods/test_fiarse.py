@@ -118,11 +118,8 @@ def test_thresholds_of_a_layer_are_its_own() -> None:
 
 def server(**hyper: Any) -> FIARSEStrategy:
     given = replace(METHODS["fiarse"].hyperparameters(), **hyper)
-    strategy = build_strategy(
-        RunConfig(method="fiarse", beside="", hyper={"fiarse": given}), "fiarse"
-    )
-    assert isinstance(strategy, FIARSEStrategy)
-    return strategy
+    config = RunConfig(method="fiarse", beside="", hyper={"fiarse": given})
+    return FIARSEStrategy(config.server_settings("fiarse"))
 
 
 def test_a_number_is_the_mean_over_who_holds_it() -> None:

@@ -64,7 +64,10 @@ def units(name: str, sizes: Sequence[int], share: float, turn: Turn, **hyper: An
     strategy = server(name, model, {"weak": share}, **hyper)
     state = {name: t[0] for name, t in model.init(1, 0).items()}
     counts = {layer.name: layer.units for layer in strategy.held_by("weak").affine[:-1]}
-    return [held.tolist() for held in strategy.half.units(state, "weak", counts, turn).values()]
+    return [
+        held.tolist()
+        for held in strategy.half.units(state, strategy.round(turn), "weak", counts).values()
+    ]
 
 
 def returned(strategy: HalfAlone | Round, client: str, value: float, samples: int) -> Bundle:
@@ -142,7 +145,7 @@ def test_feddrop_draws_for_each_client_or_for_all() -> None:
     for each in (True, False):
         strategy = server("feddrop", model, dict.fromkeys(clients, 0.5), per_client=each)
         sets = {
-            tuple(strategy.half.units({}, c, {"linear1": 8}, Turn(1, 9, 0))["linear1"].tolist())
+            tuple(strategy.half.units({}, strategy.round(), c, {"linear1": 8})["linear1"].tolist())
             for c in clients
         }
         assert (len(sets) > 1) == each
@@ -153,7 +156,7 @@ def test_fedmp_keeps_the_units_of_largest_norm() -> None:
     weight = torch.tensor([[3.0, 0.0], [0.0, 1.0], [2.0, -2.0], [0.5, 0.5]])
     for count, kept in ((2, [0, 2]), (3, [0, 1, 2])):
         found = strategy.half.units(
-            {"linear1.weight": weight}, "weak", {"linear1": count}, Turn(1, 9, 0)
+            {"linear1.weight": weight}, strategy.round(), "weak", {"linear1": count}
         )
         assert found["linear1"].tolist() == kept
     assert best(np.array([1.0, 5.0, 1.0]), 2).tolist() == [0, 1], "of equal ones the first"

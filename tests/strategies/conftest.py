@@ -18,6 +18,7 @@ from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from strategies.rounds.agreement import AGREED
+from strategies.rounds.server_half import ServerHalf
 from strategies.strategy import PersonalizedStrategy
 
 from .finished_run import FinishedRun, MakePeople, RunMethod
@@ -57,7 +58,7 @@ def running() -> Iterator[RunMethod]:
         hyper: Mapping[str, Any] | None = None,
         after_round: Callable[[int, FinishedRun], object] | None = None,
         backwards: bool = False,
-        strategy: Callable[..., PersonalizedStrategy] | None = None,
+        strategy: Callable[..., PersonalizedStrategy | ServerHalf] | None = None,
         start: Mapping[str, Any] | None = None,
         link: Callable[[Grid], Grid] | None = None,
         **keys: Any,
@@ -69,7 +70,7 @@ def running() -> Iterator[RunMethod]:
         tamper : what becomes of replies.
         after_round : called with its number and the run so far.
         backwards : clients and replies in the opposite order.
-        strategy : a class in place of the method's own server half.
+        strategy : a driver, or a server half, in place of the method's own.
         start : arguments of ``start``.
         link : puts a Grid in front of the engine's.
         keys : of the configuration.
@@ -88,7 +89,10 @@ def running() -> Iterator[RunMethod]:
         if strategy is None:
             server = build_strategy(config, name)
         else:
-            server = strategy(config.server_settings(name))
+            made = strategy(config.server_settings(name))
+            if isinstance(made, ServerHalf):
+                made = PersonalizedStrategy(made.settings, half=made)
+            server = made
         finished = FinishedRun(server, TamperedGrid(grid, tamper, backwards))
 
         def note(round: int, state: dict[str, Tensor], rows: Sequence[MetricRow]) -> None:

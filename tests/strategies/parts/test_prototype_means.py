@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.engines.simulation import build_strategy
-from fedsub.testing.halves import next_from, next_round
+from fedsub.testing.halves import HalfAlone, next_from, next_round
 from fedsub_core.config.robust import RobustSettings
-from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import MessageRefused
 from fedsub_core.models.kinds import mlp
 from fedsub_core.wire.bundles import Bundle, Floats
@@ -90,7 +88,7 @@ def test_who_comes_later_or_is_of_few_counts_as_the_others() -> None:
 )
 @pytest.mark.parametrize("name", ["fedproto", "protohar"])
 def test_what_does_not_fit_is_refused(name: str, upload: Bundle, words: str) -> None:
-    strategy = build_strategy(read_config(None, {"method": name, "beside": ""}), name)
+    strategy = HalfAlone.of(name, mlp(4, 3))
     with pytest.raises(MessageRefused, match=words) as refused:
         strategy.half.check({}, next_round(strategy), next_from(strategy, "anna"), upload)
     assert "anna" in str(refused.value) and "round 1" in str(refused.value)

@@ -25,10 +25,10 @@ from fedsub_server.driver import Checkpoints, drive
 from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.rundb import RunDatabase
 from strategies.protections.noised_means import NoisedMeans
+from strategies.rounds.connection import Connection
 from strategies.rounds.context import Opened
 from strategies.rounds.memory import Memory
 from strategies.rounds.noise_ledger import NOISED, NoiseLedger
-from strategies.strategy import PersonalizedStrategy
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..lost_replies import lost
@@ -229,7 +229,7 @@ def test_a_server_that_dies_in_the_first_round_keeps_its_secret(
     tmp_path: Path, people: MakePeople, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With another, the same mean would leave twice, with noise of its own each time."""
-    monkeypatch.setattr(PersonalizedStrategy, "simulated", False)
+    monkeypatch.setattr(Connection, "simulated", False)
     keys = PLAIN | {"dp_noise": 1.0, "device": "cpu", "threads": 1}
     config = RunConfig(method="fedavg", beside="", **keys)
     sent = []

@@ -49,11 +49,11 @@ def test_uploads_of_a_round_that_was_not_begun_are_refused() -> None:
     grid, strategy = build_grid(CONFIG, "fedavg", people()), build_strategy(CONFIG, "fedavg")
     try:
         strategy.connect(grid)
-        with pytest.raises(RunError, match="got round 1, expected .* began last: none"):
+        with pytest.raises(RunError, match=r"got round 1, expected .* began last: none"):
             strategy.aggregate_train(1, [])
         list(strategy.configure_train(1, ArrayRecord(), None, grid))  # type: ignore[arg-type]
         before = dict(strategy.state or {})
-        with pytest.raises(RunError, match="got round 2, expected .* began last: 1"):
+        with pytest.raises(RunError, match=r"got round 2, expected .* began last: 1"):
             strategy.aggregate_train(2, [])
         assert strategy.state == before
     finally:

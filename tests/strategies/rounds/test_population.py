@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.testing.halves import driven_by
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.turn import Turn
 from strategies.methods.fedavg import FedAvgStrategy
@@ -90,9 +89,7 @@ class TakesTurns(FedAvgStrategy):
 
 def test_a_method_chooses_its_participants(people: MakePeople, run_method: RunMethod) -> None:
     # Whatever clients-per-round says: what it draws is what a method may replace.
-    run = run_method(
-        people(), "fedavg", strategy=driven_by(TakesTurns), rounds=3, seed=9, clients_per_round=2
-    )
+    run = run_method(people(), "fedavg", strategy=TakesTurns, rounds=3, seed=9, clients_per_round=2)
     assert run.grid.trained == [(1, ("p1",)), (2, ("p2",)), (3, ("p3",))]
     assert sorted(run.metric("bytes_up_sent")) == [(1, "p1"), (2, "p2"), (3, "p3")]
     assert isinstance(run.strategy.half, TakesTurns)
@@ -116,7 +113,7 @@ def test_a_method_may_choose_by_what_it_knows_of_clients(
 ) -> None:
     # p4 has one class alone, so the largest are p3 and p5.
     classes = ((0, 1, 2), (0, 1, 2), (0, 1, 2), (0,), (0, 1, 2))
-    run = run_method(people(classes), "fedavg", strategy=driven_by(AsksTheLargest), rounds=1)
+    run = run_method(people(classes), "fedavg", strategy=AsksTheLargest, rounds=1)
     assert run.grid.trained == [(1, ("p3", "p5"))]
 
 
@@ -133,7 +130,7 @@ def test_a_round_that_wants_all_asks_all_but_held_out_people(
 ) -> None:
     keys = {"split": "unseen", "unseen_share": 0.4, "unseen_rounds": 1, "rounds": 3}
     run = run_method(
-        people(FIVE), "fedavg", strategy=driven_by(AllInTheSecond), clients_per_round=count, **keys
+        people(FIVE), "fedavg", strategy=AllInTheSecond, clients_per_round=count, **keys
     )
     seen = tuple(c for c in EVERYBODY if c not in unseen_clients(EVERYBODY, 0.4, 0))
     assert len(seen) == 3

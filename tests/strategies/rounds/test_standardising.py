@@ -12,7 +12,6 @@ from flwr.app import Message, MessageType
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.data.standardise import Scaling, pool, scaling
 from fedsub_core.errors import RunError
-from fedsub_core.methods.table import method
 from fedsub_core.secure.exact import words_of
 from fedsub_core.secure.messages import MOMENTS, SECURE
 from strategies.strategy import PersonalizedStrategy
@@ -170,7 +169,7 @@ def test_what_another_method_of_the_run_learnt_is_asked_for_once(
         return reply.message
 
     def told(settings: ServerSettings) -> PersonalizedStrategy:
-        strategy: PersonalizedStrategy = method("fedavg").load_strategy(True)(settings)
+        strategy = PersonalizedStrategy(settings)
         strategy.standardised_before = agreed(first)
         return strategy
 

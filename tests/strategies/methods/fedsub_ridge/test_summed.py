@@ -234,19 +234,19 @@ def test_a_person_in_the_sums_cannot_be_forgotten(
     people: MakePeople, run_method: RunMethod
 ) -> None:
     run = run_method(people(), NAME, **SUMS | {"rounds": 2})
-    assert isinstance(run.strategy, SummedRidgeStrategy)
+    assert isinstance(run.strategy.half, SummedRidgeStrategy)
     with pytest.raises(RunError, match="client 'p1': fedsub-ridge with secure-aggregation: every"):
-        run.strategy.without(run.states[1], "p1")
-    left = run.strategy.without(run.states[0], "p1")
+        run.strategy.half.without(run.states[1], "p1")
+    left = run.strategy.half.without(run.states[0], "p1")
     assert left.keys() == run.states[0].keys() - {"member/p1"}
     spent = run.states[1]["member/p1"].clone()
     spent[1] = SPENT
-    assert "member/p1" not in run.strategy.without(run.states[1] | {"member/p1": spent}, "p1")
+    assert "member/p1" not in run.strategy.half.without(run.states[1] | {"member/p1": spent}, "p1")
 
 
 def test_plain_runs_have_the_other_half(people: MakePeople, run_method: RunMethod) -> None:
     run = run_method(people(), NAME, **PLAIN | {"rounds": 1})
-    assert type(run.strategy) is FedSubRidgeStrategy
+    assert type(run.strategy.half) is FedSubRidgeStrategy
 
 
 def test_who_holds_fewer_features_is_in_no_sum_and_receives_all(
