@@ -29,8 +29,9 @@ def mutation(name: str, old: str, new: str, tests: str = "test_sums.py") -> Muta
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> Path:
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree with one tested function and one that nothing tests."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # to load them takes longest
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy" / "sums.py").write_text(SUMS)
     (tmp_path / "test_sums.py").write_text(TESTS)
