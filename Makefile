@@ -7,7 +7,7 @@ export OMP_NUM_THREADS = 1
 # Tests start hundreds of processes: each would compile our code anew where images forbid keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run flower test test-slow site wheels lint clean
+.PHONY: run flower test test-slow mutations site wheels lint clean
 
 run: $(VENV)/run.installed
 	$(BIN)/fedsub run datasets/watch/run.toml
@@ -22,6 +22,10 @@ test: $(VENV)/dev.installed
 # Three workers: deployments wait more than they compute.
 test-slow: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m slow -v -n 3 --dist loadfile --no-loadscope-reorder --durations=40 $(ARGS)
+
+# Faults made on purpose, each of which must fail a test: what the tests protect. No part of CI.
+mutations: $(VENV)/dev.installed
+	$(BIN)/python -m tests.mutations --jobs 2 --out benchmarks/results/mutations.csv $(ARGS)
 
 # The documents as a site, in the folder site/.
 site: $(VENV)/site.installed

@@ -61,7 +61,8 @@ def test_only_an_interval_without_0_makes_a_method_better(tmp_path: Path) -> Non
     assert clear.low is not None and 0.06 <= clear.low < 0.08
     assert clear.better == "", "five people: all gain by chance in one case of sixteen"
     assert replace(clear, n=6).better == "fedavg"
-    assert unclear.better == ""
+    assert unclear.low is not None and unclear.high is not None and unclear.low < 0 < unclear.high
+    assert unclear.better == "" == replace(unclear, n=6).better, "however many people"
     assert gains(frame)["fedavg"]["eve"] == pytest.approx(0.07)
     assert gains(Frame(frame.of("fedavg"))) == {}
 

@@ -27,6 +27,15 @@ def test_of_no_samples_none_are_taken(samples: int) -> None:
     assert taken(torch.ones(2, samples, 4), none).shape == (2, 0, 4)
 
 
+def test_padding_is_of_no_class() -> None:
+    """It stands as label 0, which the second person has no sample of."""
+    ys = [np.array([0, 1, 1]), np.array([2])]
+    data = stack(["a", "b"], [np.ones((len(y), 4), np.float32) for y in ys], ys)
+    assert data.holds(3).tolist() == [[True, True, False], [False, False, True]]
+    assert data.of_class(3).sum(1).tolist() == [[1, 2, 0], [0, 0, 1]]
+    assert data.valid.tolist() == [[True] * 3, [True, False, False]]
+
+
 def test_bytes_stay_bytes_until_a_model_sees_them() -> None:
     stream = np.random.default_rng(1)
     xs = [stream.integers(0, 256, (n, 2, 3, 4), np.uint8) for n in (5, 3)]

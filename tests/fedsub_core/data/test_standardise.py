@@ -71,6 +71,17 @@ def test_one_that_lies_cannot_turn_the_medians(factor: float) -> None:
     assert (plain.std > 100 * honest.std).all()
 
 
+@pytest.mark.parametrize("value", [1e3, -1e12])
+def test_one_whose_values_lie_elsewhere_cannot_turn_the_medians(value: float) -> None:
+    parts = [moments(draw((400, 3), seed)) for seed in range(9)]
+    honest, far = scaling(median_pool(parts)), np.full(3, value)
+    elsewhere = Moments(400, 400 * far, 400 * far**2)
+    robust, plain = scaling(median_pool([*parts, elsewhere])), scaling(pool([*parts, elsewhere]))
+    np.testing.assert_allclose(robust.mean, honest.mean, atol=0.1)
+    np.testing.assert_allclose(robust.std, honest.std, rtol=0.1)
+    assert (np.abs(plain.mean) > 10 * honest.std).all()
+
+
 def test_medians_of_features_without_spread_or_between_people() -> None:
     flat = scaling(median_pool([moments(np.full((5, 1), 7.0, np.float32))] * 3))
     assert (flat.mean[0], flat.std[0]) == (7.0, 1.0)
