@@ -132,8 +132,7 @@ WEAK_DEVICES = (
 
 def receives_too(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
     """Return the same, and what a server of secure sums sends."""
-    in_sums = receives_in_sums(model, hyper, prototype_size(model, hyper))
-    return {**receives(model, hyper), **in_sums}
+    return {**receives(model, hyper), **receives_in_sums(model, hyper)}
 
 
 CARD = MethodCard(

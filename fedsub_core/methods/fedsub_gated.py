@@ -16,7 +16,7 @@ from fedsub_core.methods.fedsub_gated_experts import (
     names,
     trained,
 )
-from fedsub_core.methods.fedsub_sums import not_in_sums, receives_gated_in_sums
+from fedsub_core.methods.fedsub_sums import MIX, not_in_sums, receives_in_sums
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, bits, dense
@@ -28,8 +28,10 @@ GATE, WEIGHT = "gate", "weight_"
 #: MOST; the T that the server chose. None is below 1: experts that are not sure enough yet become
 #: so once they train on the samples that judge, too.
 CURVES, TEMPERATURE, MOST = "gate.curves", "gate.temperature", 3.0
-#: In secure sums, whether a round asks for what the gate learns from.
-GATE_ASKED = "gate.asked"
+#: In secure sums, whether a round asks for what the gate learns from; and whether a person holds
+#: samples back. If enough people do for sure, the next round asks for the gate's sums: others would
+#: add zeros, and a sum of one person and zeros is that person's.
+GATE_ASKED, HOLDS_BACK = "gate.asked", "gate.holds-back"
 TEMPERATURES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
 
@@ -39,6 +41,12 @@ def gate_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
     if hyper.calibrate:
         shapes[CURVES] = len(names(hyper)), len(TEMPERATURES)
     return shapes
+
+
+def parts_of_gate(hyper: Any) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return what a person adds of the gate, as :mod:`fedsub_core.secure.layout` has parts."""
+    shapes = gate_shapes(hyper).items()
+    return {HOLDS_BACK: ((1,), "")} | {n: ((1, *shape), GATE_ASKED) for n, shape in shapes}
 
 
 def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
@@ -57,9 +65,9 @@ def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declarat
     """Return rows to replace, and the people's weights of the experts."""
     told = dense((len(names(hyper)),), optional=True, exact=True)
     gate = {GATE: told, TEMPERATURE: told} if hyper.calibrate else {GATE: told}
-    in_sums = receives_gated_in_sums(model, hyper, fedsub.prototype_size(model, hyper))
-    asked = {GATE_ASKED: bits((1,), optional=True)} if in_sums else {}
-    return {**fedsub.receives(model, hyper), **gate, **in_sums, **asked}
+    in_sums = receives_in_sums(model, hyper, "fedsub-gated")
+    mix = {MIX: dense((1,), optional=True, exact=True), GATE_ASKED: bits((1,), optional=True)}
+    return {**fedsub.receives(model, hyper), **gate, **in_sums, **(mix if in_sums else {})}
 
 
 def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:

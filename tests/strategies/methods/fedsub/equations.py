@@ -105,6 +105,14 @@ def reference(
     return fused, replaced
 
 
+def by_class(rows: Array, uses: Array) -> Array:
+    """Return everybody's means [units, width]; `uses` bool [people, classes, units]."""
+    classes = uses.sum(1)
+    sums = np.einsum("uj,ujw->jw", classes, rows)
+    means: Array = sums / np.maximum(classes.sum(0), 1)[:, None]
+    return means
+
+
 def federation(
     seed: int,
     n: int = 5,
