@@ -10,40 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
-Asked = Mapping[str, NDArray[np.bool_]]
+Bools = NDArray[np.bool_]
 #: By name, in their order: a part's shape, and the mask of a download that says which entries of
-#: its first axis travel; "": a count, of which all do, in each round.
+#: its first axis are asked for; "": a count, of which all are, in each round.
 Parts = Mapping[str, tuple[tuple[int, ...], str]]
 
 
 def counts(parts: Parts) -> list[str]:
-    """Return the names of counts."""
+    """Return the names of the parts that are counts."""
     return [name for name, (_, mask) in parts.items() if not mask]
 
 
-def length(parts: Parts, asked: Asked) -> int:
-    """Return how many numbers a vector has."""
-    return sum((int(asked[m].sum()) if m else s[0]) * prod(s[1:]) for s, m in parts.values())
+def asked_for(parts: Parts, asked: Mapping[str, Bools]) -> Bools:
+    """Return which numbers of all parts, one after another, are asked for, bool [numbers]."""
+    each = [(asked[m] if m else np.ones(s[0], bool), prod(s[1:])) for s, m in parts.values()]
+    return np.concatenate([entries.repeat(size) for entries, size in each])
 
 
-def joined(values: Mapping[str, Array], parts: Parts, asked: Asked) -> NDArray[np.float32]:
-    """Return the parts' entries that are asked for as one vector."""
-    wanted = [values[n][asked[m]] if m else values[n] for n, (_, m) in parts.items()]
-    return np.concatenate([one.ravel() for one in wanted]).astype(np.float32)
+def by_name(numbers: Array, parts: Parts) -> dict[str, Array]:
+    """Return views of all parts' numbers [numbers], in their shapes."""
+    ends = np.cumsum([prod(shape) for shape, _ in parts.values()])
+    of = zip(parts.items(), np.split(numbers, ends[:-1]), strict=True)
+    return {name: part.reshape(shape) for (name, (shape, _)), part in of}
 
 
-def split(numbers: Array, parts: Parts, asked: Asked) -> dict[str, NDArray[np.float64]]:
-    """Return the parts of a vector, with zeros for entries that were not asked for."""
-    found, at = dict[str, NDArray[np.float64]](), 0
-    for name, (shape, mask) in parts.items():
-        found[name], which = np.zeros(shape), asked[mask] if mask else slice(None)
-        end = at + found[name][which].size
-        found[name][which] = numbers[at:end].reshape(-1, *shape[1:])
-        at = end
-    return found
-
-
-def digest_of(asked: Asked) -> int:
+def digest_of(which: Bools) -> int:
     """Return a digest of what is asked for, of 63 bits."""
-    every = b"".join(np.packbits(asked[name]).tobytes() for name in sorted(asked))
-    return int.from_bytes(hashlib.sha256(every).digest()[:8], "little") >> 1
+    digest = hashlib.sha256(np.packbits(which).tobytes()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1

@@ -22,11 +22,10 @@ from fedsub_core.methods.fedsub import MASKS
 from fedsub_core.methods.fedsub_sums import COUNTED, PEOPLE, USED, parts_of_units
 from fedsub_core.models.architecture import LayerWithUnits, UnitRows
 from fedsub_core.models.unit_rows import unit_rows
-from fedsub_core.secure import layout, slots
+from fedsub_core.secure import layout, slots, uploads
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.layout import Array
+from fedsub_core.secure.layout import Array, Bools
 from fedsub_core.secure.quantise import BESIDE, Levels
-from fedsub_core.secure.uploads import NO_VECTOR
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 
@@ -68,7 +67,12 @@ class SummedFedSubLearner(FedSubLearner):
         return found
 
     def add(
-        self, values: Mapping[str, Array], state: State, i: int, upload: Bundle, asked: layout.Asked
+        self,
+        values: Mapping[str, Array],
+        state: State,
+        i: int,
+        upload: Bundle,
+        asked: Mapping[str, Bools],
     ) -> bool:
         """Add what was counted of the `i`-th client; False: it lacks something of that now."""
         for layer in self._layers:
@@ -96,13 +100,15 @@ class SummedFedSubLearner(FedSubLearner):
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train as the other half does; make ready what is counted, and what is asked for."""
-        state, uploads, reports = super().fit(state, received, data, turn)
+        state, alone, reports = super().fit(state, received, data, turn)
         new = {name: t.clone() if name.startswith(LAST) else t for name, t in state.items()}
-        sent = [Bundle(upload.examples) for upload in uploads]
-        for i, (upload, bundle) in enumerate(zip(uploads, received, strict=True)):
+        sent = [Bundle(upload.examples) for upload in alone]
+        for i, (upload, bundle) in enumerate(zip(alone, received, strict=True)):
             if not (asked := self._asked(bundle)):
                 continue  # it is in no sum
-            values = {name: np.zeros(s, np.float32) for name, (s, _) in self.parts.items()}
+            which = layout.asked_for(self.parts, asked)
+            numbers = np.zeros(len(which), np.float32)
+            values = layout.by_name(numbers, self.parts)
             round, was_counted = (int(number) for number in bundle.floats(COUNTED))
             # If it lost what was counted, zeros would count as somebody's.
             if was_counted and not (
@@ -112,9 +118,8 @@ class SummedFedSubLearner(FedSubLearner):
             for name, now in self.counted(upload).items():
                 values[name][:] = now.any(0)
                 new[LAST + name][i] = torch.from_numpy(now)
-            new[ROUND][i], new[ASKED_FOR][i] = turn.round, layout.digest_of(asked)
-            numbers = Floats(layout.joined(values, self.parts, asked))
-            sent[i] = Bundle(upload.examples, tensors={NUMBERS: numbers})
+            new[ROUND][i], new[ASKED_FOR][i] = turn.round, layout.digest_of(which)
+            sent[i] = Bundle(upload.examples, tensors={NUMBERS: Floats(numbers[which])})
         return new, sent, reports
 
     def told_alike(self, received: Bundle) -> Bundle:
@@ -134,21 +139,22 @@ class SummedFedSubLearner(FedSubLearner):
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
         """Return what one client adds to a sum: all its numbers are slots."""
         if NUMBERS not in upload.tensors or not np.isfinite(upload.floats(NUMBERS)).all():
-            return NO_VECTOR
+            return uploads.NO_VECTOR
         return slots.levels_of(levels).vector(upload.floats(NUMBERS), 1)
 
     def vector_again(self, vector: Words, again: Repeated) -> Words:
         """Return a vector for a round that is repeated, if it asks for the same."""
         asked = self._asked(again.received)
-        if not asked or layout.digest_of(asked) != again.state[ASKED_FOR][0]:
-            return NO_VECTOR
+        digest = layout.digest_of(layout.asked_for(self.parts, asked)) if asked else 0
+        if not digest or digest != again.state[ASKED_FOR][0]:
+            return uploads.NO_VECTOR
         return slots.again(vector, len(vector) - BESIDE, again.before, again.levels, 1)
 
     @property
     def _layers(self) -> list[LayerWithUnits]:
         return [*self.model.affine[: self.hyper.depth or None]]
 
-    def _asked(self, bundle: Bundle) -> layout.Asked:
+    def _asked(self, bundle: Bundle) -> Mapping[str, Bools]:
         masks = [mask for _, mask in self.parts.values() if mask]
         there = masks[0] in bundle.tensors
         return {mask: bundle.bits(mask) for mask in masks if there}

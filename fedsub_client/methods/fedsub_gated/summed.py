@@ -11,17 +11,10 @@ from fedsub_client.learner import Fitted, Received, State
 from fedsub_client.methods.fedsub.summed import LAST, ROUND, SummedFedSubLearner
 from fedsub_client.methods.fedsub_gated.learner import FedSubGatedLearner
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.fedsub_gated import (
-    GATE,
-    GATE_ASKED,
-    HOLDS_BACK,
-    WEIGHT,
-    gate_shapes,
-    parts_of_gate,
-)
+from fedsub_core.methods import fedsub_gated as card
 from fedsub_core.methods.fedsub_sums import MIX, USED
 from fedsub_core.models.architecture import LayerWithUnits
-from fedsub_core.secure.layout import Array, Asked, Parts
+from fedsub_core.secure.layout import Array, Bools, Parts
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 
@@ -32,11 +25,11 @@ class SummedFedSubGatedLearner(SummedFedSubLearner, FedSubGatedLearner):
     @cached_property
     def parts(self) -> Parts:
         """What a person adds."""
-        return {**super().parts, **parts_of_gate(self.hyper)}
+        return {**super().parts, **card.parts_of_gate(self.hyper)}
 
     def counted(self, upload: Bundle) -> dict[str, Array]:
         """Return what is counted of a person: whether it holds samples back, too."""
-        return super().counted(upload) | {HOLDS_BACK: upload.floats(GATE)[None, -1:] > 0}
+        return super().counted(upload) | {card.HOLDS_BACK: upload.floats(card.GATE)[None, -1:] > 0}
 
     def share(self, state: State, i: int, layer: LayerWithUnits, bundle: Bundle) -> Array:
         """Return 1 for output rows, units that were not selected, and who joins late; else MIX."""
@@ -51,19 +44,24 @@ class SummedFedSubGatedLearner(SummedFedSubLearner, FedSubGatedLearner):
         return np.where(used, bundle.floats(MIX), every)
 
     def add(
-        self, values: Mapping[str, Array], state: State, i: int, upload: Bundle, asked: Asked
+        self,
+        values: Mapping[str, Array],
+        state: State,
+        i: int,
+        upload: Bundle,
+        asked: Mapping[str, Bools],
     ) -> bool:
         """Add means over the samples that judge: each person counts once, whatever its samples."""
-        judged = float(upload.floats(GATE)[-1])
-        if asked[GATE_ASKED].all() and state[LAST + HOLDS_BACK][i].any():
+        judged = float(upload.floats(card.GATE)[-1])
+        if asked[card.GATE_ASKED].all() and state[LAST + card.HOLDS_BACK][i].any():
             if not judged > 0:
                 return False
-            for name in gate_shapes(self.hyper):
+            for name in card.gate_shapes(self.hyper):
                 values[name][:] = upload.floats(name) / judged
         return super().add(values, state, i, upload, asked)
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Report no weights: with everybody's they would tell what a person added for the gate."""
         state, uploads, reports = super().fit(state, received, data, turn)
-        told = [{n: x for n, x in one.items() if not n.startswith(WEIGHT)} for one in reports]
+        told = [{n: x for n, x in one.items() if not n.startswith(card.WEIGHT)} for one in reports]
         return state, uploads, told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import torch
@@ -39,8 +40,6 @@ class SummedFedSubStrategy(PersonalizedStrategy):
 
     #: What the round asks for, as a download says it.
     _asked: Mapping[str, NDArray[np.bool_]] = {}
-    #: Whether it asks for nothing, which is said once.
-    _alone = False
 
     def init(self, start: Start) -> State:
         """Return a state in which nothing is known."""
@@ -64,12 +63,10 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         have = {mask: count.numpy() - gone for mask, count in self.askable(state, turn).items()}
         self._asked = {mask: count >= least for mask, count in have.items()}
         fewest = np.concatenate([count[self._asked[mask]] for mask, count in have.items()])
-        alone = sure.counted_in(state) > 0 and not fewest.size
-        if alone and not self._alone:
-            said = "round %d: no unit is used by %d people for sure: nothing is fused"
-            log.warning(said, turn.round, least)
-        self._alone = alone
-        numbers = layout.length(self.parts, self._asked) + BESIDE
+        if turn.round == 2 and not fewest.size:  # said once
+            said = "round 2: no unit is used by %d people for sure: nothing is fused"
+            log.warning(said, least)
+        numbers = int(layout.asked_for(self.parts, self._asked).sum()) + BESIDE
         of = sure.opened_of(fewest, secure.secure_least, people)
         return Addends(whole, numbers, secure.secure_range, of, others=True)
 
@@ -84,13 +81,12 @@ class SummedFedSubStrategy(PersonalizedStrategy):
             for own in layer.rows:
                 rows = state[own.name + MEANS][known].numpy()
                 means[own.name] = Floats.rows(known.numpy(), rows)
-        asked = {name: Bits(mask) for name, mask in self._asked.items()}
-        round = sure.counted_in(state)
+        asked, nothing = {name: Bits(mask) for name, mask in self._asked.items()}, dict[str, Part]()
         # By whether somebody is in the round's sum, and was in the one that counted.
         kinds = dict[tuple[bool, bool], Bundle]()
-        for summed, was in ((False, False), (False, True), (True, False), (True, True)):
-            counted = {COUNTED: Floats(np.array([round, was], np.float32))}
-            tensors = {**told, **means, **counted, **(asked if summed else {})}
+        for summed, was in product((False, True), repeat=2):
+            counted = Floats(np.array([sure.counted_in(state), was], np.float32))
+            tensors = {**told, **means, COUNTED: counted, **(asked if summed else nothing)}
             kinds[summed, was] = Bundle(tensors=tensors)
         return [
             Bundle(tensors=told)
@@ -115,9 +111,10 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         counts = layout.counts(self.parts)
         if opened is None or opened.total is None:
             return self._lost(state), []
-        values = slots.values(opened.total, opened.levels)
-        found = layout.split(values, self.parts, self._asked)
-        people = len(opened.clients)
+        which, people = layout.asked_for(self.parts, self._asked), len(opened.clients)
+        numbers = np.zeros(len(which))
+        numbers[which] = slots.values(opened.total, opened.levels)
+        found = layout.by_name(numbers, self.parts)
         every = np.rint(np.concatenate([found[name] for name in counts]))
         if every.max() > people or every.min() < 0:
             got = f"{every.min():g} to {every.max():g} people, expected 0 to {people}"

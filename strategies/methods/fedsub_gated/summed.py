@@ -9,15 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.methods.fedsub_gated import (
-    CURVES,
-    GATE,
-    GATE_ASKED,
-    HOLDS_BACK,
-    MOST,
-    TEMPERATURES,
-    parts_of_gate,
-)
+from fedsub_core.methods import fedsub_gated as card
 from fedsub_core.methods.fedsub_gated_experts import judges, names
 from fedsub_core.methods.fedsub_sums import MIX
 from fedsub_core.metrics import MetricRow
@@ -59,24 +51,24 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
     def askable(self, state: State, turn: Turn) -> dict[str, Tensor]:
         """Return the counts of units, and of who holds samples back while these judge."""
         judged = judges(self.hyper, turn.round, turn.rounds)
-        return super().askable(state, turn) | {GATE_ASKED: state[HOLDS_BACK] * judged}
+        return super().askable(state, turn) | {card.GATE_ASKED: state[card.HOLDS_BACK] * judged}
 
     def found_beside(
         self, state: State, found: Mapping[str, Array], opened: Opened, turn: Turn
     ) -> tuple[State, list[MetricRow]]:
         """Take a step of the gate."""
-        gate, sums = Gate.of(state), found[GATE][0]
-        curves = found[CURVES][0] if self.hyper.calibrate else None
-        people, judged, holding = len(opened.clients), sums[-1], int(state[HOLDS_BACK])
+        gate, sums = Gate.of(state), found[card.GATE][0]
+        curves = found[card.CURVES][0] if self.hyper.calibrate else None
+        people, judged, holding = len(opened.clients), sums[-1], int(state[card.HOLDS_BACK])
         slack = ROUNDED * people
         if curves is not None:
-            curves[:, TEMPERATURES.index(1.0)] = 0  # as it is for each person
+            curves[:, card.TEMPERATURES.index(1.0)] = 0  # as it is for each person
         ever = max(int(state[EVER]), ever_counted(state))
         impossible = (
             judged > people + slack
             or (sums < -slack).any()
             or sums[:-1].sum() > judged + slack
-            or (curves is not None and (abs(curves) > MOST * judged + slack).any())
+            or (curves is not None and (abs(curves) > card.MOST * judged + slack).any())
         )
         if impossible:
             got = f"shares of {sums.min():g} to {sums.max():g}, {holding} who hold samples back"
@@ -88,10 +80,10 @@ class SummedFedSubGatedStrategy(SummedFedSubStrategy):
             part = min(1.0, judged / max(holding, 1))
             gate = gate.moved(sums[:-1], curves, part * people / max(ever, 1))
         gate, rows = gate.ended(self.hyper, turn)
-        counts = {HOLDS_BACK: torch.tensor([holding]), EVER: torch.tensor([ever])}
+        counts = {card.HOLDS_BACK: torch.tensor([holding]), EVER: torch.tensor([ever])}
         return gate.state() | counts, rows
 
     @property
     def parts(self) -> Parts:
         """What a person adds."""
-        return {**super().parts, **parts_of_gate(self.hyper)}
+        return {**super().parts, **card.parts_of_gate(self.hyper)}

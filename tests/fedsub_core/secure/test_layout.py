@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,25 +23,24 @@ PARTS = {
     gate=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_a_vector_is_joined_and_split(units: list[bool], gate: bool, seed: int) -> None:
+def test_parts_stand_one_after_another_where_they_are_asked_for(
+    units: list[bool], gate: bool, seed: int
+) -> None:
     asked = {"asked": np.array(units), "gate.asked": np.array([gate])}
-    stream = np.random.default_rng(seed)
-    values = {n: stream.random(shape).astype(np.float32) for n, (shape, _) in PARTS.items()}
-    vector = layout.joined(values, PARTS, asked)
-    assert len(vector) == layout.length(PARTS, asked) == 5 + 5 * sum(units) + 4 * gate
-    found = layout.split(vector, PARTS, asked)
+    which = layout.asked_for(PARTS, asked)
+    assert which.sum() == 5 + 5 * sum(units) + 4 * gate
+    numbers = np.random.default_rng(seed).random(len(which))
+    found = layout.by_name(numbers * which, PARTS)
     assert layout.counts(PARTS) == ["used"]
     for name, (shape, mask) in PARTS.items():
+        assert found[name].shape == shape
         shown = asked[mask] if mask else np.ones(shape[0], bool)
-        np.testing.assert_array_equal(found[name][shown], values[name][shown])
-        assert not found[name][~shown].any()
+        assert found[name][shown].all() and not found[name][~shown].any()
+    # Views: what is written into a part stands in the numbers.
+    layout.by_name(numbers, PARTS)["gate"][:] = 7
+    assert (numbers[-4:] == 7).all()
 
 
 def test_a_digest_tells_what_is_asked_for_apart() -> None:
-    every = [
-        {"a": np.array(a), "b": np.array(b)}
-        for a in ([True, False], [False, True])
-        for b in ([True], [False])
-    ]
-    digests = {layout.digest_of(asked) for asked in every}
-    assert len(digests) == 4 and all(0 <= digest < 2**63 for digest in digests)
+    digests = {layout.digest_of(np.array(which)) for which in product((False, True), repeat=3)}
+    assert len(digests) == 8 and all(0 <= digest < 2**63 for digest in digests)

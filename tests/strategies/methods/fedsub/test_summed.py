@@ -218,7 +218,7 @@ def test_a_device_that_does_not_know_that_it_was_counted_is_silent(
 def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool) -> None:
     """What was made ready would add what is not asked for, and lack what is."""
     asked = np.array([True, False])
-    state = {ASKED_FOR: torch.tensor([layout.digest_of({"a.asked": asked})])}
+    state = {ASKED_FOR: torch.tensor([layout.digest_of(asked)])}
     now = Bundle(tensors={"a.asked": Bits(asked if same else ~asked)})
     before, levels = Levels.among(4, 30, 8.0), Levels.among(3, 30, 8.0)
     vector = levels_of(before).vector(np.array([1.0, 2.5]), 1)
@@ -257,8 +257,7 @@ def test_counts_that_nobody_can_have_led_to_say_no_mean(
     parts = {name: np.zeros(shape) for name, (shape, _) in half.parts.items()}
     parts["linear1" + PEOPLE][0] = lie(4, 9)
     parts["linear1"][0] = 4.5
-    numbers = layout.joined(parts, half.parts, asked)
-    after, _ = half.aggregate_sum(state, opened(numbers), {}, half.turn(2))
+    after, _ = half.aggregate_sum(state, opened(half, parts), {}, half.turn(2))
     assert int(after["linear1" + KNOWN].sum()) == units
     expected = torch.full((5,), 0.5 if units else 0.0)
     torch.testing.assert_close(after["linear1" + MEANS][0], expected)
@@ -275,14 +274,15 @@ def test_a_sum_of_more_people_than_there_are_is_of_no_use(
     half._asked = {"linear1.asked": np.zeros(8, bool), "linear2.asked": np.zeros(3, bool)}
     parts = {name: np.zeros(shape) for name, (shape, _) in half.parts.items()}
     parts["linear1" + USED][2] = count
-    numbers = layout.joined(parts, half.parts, half._asked)
-    after, _ = half.aggregate_sum(run.states[1], opened(numbers), {}, half.turn(3))
+    after, _ = half.aggregate_sum(run.states[1], opened(half, parts), {}, half.turn(3))
     assert not any(after[name + end].any() for name in LAYERS for end in (USED, KNOWN))
     assert "the secure sum is of no use" in caplog.text
 
 
-def opened(numbers: Array) -> Any:
-    """Return a sum of four people whose slots are these numbers."""
+def opened(half: SummedFedSubStrategy, parts: dict[str, Array]) -> Any:
+    """Return a sum of four people whose slots are these parts."""
+    every = np.concatenate([one.ravel() for one in parts.values()])
+    numbers = every[layout.asked_for(half.parts, half._asked)]
     levels = Levels.among(4, 1, 8.0)
     sums = levels_of(levels).vector(numbers, 1)[:-2].astype(np.int32)
     of = sums * (levels.range / levels.each)
