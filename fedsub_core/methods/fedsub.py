@@ -162,9 +162,9 @@ CARD = MethodCard(
     "samples of the class. With prototype = input, the prototype is the exact mean of these "
     "samples (prototype-noise adds noise). Other devices see rows fused from the people in "
     "their clusters. In a cluster of two, each person can compute the other's rows, and "
-    "fusion = leadership passes on one person's rows unchanged. With secure-aggregation and "
-    "k-selection = fixed:K and prototype = embedding, the server sees only sums over enough "
-    "people (docs/privacy.md).",
+    "fusion = leadership passes on one person's rows unchanged. With secure-aggregation, "
+    "k-selection = fixed:1 and fusion = avg, the server sees only sums over enough people "
+    "(docs/privacy.md).",
     decisions=(
         "The papers give no learning rate or batch size; the run's defaults are used.",
         "A prototype is the class's mean of the standardised input, or with prototype = "
@@ -190,6 +190,9 @@ CARD = MethodCard(
         "Members without the unit do not count. The person's own row is used for clusters "
         "without the unit, and for classes for which the person did not select it. Eq. 9 and "
         "10 define this, so overlapping has only one reading.",
+        "With secure-aggregation, one mean of a unit is over all people who use it, once for "
+        "each of their classes that uses it. Means of each class would differ in few people, and "
+        "tell their rows. Rows come from the third round on.",
         *WEAK_DEVICES,
     ),
     errors=(

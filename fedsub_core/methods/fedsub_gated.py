@@ -119,8 +119,8 @@ CARD = MethodCard(
     "likely their labels are. At first other devices see means over many people, later rows "
     "fused from the people in their clusters. If only one person has a class, or only one in "
     "a cluster sends its output row, others receive this row unchanged. With "
-    "secure-aggregation and k-selection = fixed:K, prototype = embedding, score = one and "
-    "impute = false, the server sees only sums over enough people (docs/privacy.md).",
+    "secure-aggregation and k-selection = fixed:1, score = one and impute = false, the server "
+    "sees only sums over enough people (docs/privacy.md).",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
@@ -176,11 +176,10 @@ CARD = MethodCard(
         "fused, starts like a model of that size; the others start as units of the full "
         "model. Everybody's mean of a number is also over the people who have it. The gate's "
         "weights and temperatures are the same for all capacities.",
-        "With secure-aggregation, people fuse by themselves, by the means of clusters and of "
-        "everybody. A unit's rows are added up in one class a round, in turn. So everybody's mean "
-        "of a unit is over the people who have that class, and a class counts by its share times "
-        "the number of the person's classes, at most as all classes together. Rows of classes "
-        "that a person lacks are everybody's. Rows come from the fourth round on.",
+        "With secure-aggregation, people mix by themselves, and everybody is the only cluster of "
+        "a class: hidden units become (1 - a - p) own + (a + p) everybody's mean, in which a "
+        "person counts once for each of its classes that uses the unit. Output rows are "
+        "everybody's, of classes that a person lacks, too. Rows come from the third round on.",
         "In secure sums each person counts once in the gate, whatever its samples: the server "
         "then learns nobody's number of samples from two sums. The first round only counts who "
         "holds samples back. Devices do not report the weights of their experts.",

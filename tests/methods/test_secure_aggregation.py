@@ -204,7 +204,7 @@ def test_a_device_whose_sums_are_damaged_takes_part_in_the_next(
         (
             {"secure-least": 4},
             {"method": "protohar"},
-            "got 3, for sums over a class or cluster of protohar, expected 4 at least",
+            "got 3, for sums over a class or unit of protohar, expected 4 at least",
         ),
     ],
 )
