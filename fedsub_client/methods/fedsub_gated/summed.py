@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedsub_client.learner import Fitted, Received, State
+from fedsub_client.learner import Fitted, Received, Report, State
 from fedsub_client.methods.fedsub.summed import LAST, ROUND, SummedFedSubLearner
 from fedsub_client.methods.fedsub_gated.learner import FedSubGatedLearner
 from fedsub_core.data.stacks import Stack
@@ -63,5 +63,7 @@ class SummedFedSubGatedLearner(SummedFedSubLearner, FedSubGatedLearner):
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Report no weights: with everybody's they would tell what a person added for the gate."""
         state, uploads, reports = super().fit(state, received, data, turn)
-        told = [{n: x for n, x in one.items() if not n.startswith(card.WEIGHT)} for one in reports]
+        told: list[Report] = [
+            {n: x for n, x in one.items() if not n.startswith(card.WEIGHT)} for one in reports
+        ]
         return state, uploads, told

@@ -64,8 +64,7 @@ class SummedFedSubStrategy(PersonalizedStrategy):
         self._asked = {mask: count >= least for mask, count in have.items()}
         fewest = np.concatenate([count[self._asked[mask]] for mask, count in have.items()])
         if turn.round == 2 and not fewest.size:  # said once
-            said = "round 2: no unit is used by %d people for sure: nothing is fused"
-            log.warning(said, least)
+            log.warning("no unit is used by %d people for sure: nothing is fused", least)
         numbers = int(layout.asked_for(self.parts, self._asked).sum()) + BESIDE
         of = sure.opened_of(fewest, secure.secure_least, people)
         return Addends(whole, numbers, secure.secure_range, of, others=True)

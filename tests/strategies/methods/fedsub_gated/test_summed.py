@@ -56,7 +56,8 @@ def on_devices(round: Round, output: bool, mix: Mix) -> tuple[Array, Array]:
     state[f"model.{name}.bias"] = torch.from_numpy(rows[:, :, -1].copy())
     state[LAST + name + USED] = torch.from_numpy(masks)
     state["met"], state[ROUND] = torch.ones(n), torch.ones(n, dtype=torch.int64)
-    means, known = by_class(rows, masks).astype(np.float32), masks.any((0, 1))
+    means = by_class(rows, masks).astype(np.float32)
+    known: Array = np.logical_or.reduce(masks, axis=(0, 1))
     told = {
         COUNTED: Floats(np.array([1, 1], np.float32)),
         MIX: Floats(np.array([mix.alike + mix.all], np.float32)),
