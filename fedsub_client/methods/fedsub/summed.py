@@ -52,7 +52,7 @@ class SummedFedSubLearner(FedSubLearner):
         """What a person adds."""
         return parts_of_units(self.model, self.hyper)
 
-    def counted(self, upload: Bundle) -> dict[str, Array]:
+    def counted(self, upload: Bundle) -> dict[str, Bools]:
         """Return what is counted of a person, by count and class, bool [classes or 1, entries]."""
         return {one.name + USED: upload.bits(one.name + MASKS) for one in self._layers}
 

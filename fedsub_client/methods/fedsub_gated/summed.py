@@ -27,7 +27,7 @@ class SummedFedSubGatedLearner(SummedFedSubLearner, FedSubGatedLearner):
         """What a person adds."""
         return {**super().parts, **card.parts_of_gate(self.hyper)}
 
-    def counted(self, upload: Bundle) -> dict[str, Array]:
+    def counted(self, upload: Bundle) -> dict[str, Bools]:
         """Return what is counted of a person: whether it holds samples back, too."""
         return super().counted(upload) | {card.HOLDS_BACK: upload.floats(card.GATE)[None, -1:] > 0}
 
