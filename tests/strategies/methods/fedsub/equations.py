@@ -67,13 +67,11 @@ def reference(
                 for y in of_u:
                     if y in got:
                         shares = [weight(v, y, of_u[y]) for v in givers[y]]
-                        whole = sum(shares) if reading in ("own", "held") else 1.0
+                        whole = sum(shares)
                         of_y = zip(givers[y], shares, strict=True)
                         terms.append(sum(rows[v, j].astype(float) * w for v, w in of_y) / whole)
                     elif reading == "own":
                         terms.append(rows[u, j].astype(float))
-                    elif reading == "letter":
-                        terms.append(np.zeros(width))
                 fused[u, j] = np.mean(terms, axis=0)
                 continue
             if fusion == "overlapping":
