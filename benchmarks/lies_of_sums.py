@@ -117,12 +117,13 @@ LIES = (
     ),
     download("asked", "no class", "fedproto", 2),
     download("prototypes", "zeros", "fedproto", 3),
-    download("asked", "no cluster", "fedsub", 2, "u1"),
-    download("open", "no cluster", "fedsub", 2, "u1"),
-    download("centroids", "zeros", "fedsub", 3),
+    Lie(
+        "means", "zeros", lambda told: told.set_tensor(r"linear\d$", np.zeros_like),
+        method="fedsub", round=3,
+    ),
     Lie("counted", "not in the last sum", not_counted, method="fedsub", round=2),
     Lie("counted", "by no round", counted_elsewhere, method="fedsub", round=2),
-    download("linear1.asked", "no unit", "fedsub", 3, "u1"),
+    download("linear1.asked", "no unit", "fedsub", 2, "u1"),
     Lie(
         "gate.asked", "all of it", lambda told: told.set_tensor("gate.asked", np.ones_like, "u1"),
         method="fedsub-gated", round=2,

@@ -69,10 +69,10 @@ class Told:
         self.records[name] = ConfigRecord(changed)
 
     def set_tensor(self, name: str, change: Callable[[Values], Values], of: str = "<f4") -> None:
-        """Change the numbers of tensors of the download whose names begin so, or their masks."""
+        """Change tensors of the download, or their masks, whose names begin by a pattern."""
         bundle = pb.Bundle.FromString(exchange.unpack(self.records))
         for tensor in bundle.tensors:
-            if tensor.name.startswith(name):
+            if re.match(name, tensor.name):
                 tensor.values = change(np.frombuffer(tensor.values, of).copy()).tobytes()
         self.records[exchange.PAYLOAD] = exchange.pack(bundle.SerializeToString())
 
@@ -193,11 +193,9 @@ def outcome(lie: Lie, lied_to: Collection[str], number: int, ignored: Collection
 
 #: Hyperparameters with which methods take part in sums.
 OWN: dict[str, dict[str, Any]] = {
-    "fedsub": {"k_selection": "fixed:1", "prototype": "embedding"},
-    "fedsub-gated": {
-        "k_selection": "fixed:1", "prototype": "embedding", "score": "one", "impute": False,
-    },
-}  # fmt: skip
+    "fedsub": {"k_selection": "fixed:1", "fusion": "avg"},
+    "fedsub-gated": {"k_selection": "fixed:1", "score": "one", "impute": False},
+}
 
 
 @dataclass

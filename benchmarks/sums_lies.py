@@ -71,8 +71,10 @@ def written(page: str) -> str:
         named, field, said, whom = key
         if whom == ONE:
             continue
-        _, opened_before, read = before.get(key, ("", "0", ""))
-        then = f"{opened_before}, {100 * float(read):.0f} %" if int(opened_before) else "none"
+        _, opened_before, read = before.get(key, ("", "", ""))
+        then = "none" if key in before else "-"
+        if read:
+            then = f"{opened_before}, {100 * float(read):.0f} %"
         does = devices.partition(":")[0].partition(" of ")
         acts = "answer" if devices == "answer" else f"{does[0]} of {does[2]}"
         told = f"`{field}`: {said}" + ("" if whom == OTHERS else f", to {whom}")

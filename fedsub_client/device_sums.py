@@ -59,7 +59,7 @@ class DeviceSums:
     def check_run(self) -> None:
         """Refuse a run of single uploads where the device's owner shows sums alone.
 
-        And one of sums over a class or a cluster that are of fewer people than its owner wants:
+        And one of sums over a class or a unit that are of fewer people than its owner wants:
         these go by the run's number, and the device sees of nothing but the whole how many it has.
 
         Raises
@@ -73,7 +73,7 @@ class DeviceSums:
             raise MessageRefused(self.client, 0, "secure aggregation", got, expected)
         least = self.settings.secure_least
         if self.settings.secure_aggregation and self._of_classes and least < self._least:
-            got = f"{least}, for sums over a class or cluster of {', '.join(self._of_classes)}"
+            got = f"{least}, for sums over a class or unit of {', '.join(self._of_classes)}"
             expected = f"{self._least} at least, as in this device's node config"
             raise MessageRefused(self.client, 0, "secure-least", got, expected)
 

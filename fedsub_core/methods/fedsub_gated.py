@@ -16,7 +16,7 @@ from fedsub_core.methods.fedsub_gated_experts import (
     names,
     trained,
 )
-from fedsub_core.methods.fedsub_sums import not_in_sums, receives_gated_in_sums
+from fedsub_core.methods.fedsub_sums import MIX, not_in_sums, receives_in_sums
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, bits, dense
@@ -28,8 +28,10 @@ GATE, WEIGHT = "gate", "weight_"
 #: MOST; the T that the server chose. None is below 1: experts that are not sure enough yet become
 #: so once they train on the samples that judge, too.
 CURVES, TEMPERATURE, MOST = "gate.curves", "gate.temperature", 3.0
-#: In secure sums, whether a round asks for what the gate learns from.
-GATE_ASKED = "gate.asked"
+#: In secure sums, whether a round asks for what the gate learns from; and whether a person holds
+#: samples back. If enough people do for sure, the next round asks for the gate's sums: others would
+#: add zeros, and a sum of one person and zeros is that person's.
+GATE_ASKED, HOLDS_BACK = "gate.asked", "gate.holds-back"
 TEMPERATURES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
 
@@ -39,6 +41,12 @@ def gate_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
     if hyper.calibrate:
         shapes[CURVES] = len(names(hyper)), len(TEMPERATURES)
     return shapes
+
+
+def parts_of_gate(hyper: Any) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return what a person adds of the gate, as :mod:`fedsub_core.secure.layout` has parts."""
+    shapes = gate_shapes(hyper).items()
+    return {HOLDS_BACK: ((1,), "")} | {n: ((1, *shape), GATE_ASKED) for n, shape in shapes}
 
 
 def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
@@ -57,9 +65,9 @@ def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declarat
     """Return rows to replace, and the people's weights of the experts."""
     told = dense((len(names(hyper)),), optional=True, exact=True)
     gate = {GATE: told, TEMPERATURE: told} if hyper.calibrate else {GATE: told}
-    in_sums = receives_gated_in_sums(model, hyper, fedsub.prototype_size(model, hyper))
-    asked = {GATE_ASKED: bits((1,), optional=True)} if in_sums else {}
-    return {**fedsub.receives(model, hyper), **gate, **in_sums, **asked}
+    in_sums = receives_in_sums(model, hyper, "fedsub-gated")
+    mix = {MIX: dense((1,), optional=True, exact=True), GATE_ASKED: bits((1,), optional=True)}
+    return {**fedsub.receives(model, hyper), **gate, **in_sums, **(mix if in_sums else {})}
 
 
 def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
@@ -111,8 +119,8 @@ CARD = MethodCard(
     "likely their labels are. At first other devices see means over many people, later rows "
     "fused from the people in their clusters. If only one person has a class, or only one in "
     "a cluster sends its output row, others receive this row unchanged. With "
-    "secure-aggregation and k-selection = fixed:K, prototype = embedding, score = one and "
-    "impute = false, the server sees only sums over enough people (docs/privacy.md).",
+    "secure-aggregation and k-selection = fixed:1, score = one and impute = false, the server "
+    "sees only sums over enough people (docs/privacy.md).",
     decisions=(
         "Hidden units become (1 - a - p) own + a clusters' + p everybody's mean, each class's "
         "cluster by its share in the unit's relevance; a = (1 - q) / 2, p = q, "
@@ -168,11 +176,10 @@ CARD = MethodCard(
         "fused, starts like a model of that size; the others start as units of the full "
         "model. Everybody's mean of a number is also over the people who have it. The gate's "
         "weights and temperatures are the same for all capacities.",
-        "With secure-aggregation, people fuse by themselves, by the means of clusters and of "
-        "everybody. A unit's rows are added up in one class a round, in turn. So everybody's mean "
-        "of a unit is over the people who have that class, and a class counts by its share times "
-        "the number of the person's classes, at most as all classes together. Rows of classes "
-        "that a person lacks are everybody's. Rows come from the fourth round on.",
+        "With secure-aggregation, people mix by themselves, and everybody is the only cluster of "
+        "a class: hidden units become (1 - a - p) own + (a + p) everybody's mean, in which a "
+        "person counts once for each of its classes that uses the unit. Output rows are "
+        "everybody's, of classes that a person lacks, too. Rows come from the third round on.",
         "In secure sums each person counts once in the gate, whatever its samples: the server "
         "then learns nobody's number of samples from two sums. The first round only counts who "
         "holds samples back. Devices do not report the weights of their experts.",

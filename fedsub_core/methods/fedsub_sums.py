@@ -1,6 +1,9 @@
-"""What cards declare of FedSub's secure sums: what a server asks for and says, and what it cannot.
+"""FedSub's secure sums: what people add, what a server asks for and says, and what it cannot.
 
-What a person adds up is :mod:`fedsub_core.secure.cluster_slots`'s.
+Each round counts by unit how many people use it for one of their classes. Of units that enough
+people use, the next round asks for rows: a person counts once for each of its classes that uses the
+unit, so a mean is everybody's, by class. All classes of a person share one set of rows, so each
+unit has one slot. Of a slot for each class, two that differ in one person would tell its row.
 """
 
 from __future__ import annotations
@@ -8,84 +11,49 @@ from __future__ import annotations
 from typing import Any
 
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.wire.bundles import Declaration, bits, dense, rows
+from fedsub_core.wire.bundles import Declaration, bits, dense
 
-#: In a download: each class's public centroids, which of them are open, and of which the round asks
-#: for prototypes; by layer, of which units it asks for rows, and which ones all people of a cluster
-#: selected; by rows, the means of a cluster's people. And which round's sum counted, and whether
-#: the person was in it.
-CENTROIDS, OPEN, ASKED, COUNTED = "centroids", "open", "asked", "counted"
-ASKED_UNITS, SELECTED_BY_ALL, MEANS = ".asked", ".by-all", ".means"
-#: Where everybody is mixed in, by rows the last mean of all, and of which units it is the last
-#: round's; and how much of a row comes from clusters, and how much from everybody.
-EVERYBODY, FRESH, MIX = ".everybody", ".fresh", "mix"
-#: Readings of what a unit is that somebody did not select, of which nobody's zeros are counted.
-READ = ("own", "held")
-
-
-def clusters_of(hyper: Any) -> int:
-    """Return how many clusters a class has at most in sums; 0: the rule wants single prototypes."""
-    rule, _, number = hyper.k_selection.partition(":")
-    return int(number) if rule == "fixed" else 0
+#: In a download, beside rows, which are everybody's means: which round's sum counted, and whether
+#: the person was in it; by layer, of which units the round asks for rows; of methods that mix, how
+#: much of a hidden unit comes from everybody.
+COUNTED, ASKED, MIX = "counted", ".asked", "mix"
+#: In a vector, by layer: who uses each unit now; and of units that are asked for, who used it when
+#: counted last, and for how many classes. By rows: rows, each times these classes.
+USED, PEOPLE = ".used", ".people"
 
 
 def not_in_sums(hyper: Any, method: str = "fedsub") -> str:
     """Return what does not go with secure sums, and what is expected instead; "": all goes."""
-    fusions = ("overlapping", "overlapping-any", "avg")
-    # Another fusion than FedSub's has no such options.
-    fusion = getattr(hyper, "fusion", fusions[0])
-    reading = getattr(hyper, "fusion_reading", READ[0])
-    fresh = hyper.prototype == "embedding" or hyper.prototype_noise != "none"
-    alone = "which needs single people's uploads"
-    same = "the same in each round, so that two sums tell one person's"
-    readings, impute = " or ".join(READ), str(hyper.impute).lower()
+    alone, impute = "which needs single people's uploads", str(hyper.impute).lower()
     checks = (
-        ("k-selection", hyper.k_selection, clusters_of(hyper) > 0, alone, "fixed:K, as fixed:2"),
-        ("fusion", fusion, fusion in fusions, alone, " or ".join(fusions)),
-        ("fusion-reading", reading, reading in READ, alone, readings),
-        ("score", hyper.score, hyper.score == "one", alone, "one"),
-        ("prototype", hyper.prototype, fresh, same, "embedding, or prototype-noise"),
-        ("impute", impute, not hyper.impute, alone, "false"),
+        ("k-selection", hyper.k_selection, alone, "fixed:1"),
+        # Another fusion than FedSub's has no such options.
+        ("fusion", getattr(hyper, "fusion", "avg"), alone, "avg"),
+        ("fusion-reading", getattr(hyper, "fusion_reading", "own"), alone, "own"),
+        ("score", hyper.score, alone, "one"),
+        ("impute", impute, alone, "false"),
+        ("prototype-noise", hyper.prototype_noise, "where no prototypes are sent", "none"),
     )
     return "; ".join(
         f"{method}.{key} = {got}, {why}, expected {expected}"
-        for key, got, fits, why, expected in checks
-        if not fits
+        for key, got, why, expected in checks
+        if got != expected
     )
 
 
-def receives_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
-    """Declare what a server of sums sends; nothing where it cannot sum.
+def receives_in_sums(model: Architecture, hyper: Any, method: str = "fedsub") -> Declaration:
+    """Declare what a server of sums sends beside rows; nothing where it cannot sum."""
+    layers = model.affine[: hyper.depth or None]
+    asked = {layer.name + ASKED: bits((layer.units,), optional=True) for layer in layers}
+    counted = {COUNTED: dense((2,), optional=True, exact=True)}
+    return {} if not_in_sums(hyper, method) else counted | asked
 
-    Parameters
-    ----------
-    size : numbers of a prototype.
-    """
-    clusters = clusters_of(hyper)
-    if not clusters:
-        return {}
-    each = model.classes * clusters
-    declared = {
-        CENTROIDS: dense((each, size), optional=True, exact=True),
-        OPEN: bits((model.classes, clusters), optional=True),
-        ASKED: bits((model.classes, clusters), optional=True),
-        COUNTED: dense((2,), optional=True, exact=True),
-    }
+
+def parts_of_units(model: Architecture, hyper: Any) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return what a person adds of units, as :mod:`fedsub_core.secure.layout` has parts."""
+    parts: dict[str, tuple[tuple[int, ...], str]] = {}
     for layer in model.affine[: hyper.depth or None]:
-        declared[layer.name + ASKED_UNITS] = bits((each, layer.units), optional=True)
-        declared[layer.name + SELECTED_BY_ALL] = bits((each, layer.units), optional=True)
-        for own in layer.rows:
-            declared[own.name + MEANS] = rows((each * layer.units, own.width), optional=True)
-    return declared
-
-
-def receives_gated_in_sums(model: Architecture, hyper: Any, size: int) -> Declaration:
-    """Declare the same, everybody's means, and how much of which means is mixed in."""
-    declared = dict(receives_in_sums(model, hyper, size))
-    if declared:
-        declared[MIX] = dense((2,), optional=True, exact=True)
-        for layer in model.affine[: hyper.depth or None]:
-            for own in layer.rows:
-                declared[own.name + EVERYBODY] = rows((layer.units, own.width), optional=True)
-                declared[own.name + FRESH] = bits((layer.units,), optional=True)
-    return declared
+        parts[layer.name + USED] = (layer.units,), ""
+        parts[layer.name + PEOPLE] = (layer.units, 2), layer.name + ASKED
+        parts |= {own.name: ((layer.units, own.width), layer.name + ASKED) for own in layer.rows}
+    return parts

@@ -32,9 +32,9 @@ def config(tmp_path: Path) -> RunConfig:
 
 def own_settings(name: str) -> dict[str, Any]:
     """Return a method's hyperparameters in runs of sums, by its name."""
-    own: dict[str, Any] = {"k_selection": "fixed:1", "prototype": "embedding"}
-    gated = own | {"score": "one", "impute": False}
-    own = {"fedsub": own, "fedsub-gated": gated}.get(name, {})
+    one: dict[str, Any] = {"k_selection": "fixed:1"}
+    gated = one | {"score": "one", "impute": False}
+    own = {"fedsub": one | {"fusion": "avg"}, "fedsub-gated": gated}.get(name, {})
     return {name: method(name).hyperparameters(**own)}
 
 
@@ -204,7 +204,7 @@ def test_a_device_whose_sums_are_damaged_takes_part_in_the_next(
         (
             {"secure-least": 4},
             {"method": "protohar"},
-            "got 3, for sums over a class or cluster of protohar, expected 4 at least",
+            "got 3, for sums over a class or unit of protohar, expected 4 at least",
         ),
     ],
 )

@@ -54,9 +54,6 @@ def fuse(
     - ``own``: left out of the mean over members; in the mean over clusters the client's own row
       stands for a cluster without it, and for a class for which it did not select the unit.
     - ``held``: left out of both means.
-    - ``within``: zeros in the mean over members; clusters without it are left out.
-    - ``letter``: zeros in both. So a unit that only one of a client's two classes selected comes
-      back halved, even from clusters of one.
 
     ``overlapping`` (eq. 9, 10): replaced where the client selected the unit in all its own
     classes and all its clusters hold it. A cluster holds a unit if every contributing member
@@ -87,14 +84,13 @@ def _averaged(
 ) -> tuple[Tensor, Tensor]:
     """Eq. 6-8: u takes sum_y choice[u, y, j] * sum_v weight[v, y] * selected[v, y, j] * row.
 
-    Which clusters the choice is over, and whether the weights sum to 1 over all members or over
-    those that hold the unit, is what the readings differ in. Under ``own`` the client's own row
-    takes the place of the clusters that are not chosen.
+    Weights sum to 1 over the members that hold the unit. Under ``held`` the choice is over clusters
+    that do; under ``own`` over all, and the client's own row takes the place of the others.
     """
     share = weights.summed(weights.weight[:, :, None] * selected)
     held, replaced = share > 0, (share > 0).any(1)
-    everywhere = weights.reading in ("own", "letter")
-    over = weights.in_cluster[:, :, None].expand_as(held) if everywhere else held
+    every = weights.in_cluster[:, :, None].expand_as(held)
+    over = every if weights.reading == "own" else held
     choice = over / over.sum(1, keepdim=True).clamp(min=1).double()
     own = choice.new_zeros(held[:, 0].shape)
     if weights.reading == "own":
@@ -103,13 +99,11 @@ def _averaged(
         own, choice = (choice * ~theirs).sum(1), choice * theirs
         # The server knows a client's row only if the client selected it.
         replaced = theirs.any(1) & ((own == 0) | selected.any(1))
-    holders = weights.reading in ("own", "held")
     if mean is not None and weights.fusion != "leadership":
-        fused = mixed(weights, rows, selected, choice, mean, holders)
+        fused = mixed(weights, rows, selected, choice, mean, holders=True)
         fused += own[:, :, None].to(rows.dtype) * rows
     else:
-        if holders:
-            choice = torch.where(held, choice / share, 0.0)
+        choice = torch.where(held, choice / share, 0.0)
         fused = taken(weights, rows, choice, selected, own)
     return fused.mul_(replaced[:, :, None]), replaced
 

@@ -147,15 +147,9 @@ def product(matrix: csr_array, values: Tensor) -> Tensor:
     return found.view(matrix.shape[0], *values.shape[1:])
 
 
-def leaves_alone(fusion: str, reading: str) -> bool:
-    """Whether who is alone in all its clusters gets its own rows back, as they are.
-
-    Not where zeros of a client's own count (``letter``), nor where rows are scaled.
-    """
-    readings = ("own", "held")
-    return fusion in ("overlapping", "overlapping-any") or (
-        fusion in ("avg", "leadership") and reading in readings
-    )
+def leaves_alone(fusion: str) -> bool:
+    """Whether who is alone in all its clusters gets its own rows back, and not scaled."""
+    return fusion != "overlapping-additive"
 
 
 def cluster_weights(

@@ -38,7 +38,7 @@ class FedSubStrategy(SubnetworkStrategy):
         cache, clusters = self.cached(state)
         versions = cache.versions()
         asked = [cache.roster.place[client] for client in clients if client in versions]
-        alone = not leaves_alone(self.hyper.fusion, self.hyper.fusion_reading)
+        alone = not leaves_alone(self.hyper.fusion)
         concerned = _concerned(clusters, asked, alone)
         if len(concerned) < len(clusters):
             cache, clusters = cache.only(concerned), clusters[concerned]

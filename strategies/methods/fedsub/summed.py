@@ -1,79 +1,52 @@
-"""FedSub where the server learns sums alone, the server half.
-
-It knows public centroids of each class (:mod:`strategies.methods.fedsub.public_clusters`), and of
-each of their clusters how many people are in it, how many selected each unit, and means of their
-prototypes and rows.
-"""
+"""FedSub where the server learns sums alone, the server half: everybody's means of units."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fedsub_core.errors import RunError
-from fedsub_core.methods.fedsub_sums import (
-    ASKED,
-    ASKED_UNITS,
-    CENTROIDS,
-    COUNTED,
-    MEANS,
-    OPEN,
-    SELECTED_BY_ALL,
-)
+from fedsub_core.methods.fedsub_sums import ASKED, COUNTED, PEOPLE, USED, parts_of_units
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure import slots
-from fedsub_core.secure.cluster_slots import (
-    PEOPLE,
-    SELECTED,
-    Array,
-    one_class_each,
-)
+from fedsub_core.models.architecture import LayerWithUnits
+from fedsub_core.models.model import Model
+from fedsub_core.secure import layout, slots
+from fedsub_core.secure.layout import Array
 from fedsub_core.secure.quantise import BESIDE
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part
-from strategies.methods.fedsub.cluster_means import KNOWN, ClusterMeans
-from strategies.methods.fedsub.public_clusters import SINCE, one_of_each, reshaped
-from strategies.parts.sure_people import (
-    absent,
-    counted_anew,
-    counted_in,
-    needed,
-    nobody_counted,
-    not_counted,
-    now_counted,
-    opened_of,
-    was_counted,
-)
+from strategies.parts import sure_people as sure
 from strategies.rounds.context import Addends, Opened, Sender, Start
 from strategies.rounds.round import Round
-from strategies.rounds.server_half import State
+from strategies.rounds.server_half import ServerHalf, State
 
 log = logging.getLogger("fedsub")
 
+#: By layer, of which units the last sum said means; by rows, these.
+KNOWN, MEANS = ".known", ".means"
 
-class SummedFedSubStrategy(ClusterMeans):
-    """State: what this file's head names, by class and cluster; and who was counted when.
 
-    ``<rows>.means`` float32 [classes, K, units, width]; ``<rows>.known`` bool [classes, K, units];
-    ``<layer>.by-all`` bool, ``selected.<layer>`` int64, both [classes, K, units].
+class SummedFedSubStrategy(ServerHalf):
+    """State: the last sum's counts and means, and who was in it.
+
+    ``<layer>.used`` int64 [units], ``<layer>.known`` bool [units], ``<rows>.means`` float32 [units,
+    width].
     """
 
     def init(self, start: Start) -> State:
-        """Return one cluster of each class, of which nothing is known."""
-        layout = self.layout
-        state = nobody_counted() | one_of_each(layout.each, layout.size)
-        for name in self.counts():
-            state[name] = torch.zeros(layout.shapes[name], dtype=torch.int64)
-        for layer in layout.layers:
-            units = *layout.each, layer.units
-            state[layer.name + SELECTED_BY_ALL] = torch.zeros(units, dtype=torch.bool)
+        """Return a state in which nothing is known."""
+        state, parts = sure.nobody_counted(), self.parts(start.model)
+        for name in layout.counts(parts):
+            state[name] = torch.zeros(parts[name][0], dtype=torch.int64)
+        for layer in self._layers(start.model):
+            state[layer.name + KNOWN] = torch.zeros(layer.units, dtype=torch.bool)
             for own in layer.rows:
-                state[own.name + MEANS] = torch.zeros(*units, own.width)
-                state[own.name + KNOWN] = torch.zeros(units, dtype=torch.bool)
+                state[own.name + MEANS] = torch.zeros(layer.units, own.width)
         return state
 
     def addends(self, state: State, round: Round, clients: Sequence[str]) -> Addends | None:
@@ -81,69 +54,40 @@ class SummedFedSubStrategy(ClusterMeans):
 
         Weak devices are in no sum: their rows have fewer numbers.
         """
-        whole = [client for client in clients if client not in round.narrow]
-        secure, people, gone = self.settings.secure, len(whole), absent(state, whole)
-        least = needed(secure.secure_least, people)
-        counted = (state[OPEN] & (state[SINCE] <= counted_in(state))).numpy()
-        sure = state[PEOPLE].numpy() - gone
-        self._asked = {OPEN: state[OPEN].numpy(), ASKED: counted & (sure >= least)}
-        alone = counted_in(state) > 0 and not (sure >= least).any()
-        if alone and not self._alone:
-            log.warning(
-                "round %d: no cluster of a class has %d people for sure: nothing is fused",
-                round.number,
-                least,
-            )
-        self._alone = alone
-        fewest = [sure[self._asked[ASKED]]]
-        for layer in self.layout.layers:
-            of_units = state[SELECTED + layer.name].numpy() - gone
-            able = self._asked[ASKED][..., None] & (of_units >= least)
-            asked = one_class_each(able, round.number)
-            self._asked[layer.name + ASKED_UNITS] = asked.reshape(-1, layer.units)
-            fewest.append(of_units[asked])
-        told, sure_beside = self.asked_beside(state, round.turn, least, gone)
-        self._asked |= told
-        fewest += sure_beside
-        fewest_of = opened_of(np.concatenate(fewest), secure.secure_least, people)
-        numbers = self.layout.length(self._asked) + BESIDE
-        return Addends(tuple(whole), numbers, secure.secure_range, fewest_of, others=True)
+        whole = tuple(client for client in clients if client not in round.narrow)
+        secure, people, gone = self.settings.secure, len(whole), sure.absent(state, whole)
+        least = sure.needed(secure.secure_least, people)
+        have = {mask: count.numpy() - gone for mask, count in self.askable(state, round).items()}
+        asked = {mask: count >= least for mask, count in have.items()}
+        fewest = np.concatenate([count[asked[mask]] for mask, count in have.items()])
+        if round.number == 2 and not fewest.size:
+            round.warn(f"no unit is used by {least} people for sure: nothing is fused")
+        numbers = int(layout.asked_for(self.parts(round.model), asked).sum()) + BESIDE
+        of = sure.opened_of(fewest, secure.secure_least, people)
+        return Addends(whole, numbers, secure.secure_range, of, others=True, request=asked)
 
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
-        """Send all that is known of clusters, and to those in the sum what it asks for.
+        """Send means, and to those in the sum what it asks for.
 
-        Weak devices get nothing: they train alone.
+        Weak devices get no rows: they train alone.
         """
-        centroids = state[CENTROIDS].flatten(0, 1).numpy()
-        asked = {name: Bits(mask) for name, mask in self._asked.items()}
-        tensors: dict[str, Part] = {
-            CENTROIDS: Floats(centroids),
-            OPEN: Bits(state[OPEN].numpy()),
-            **self.told_beside(state, round.turn),
-        }
-        for layer in self.layout.layers:
-            by_all = state[layer.name + SELECTED_BY_ALL].flatten(0, 1)
-            tensors[layer.name + SELECTED_BY_ALL] = Bits(by_all.numpy())
+        told, means = self.told(state, round), dict[str, Part]()
+        for layer in self._layers(round.model):
+            known = state[layer.name + KNOWN]
             for own in layer.rows:
-                known = state[own.name + KNOWN].flatten()
-                means = state[own.name + MEANS].flatten(0, 2)
-                rows = Floats.rows(known.numpy(), means[known].numpy())
-                tensors[own.name + MEANS] = rows
-        round = float(counted_in(state))
-        inside = {COUNTED: Floats(np.array([round, 1], np.float32))}
-        outside = {COUNTED: Floats(np.array([round, 0], np.float32))}
+                rows = state[own.name + MEANS][known].numpy()
+                means[own.name] = Floats.rows(known.numpy(), rows)
+        asked, nothing = {name: Bits(m) for name, m in _asked(round).items()}, dict[str, Part]()
         # By whether somebody is in the round's sum, and was in the one that counted.
-        kinds = {
-            (summed, known): Bundle(
-                tensors=tensors | (asked if summed else {}) | (inside if known else outside)
-            )
-            for summed in (False, True)
-            for known in (False, True)
-        }
+        kinds = dict[tuple[bool, bool], Bundle]()
+        for summed, was in product((False, True), repeat=2):
+            counted = Floats(np.array([sure.counted_in(state), was], np.float32))
+            tensors = {**told, **means, COUNTED: counted, **(asked if summed else nothing)}
+            kinds[summed, was] = Bundle(tensors=tensors)
         return [
-            Bundle(tensors=self.told_alone(state))
+            Bundle(tensors=told)
             if client in round.narrow
-            else kinds[client in round.in_sum, was_counted(state, client)]
+            else kinds[client in round.in_sum, sure.was_counted(state, client)]
             for client in clients
         ]
 
@@ -153,92 +97,73 @@ class SummedFedSubStrategy(ClusterMeans):
     def aggregate(
         self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
-        """Refuse single uploads: this half goes by sums.
-
-        Raises
-        ------
-        RunError
-            Always.
-        """
+        """Raise :class:`RunError`: this half goes by sums."""
         raise RunError(f"round {round.number}: fedsub: got {len(uploads)} uploads, expected a sum")
 
     def aggregate_sum(
         self, state: State, round: Round, opened: Opened | None, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
-        """Take means of clusters and counts; move, close and split clusters."""
-        counts = self.counts()
+        """Take means and counts; after a sum that is of no use nobody is sure of anything."""
+        parts = self.parts(round.model)
+        counts = layout.counts(parts)
         if opened is None or opened.total is None:
-            return self._lost(state), []
-        found = self.layout.split(slots.values(opened.total, opened.levels), self._asked)
-        most = max(float(found[name].max()) for name in counts)
-        least = min(float(found[name].min()) for name in counts)
-        people = len(opened.clients)
-        if round(most) > people or round(least) < 0:
-            got = f"{least:g} to {most:g} people, expected 0 to {people}"
+            return self._lost(state, round), []
+        which, people = layout.asked_for(parts, _asked(round)), len(opened.clients)
+        numbers = np.zeros(len(which))
+        numbers[which] = slots.values(opened.total, opened.levels)
+        found = layout.by_name(numbers, parts)
+        every = np.rint(np.concatenate([found[name] for name in counts]))
+        if every.max() > people or every.min() < 0:
+            got = f"{every.min():g} to {every.max():g} people, expected 0 to {people}"
             log.warning("round %d: the secure sum is of no use: %s", round.number, got)
-            return self._lost(state), []
-        after = dict(state) | now_counted(state, opened.clients, round.number)
-        after |= self.means_of(state, found)
-        for name in counts:
-            after[name] = torch.from_numpy(np.rint(found[name]).astype(np.int64))
-        beside, rows = self.found_beside(after, found, opened, round.turn)
-        after |= beside
-        after |= self._reshaped(after, round.turn, needed(self._least, people))
-        opened_now = after[OPEN].sum(1).tolist()
-        return after, rows + [
-            MetricRow(round.number, "", y, "clusters", n) for y, n in enumerate(opened_now)
-        ]
+            return self._lost(state, round), []
+        after = dict(state) | sure.now_counted(state, opened.clients, round.number)
+        after |= {n: torch.from_numpy(np.rint(found[n]).astype(np.int64)) for n in counts}
+        for layer in self._layers(round.model):
+            who, classes = np.rint(found[layer.name + PEOPLE]).T
+            # Of which units so many people, and classes of theirs, can be.
+            fits = (self.settings.secure.secure_least <= who) & (who <= people)
+            fits &= (who <= classes) & (classes <= round.model.classes * who)
+            after[layer.name + KNOWN] = torch.from_numpy(fits)
+            for own in layer.rows:
+                mean = found[own.name] / np.where(fits, classes, np.inf)[:, None]
+                after[own.name + MEANS] = torch.from_numpy(mean.astype(np.float32))
+        beside, rows = self.found_beside(after, round, found, opened)
+        return after | beside, rows
 
-    def asked_beside(
-        self, state: State, turn: Turn, least: int, gone: int
-    ) -> tuple[dict[str, NDArray[np.bool_]], list[NDArray[np.int64]]]:
-        """Return masks of what is asked for that is of no cluster, and how many are sure of it.
+    def askable(self, state: State, round: Round) -> dict[str, Tensor]:
+        """Return by mask how many people have each entry by the last count, int64."""
+        layers = self._layers(round.model)
+        return {layer.name + ASKED: state[layer.name + USED] for layer in layers}
 
-        Parameters
-        ----------
-        least : how many people must have something for sure.
-        gone : how many of those who were counted last may be missing.
-        """
-        return {}, []
-
-    def told_alone(self, state: State) -> dict[str, Part]:
-        """Return what weak devices are sent, which are in no sum."""
-        return {}
-
-    def told_beside(self, state: State, turn: Turn) -> dict[str, Part]:
-        """Return what everybody is sent besides."""
+    def told(self, state: State, round: Round) -> dict[str, Part]:
+        """Return what everybody is sent beside means, weak devices, too."""
         return {}
 
     def found_beside(
-        self, state: State, found: Mapping[str, Array], opened: Opened, turn: Turn
+        self, state: State, round: Round, found: Mapping[str, Array], opened: Opened
     ) -> tuple[State, list[MetricRow]]:
-        """Return the part of a state that is of no cluster, after a sum."""
+        """Return the part of a state that is of no unit, after a sum."""
         return {}, []
-
-    def _lost(self, state: State) -> State:
-        """Return the state after a lost sum: of the last count nobody is sure."""
-        # Devices go by what they said in the round that was lost.
-        gone = [
-            *self.counts(),
-            *self.counts_beside,
-            *(name for name in state if name.endswith(KNOWN)),
-        ]
-        return counted_anew(state) | {name: torch.zeros_like(state[name]) for name in gone}
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what it keeps of one client."""
-        return not_counted(state, client)
+        return sure.not_counted(state, client)
 
-    def _reshaped(self, state: State, turn: Turn, least: int) -> State:
-        """Return the part of a state that is clusters, after those too small and too large.
+    def parts(self, model: Model) -> layout.Parts:
+        """Return what a person adds."""
+        return parts_of_units(model, self.hyper)
 
-        Nothing that was counted, or asked for, before a cluster changed is of who is in it then.
-        """
-        known = [own.name + KNOWN for layer in self.layout.layers for own in layer.rows]
-        part, changed = reshaped(state, state[PEOPLE], turn, least)
-        return part | {name: state[name] & ~changed[..., None] for name in known}
+    def _layers(self, model: Model) -> Sequence[LayerWithUnits]:
+        return model.affine[: self.hyper.depth or None]
 
-    #: Of its state, counts of no cluster, of which nobody is sure after a lost sum.
-    counts_beside: tuple[str, ...] = ()
-    #: Whether it asks for nothing, which is said once.
-    _alone = False
+    def _lost(self, state: State, round: Round) -> State:
+        # Devices go by what they said in the round that was lost.
+        layers = self._layers(round.model)
+        gone = [*layout.counts(self.parts(round.model)), *(one.name + KNOWN for one in layers)]
+        return sure.counted_anew(state) | {name: torch.zeros_like(state[name]) for name in gone}
+
+
+def _asked(round: Round) -> Mapping[str, NDArray[np.bool_]]:
+    """Return what a round asks for, as a download says it."""
+    return {} if round.requested is None else round.requested.request

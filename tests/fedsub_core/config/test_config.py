@@ -174,13 +174,14 @@ UNKNOWN_AND_WRONG = [
     ),
     (
         'secure-aggregation = true\nrobust = "none"\nstandardise = "client"\n'
-        '[fedsub]\nk-selection = "fixed:2"',
-        "secure-aggregation = true: got fedsub.prototype = input, the same in each round, so that "
-        "two sums tell one person's, expected embedding, or prototype-noise",
+        '[fedsub]\nk-selection = "fixed:2"\nfusion = "avg"',
+        "secure-aggregation = true: got fedsub.k-selection = fixed:2, which needs single people's "
+        "uploads, expected fixed:1",
     ),
     (
         'secure-aggregation = true\nrobust = "none"\nstandardise = "client"',
-        "got fedsub.k-selection = dbi, which needs single people's uploads, expected fixed:K",
+        "got fedsub.k-selection = dbi, which needs single people's uploads, expected fixed:1; "
+        "fedsub.fusion = overlapping, which needs single people's uploads, expected avg",
     ),
     (
         'method = "fedamp"\ndp-noise = 1.0',
@@ -195,7 +196,7 @@ UNKNOWN_AND_WRONG = [
     ),
     (
         'dp-noise = 1.0\nsecure-aggregation = true\nrobust = "none"\nstandardise = "client"\n'
-        '[fedsub]\nk-selection = "fixed:1"\nprototype = "embedding"',
+        '[fedsub]\nk-selection = "fixed:1"\nfusion = "avg"',
         "dp-noise: got fedsub among the methods, whose devices are sent more than means",
     ),
     (

@@ -67,13 +67,11 @@ def reference(
                 for y in of_u:
                     if y in got:
                         shares = [weight(v, y, of_u[y]) for v in givers[y]]
-                        whole = sum(shares) if reading in ("own", "held") else 1.0
+                        whole = sum(shares)
                         of_y = zip(givers[y], shares, strict=True)
                         terms.append(sum(rows[v, j].astype(float) * w for v, w in of_y) / whole)
                     elif reading == "own":
                         terms.append(rows[u, j].astype(float))
-                    elif reading == "letter":
-                        terms.append(np.zeros(width))
                 fused[u, j] = np.mean(terms, axis=0)
                 continue
             if fusion == "overlapping":
@@ -103,6 +101,14 @@ def reference(
             fused[u] *= math.sqrt(sum(x * x for x in before)) / now if now > 0 else 0
             replaced[u] &= now > 0
     return fused, replaced
+
+
+def by_class(rows: Array, uses: Array) -> Array:
+    """Return everybody's means [units, width]; `uses` bool [people, classes, units]."""
+    classes = uses.sum(1)
+    sums = np.einsum("uj,ujw->jw", classes, rows)
+    means: Array = sums / np.maximum(classes.sum(0), 1)[:, None]
+    return means
 
 
 def federation(

@@ -85,25 +85,12 @@ def test_a_cluster_of_one_gives_its_member_back(fusion: str, reading: str) -> No
 @pytest.mark.parametrize("fusion", READ)
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=30, deadline=None)
-def test_alone_a_client_keeps_its_rows_unless_read_to_the_letter(fusion: str, seed: int) -> None:
-    """To the letter they become the share of its classes that selected the unit."""
+def test_alone_a_client_keeps_its_rows(fusion: str, seed: int) -> None:
     rows, masks, clusters, contributes, omega = federation(seed, have=1.0)
     clusters[:] = np.arange(len(rows))[:, None]
     for reading in READINGS:
         fused, replaced = run(fusion, rows, masks, clusters, contributes, omega, reading)
-        after = integrated(rows, fused, replaced)
-        if reading == "letter":
-            np.testing.assert_allclose(after, rows * masks.mean(1)[:, :, None], rtol=1e-5)
-        else:
-            assert (after == rows).all()
-
-
-@given(round=rounds)
-@settings(max_examples=30, deadline=None)
-def test_a_leader_holds_a_unit_or_nobody_does(round: Round) -> None:
-    held, within = (run("leadership", *round, reading) for reading in ("held", "within"))
-    assert (held[1] == within[1]).all()
-    np.testing.assert_allclose(held[0], within[0], rtol=1e-6)
+        assert (integrated(rows, fused, replaced) == rows).all()
 
 
 @pytest.mark.parametrize("fusion", [f for f in FUSIONS if f.startswith("overlapping")])
@@ -162,14 +149,13 @@ def test_all_ones_masks_make_overlapping_equal_avg(reading: str, seed: int) -> N
     np.testing.assert_allclose(fused, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("reading", ["held", "within", "letter"])
 @given(round=rounds)
 @settings(max_examples=30, deadline=None)
-def test_overlapping_is_the_most_cautious(reading: str, round: Round) -> None:
+def test_overlapping_is_the_most_cautious(round: Round) -> None:
     """What overlapping replaces, -any replaces too, and avg replaces what -any does."""
     rows, masks, clusters, contributes, omega = round
     cached = (rows, masks, clusters, contributes, omega + 1)
-    replaced = {f: run(f, *cached, reading)[1] for f in FUSIONS}
+    replaced = {f: run(f, *cached, "held")[1] for f in FUSIONS}
     assert (replaced["overlapping"] <= replaced["overlapping-additive"]).all()
     assert (replaced["overlapping-additive"] <= replaced["overlapping-any"]).all()
     assert (replaced["overlapping-any"] <= replaced["avg"]).all()

@@ -1,4 +1,4 @@
-"""FedSub whose server learns sums alone: public clusters, and means of enough people."""
+"""FedSub whose server learns sums alone: everybody's means of units that enough people use."""
 
 from __future__ import annotations
 
@@ -14,25 +14,21 @@ from hypothesis import given, settings
 from torch import Tensor
 
 from fedsub_client.in_sums import Repeated
-from fedsub_client.methods.fedsub.fusion_by_means import OfClusters, fuse
-from fedsub_client.methods.fedsub.summed import (
-    ASKED_FOR,
-    ROUND,
-    SummedFedSubLearner,
-)
-from fedsub_core.data.federation import ClientData, Federation
-from fedsub_core.errors import RunError
-from fedsub_core.methods.fedsub_sums import ASKED, OPEN, READ
-from fedsub_core.secure.cluster_slots import digest_of, one_class_each
+from fedsub_client.methods.fedsub.summed import ASKED_FOR, LAST, ROUND, SummedFedSubLearner
+from fedsub_core.methods.fedsub import FedSubHyperparameters, sends
+from fedsub_core.methods.fedsub_sums import ASKED, COUNTED, PEOPLE, USED, parts_of_units
+from fedsub_core.models.kinds import mlp
+from fedsub_core.secure import layout
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.slots import levels_of
 from fedsub_core.secure.uploads import NO_VECTOR
-from fedsub_core.wire.bundles import Bits, Bundle
-from strategies.methods.fedsub.summed import SummedFedSubStrategy
+from fedsub_core.training import TrainingSettings
+from fedsub_core.wire.bundles import Bits, Bundle, Floats
+from strategies.methods.fedsub.summed import KNOWN, MEANS, SummedFedSubStrategy
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
 from ...lost_replies import lost
-from .equations import Array, Round, reference, rounds
+from .equations import Array, Round, by_class, reference, rounds
 
 SUMS: dict[str, Any] = dict(
     robust="none",
@@ -42,50 +38,39 @@ SUMS: dict[str, Any] = dict(
     standardise="client",
     secure_aggregation=True,
 )
-ONE = {"k_selection": "fixed:1", "fusion": "avg", "fusion_reading": "held"}
+ONE: dict[str, Any] = {"k_selection": "fixed:1", "fusion": "avg"}
 LAYERS = ("linear1", "linear2")
-WAYS = [("overlapping", "own"), ("overlapping-any", "own"), *(("avg", one) for one in READ)]
 
 
-def by_cluster(own: Array, clusters: Array, holds: Array) -> Array:
-    """Return sums over the people of each person's cluster, by class, of what `holds` says."""
-    same = (clusters[:, None] == clusters[None]) & (clusters >= 0)[None]
-    found: Array = np.einsum("uvy,vyj...->uyj...", same.astype(float), holds * own)
-    return found
-
-
-@pytest.mark.parametrize(("fusion", "reading"), WAYS)
 @given(round=rounds)
-@settings(max_examples=40, deadline=None)
-def test_a_device_fuses_as_the_papers_equations_say(
-    fusion: str, reading: str, round: Round
-) -> None:
-    """Of clusters whose people all count alike, by means and counts alone."""
-    rows, masks, clusters, _, _ = round
-    inside = clusters >= 0
-    masks = masks & inside[:, :, None]
-    expected, replaces = reference(
-        fusion, rows, masks, clusters, inside, np.ones(inside.shape), reading
-    )
-    people = by_cluster(np.ones(masks.shape), clusters, masks)
-    sums = by_cluster(rows[:, None], clusters, masks[..., None])
-    members = by_cluster(np.ones(masks.shape), clusters, np.ones(masks.shape))
-    for u, of in enumerate(inside):
-        if not of.any():
-            continue
-        means = sums[u, of] / np.maximum(people[u, of], 1)[..., None]
-        known, by_all = people[u, of] > 0, people[u, of] == members[u, of]
-        every = np.ones(known.shape, np.bool_)
-        chosen = masks[u, of]
-        one = OfClusters(
-            np.flatnonzero(of), means, every, known, by_all, chosen, chosen.any(0), rows[u]
-        )
-        fused, replaced = fuse(fusion, reading, one)
-        assert (replaced == replaces[u]).all()
-        np.testing.assert_allclose(fused[replaced], expected[u][replaced], rtol=1e-4, atol=1e-4)
+@settings(max_examples=60, deadline=None)
+def test_a_device_mixes_as_avg_does_with_one_cluster_of_a_class(round: Round) -> None:
+    """Where all classes of a person use the same units: then everybody's means are each class's."""
+    rows, masks, _, _, _ = round
+    rows = np.concatenate([rows, rows[..., :1]], 2)  # a weight and a bias at least
+    n, classes, units = masks.shape
+    masks = np.repeat(masks.any(1, keepdims=True), classes, axis=1)
+    one, inside = np.zeros((n, classes), int), np.ones((n, classes), bool)
+    expected, replaces = reference("avg", rows, masks, one, inside, inside * 1.0)
+    model = mlp(rows.shape[2] - 1, classes, (units,))
+    hyper = FedSubHyperparameters(**ONE, depth=1)
+    learner = SummedFedSubLearner(model, TrainingSettings(), hyper, sends(model, hyper))
+    state = learner.init(n, 0)
+    state["model.linear1.weight"] = torch.from_numpy(rows[:, :, :-1].copy())
+    state["model.linear1.bias"] = torch.from_numpy(rows[:, :, -1].copy())
+    state[LAST + "linear1" + USED] = torch.from_numpy(masks)
+    means = by_class(rows, masks).astype(np.float32)
+    known: Array = np.logical_or.reduce(masks, axis=(0, 1))
+    counted = Floats(np.array([1, 1], np.float32))
+    bundle = Bundle(tensors={COUNTED: counted, "linear1": Floats.rows(known, means[known])})
+    after = learner.receive(state, [bundle] * n)
+    weight, bias = after["model.linear1.weight"], after["model.linear1.bias"]
+    fused = torch.cat([weight, bias[..., None]], 2).numpy()
+    np.testing.assert_allclose(fused[replaces], expected[replaces], rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(fused[~replaces], rows[~replaces])
 
 
-def watched(run_method: RunMethod, federation: Federation, **keys: Any) -> tuple[Any, ...]:
+def watched(run_method: RunMethod, federation: Any, **keys: Any) -> tuple[FinishedRun, Any]:
     """Return a run, and what each person keeps after each of its rounds."""
     kept: list[dict[str, dict[str, Tensor]]] = []
 
@@ -93,89 +78,44 @@ def watched(run_method: RunMethod, federation: Federation, **keys: Any) -> tuple
         states = run.client_states()
         kept.append({c: {n: t.clone() for n, t in s.items()} for c, s in states.items()})
 
-    run = run_method(federation, "fedsub", after_round=note, **SUMS | keys)
+    run = run_method(federation, "fedsub", after_round=note, **{"hyper": ONE} | SUMS | keys)
     return run, kept
 
 
-def test_means_are_of_what_was_counted_in_the_rounds_before(
+def used(state: dict[str, Tensor], name: str) -> Array:
+    """Return which units a person's classes used when they were counted last."""
+    found: Array = state[LAST + name + USED].view(3, -1).bool().numpy()
+    return found
+
+
+def rows_of(state: dict[str, Tensor], name: str) -> Array:
+    weight, bias = state[f"model.{name}.weight"], state[f"model.{name}.bias"]
+    found: Array = torch.cat([weight, bias[:, None]], 1).numpy()
+    return found
+
+
+def test_means_are_everybodys_by_class_of_who_was_counted_before(
     people: MakePeople, run_method: RunMethod
 ) -> None:
-    run, kept = watched(run_method, people(), hyper=ONE, rounds=3)
-    first, second, third = run.states
-    assert first["people"].tolist() == [[4], [4], [4]]
-    assert not first["selected.linear1"].any() and not second["linear1.known"].any()
+    """The third round begins with rows of others."""
+    run, kept = watched(run_method, people(((0, 1, 2),) * 4 + ((0, 1),)), rounds=3)
+    first, second, _ = run.states
     for name in LAYERS:
-        counted = torch.stack([s[f"counted.chosen.{name}"].bool() for s in kept[1].values()])
-        people_of = counted.view(4, 3, -1).sum(0)
-        assert torch.equal(second[f"selected.{name}"][:, 0], people_of)
-        # Three must have selected a unit, and one of four may go silent.
-        known = torch.from_numpy(one_class_each((people_of >= 4).numpy()[:, None], 3))[:, 0]
-        assert torch.equal(third[f"{name}.known"][:, 0], known)
-        rows = torch.stack(
-            [
-                torch.cat([s[f"model.{name}.weight"], s[f"model.{name}.bias"][:, None]], 1)
-                for s in kept[2].values()
-            ]
-        )
-        means = rows.mean(0).expand(3, -1, -1)
-        torch.testing.assert_close(
-            third[f"{name}.means"][:, 0][known], means[known], atol=1e-5, rtol=0
-        )
-        assert known.any()
-    assert run.metric("secure_people") == {(1, ""): 4, (2, ""): 4, (3, ""): 4}
-
-
-@pytest.mark.parametrize("fusion", ["overlapping", "overlapping-any", "avg"])
-def test_people_get_what_their_clusters_have_in_common(
-    fusion: str, people: MakePeople, run_method: RunMethod
-) -> None:
-    """The fourth round begins with rows of others: without them models would be those of alone."""
-    run, kept = watched(run_method, people(), hyper=ONE | {"fusion": fusion}, rounds=4)
-    _, alone = watched(run_method, people(), hyper=ONE | {"depth": 1}, rounds=4)
-    name = "model.linear1.weight"
-    local = run_method(people(), "local", **SUMS | {"rounds": 4}).client_states()
-    for client, state in kept[3].items():
-        assert torch.equal(kept[2][client][name], alone[2][client][name])
-        assert not torch.equal(state[name], local[client][name])
-    assert run.states[-1]["linear1.by-all"].any()
-
-
-def two_kinds(make: MakePeople) -> Federation:
-    """Return twelve people, of whom six have their samples of class 0 elsewhere."""
-    made = make(((0, 1, 2),) * 12, samples=8)
-    found = {}
-    for i, (name, one) in enumerate(made.clients.items()):
-        x = one.x.copy()
-        x[one.y == 0] += 12 if i % 2 else -12
-        found[name] = ClientData(name, x, one.y)
-    return Federation(made.card, found)
-
-
-def test_a_class_is_split_into_people_who_are_alike(
-    people: MakePeople, run_method: RunMethod
-) -> None:
-    """Two clusters of class 0, each of six people; of who is in which the server knows nothing."""
-    keys: dict[str, Any] = {"standardise": "none", "rounds": 5}
-    hyper = ONE | {"k_selection": "fixed:2"}
-    federation = two_kinds(people)
-    run, kept = watched(run_method, federation, hyper=hyper, **keys)
-    state = run.states[-1]
-    assert state["open"][0].tolist() == [True, True]
-    own = {c: int(s["counted.cluster"].view(-1)[0]) for c, s in kept[-1].items()}
-    kinds = [own[f"client/{name}"] for name in federation.clients]
-    assert kinds in ([0, 1] * 6, [1, 0] * 6)
-    assert sorted(state["people"][0].tolist()) == [6, 6]
-    assert {tuple(t.shape) for n, t in state.items() if n.startswith("counted.in/")} == {(1,)}
-
-
-def test_halves_that_are_too_small_are_closed_and_tried_no_more(
-    people: MakePeople, run_method: RunMethod
-) -> None:
-    """Of four people no half can have four."""
-    hyper = ONE | {"k_selection": "fixed:2"}
-    run, _ = watched(run_method, people(), hyper=hyper, rounds=4)
-    assert run.states[-1]["open"].sum(1).tolist() == [1, 1, 1]
-    assert not run.states[-1]["splits"].any()
+        counted = np.stack([used(s, name) for s in kept[0].values()])
+        assert first[name + USED].tolist() == counted.any(1).sum(0).tolist()
+        assert not first[name + KNOWN].any()
+        # Three must use a unit, and one of five may go silent.
+        known = counted.any(1).sum(0) >= 4
+        assert second[name + KNOWN].tolist() == known.tolist() and known.any()
+        rows = np.stack([rows_of(s, name) for s in kept[1].values()])
+        expected = by_class(rows, counted) * known[:, None]
+        np.testing.assert_allclose(second[name + MEANS], expected, atol=1e-5)
+    local = run_method(people(((0, 1, 2),) * 4 + ((0, 1),)), "local", **SUMS | {"rounds": 3})
+    for client, state in local.client_states().items():
+        for other in kept[1], kept[2]:
+            same = torch.equal(other[client]["model.linear1.weight"], state["model.linear1.weight"])
+            assert not same
+    assert run.metric("secure_people") == {(n, ""): 5 for n in (1, 2, 3)}
 
 
 def test_after_a_lost_sum_people_are_counted_anew(
@@ -183,39 +123,66 @@ def test_after_a_lost_sum_people_are_counted_anew(
 ) -> None:
     """Devices go by what they said in the round that was lost: nobody knows how many that were."""
     silent = lost("train", "p1", "p4", round=2)
-    run = run_method(people(), "fedsub", silent, hyper=ONE, **SUMS | {"rounds": 5})
+    run, _ = watched(run_method, people(), tamper=silent, rounds=4)
     assert list(run.metric("secure_lost")) == [(2, "")]
-    assert not run.states[1]["people"].any()
     assert run.states[1]["counted"].tolist() == [0, 0]
-    assert run.states[2]["people"].tolist() == [[4], [4], [4]]
-    assert not run.states[2]["linear1.known"].any()
-    assert run.states[4]["linear1.known"].any()
+    for name in LAYERS:
+        assert not run.states[1][name + USED].any() and not run.states[2][name + KNOWN].any()
+        assert run.states[2][name + USED].any()
+    assert run.states[3]["linear1.known"].any()
 
 
-def test_of_a_class_that_too_few_people_have_nothing_else_is_known(
+def test_a_class_of_one_person_is_asked_for_by_nobody(
     people: MakePeople, run_method: RunMethod
 ) -> None:
-    run, _ = watched(run_method, people(((0, 1), (0, 1), (0, 1), (0, 1, 2))), hyper=ONE, rounds=3)
-    state = run.states[-1]
-    assert state["people"].tolist() == [[4], [4], [1]]
-    assert state["linear1.known"][:2].any()
-    assert not state["linear1.known"][2].any()
-    assert not state["linear1.means"][2].any() and not state["selected.linear1"][2].any()
-    assert not state["centroids"][2].any()
+    """Its output row would be that person's, whatever else is asked for in the round."""
+    made = people(((0, 1),) * 4 + ((0, 1, 2),))
+    run, kept = watched(run_method, made, hyper=ONE | {"lrp_start": "target"}, rounds=4)
+    single = kept[-1]["client/p5"]
+    assert used(single, "linear2")[2, 2] and used(single, "linear1")[2].any()
+    for state in run.states:
+        least = state["linear2" + USED] >= 4
+        assert not (state["linear2" + KNOWN] & ~least).any()
+    asked = [one.values for _, one in tensors_named(run, "linear2" + ASKED)]
+    assert asked and not any(np.unpackbits(np.frombuffer(one, np.uint8))[2] for one in asked)
+    assert not run.states[-1]["linear2" + MEANS][2].any()
+
+
+def tensors_named(run: FinishedRun, name: str) -> list[tuple[Any, Any]]:
+    """Return the tensors of downloads that have a name."""
+    return [
+        (key, tensor)
+        for key, sent in run.grid.downloads.items()
+        for tensor in sent.message.tensors
+        if tensor.name == name
+    ]
+
+
+def test_people_who_go_silent_open_no_unit_of_fewer_than_it_takes(
+    people: MakePeople, run_method: RunMethod
+) -> None:
+    """Of six people four use a unit: with two of these silent the sum stays closed."""
+    run, _ = watched(run_method, people(((0, 1, 2),) * 6), rounds=1)
+    half = run.strategy
+    assert isinstance(half, SummedFedSubStrategy)
+    state = dict(run.states[0])
+    for name in LAYERS:
+        state[name + USED] = torch.zeros_like(state[name + USED])
+    state["linear1" + USED][:2] = torch.tensor([4, 3])
+    addends = half.addends(state, list(half.population.clients), half.turn(2))
+    assert addends is not None and addends.opened_of == 5
+    assert half._asked["linear1" + ASKED].tolist() == [True] + [False] * 7
 
 
 def test_it_is_said_once_that_nothing_is_fused(
     people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "fedsub"):
-        run, _ = watched(run_method, people(((0,), (0, 1), (1, 2), (2,))), hyper=ONE, rounds=4)
-    assert run.states[-1]["people"].tolist() == [[2], [2], [2]]
+        keys: dict[str, Any] = {"secure_least": 4, "rounds": 4}
+        run, _ = watched(run_method, people(), **keys)
+    assert not any(s[name + KNOWN].any() for s in run.states for name in LAYERS)
     said = [r.getMessage() for r in caplog.records if "nothing is fused" in r.getMessage()]
-    assert said == ["round 2: no cluster of a class has 4 people for sure: nothing is fused"]
-    caplog.clear()
-    with caplog.at_level(logging.WARNING, "fedsub"):
-        watched(run_method, two_kinds(people), hyper=ONE | {"k_selection": "fixed:2"}, rounds=4)
-    assert "nothing is fused" not in caplog.text
+    assert said == ["no unit is used by 5 people for sure: nothing is fused"]
 
 
 def test_weak_devices_are_in_no_sum_and_train_alone(
@@ -228,8 +195,7 @@ def test_weak_devices_are_in_no_sum_and_train_alone(
 
 
 def test_a_forgotten_person_is_counted_no_more(people: MakePeople, run_method: RunMethod) -> None:
-    run, _ = watched(run_method, people(), hyper=ONE, rounds=1)
-    assert isinstance(run.strategy, SummedFedSubStrategy)
+    run, _ = watched(run_method, people(), rounds=1)
     left = run.strategy.without(run.states[-1], "p1")
     assert left.keys() == run.states[-1].keys() - {"counted.in/p1"}
 
@@ -251,14 +217,13 @@ def test_a_device_that_does_not_know_that_it_was_counted_is_silent(
 @pytest.mark.parametrize("same", [True, False])
 def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool) -> None:
     """What was made ready would add what is not asked for, and lack what is."""
-    asked, opened = np.array([[True]]), Bits(np.array([[True]]))
-    state = {ASKED_FOR: torch.tensor([digest_of({OPEN: opened.values, ASKED: asked})])}
-    now = Bundle(tensors={OPEN: opened, ASKED: Bits(asked if same else ~asked)})
+    asked = np.array([True, False])
+    state = {ASKED_FOR: torch.tensor([layout.digest_of(asked)])}
+    now = Bundle(tensors={"a.asked": Bits(asked if same else ~asked)})
     before, levels = Levels.among(4, 30, 8.0), Levels.among(3, 30, 8.0)
     vector = levels_of(before).vector(np.array([1.0, 2.5]), 1)
-    asks = SummedFedSubLearner._asks
-    learner: Any = SimpleNamespace(_layout=SimpleNamespace(layers=(), beside={}))
-    learner._asks = partial(asks, learner)
+    learner: Any = SimpleNamespace(parts={"a": ((2,), "a.asked")})
+    learner._asked = partial(SummedFedSubLearner._asked, learner)
     found = SummedFedSubLearner.vector_again(
         learner, vector, Repeated(before, levels, 30, state, now)
     )
@@ -266,10 +231,71 @@ def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool
     np.testing.assert_array_equal(found, expected)
 
 
-def test_rows_of_two_classes_at_once_are_told_to_nobody(
-    people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("lie", "units"),
+    [
+        (lambda who, classes: (who, classes), 1),
+        (lambda who, classes: (who, 0), 0),  # counted without a value
+        (lambda who, classes: (who, -classes), 0),
+        (lambda who, classes: (who, who - 1), 0),  # fewer classes than people
+        (lambda who, classes: (who, 3 * who + 1), 0),  # more than they can have
+        (lambda who, classes: (2, classes), 0),  # fewer people than it takes
+        (lambda who, classes: (5, classes), 0),  # more than there are
+    ],
+)
+def test_counts_that_nobody_can_have_led_to_say_no_mean(
+    lie: Any, units: int, people: MakePeople, run_method: RunMethod
 ) -> None:
-    """All classes share rows: two slots that differ in one person would tell that person's."""
-    monkeypatch.setattr("strategies.methods.fedsub.summed.one_class_each", lambda able, _: able)
-    with pytest.raises(RunError, match="round 3: 0 of 4 clients sent a usable upload"):
-        watched(run_method, people(), hyper=ONE, rounds=3)
+    """What else a person adds under masks is not seen: it moves a mean as an upload would."""
+    run, _ = watched(run_method, people(), rounds=2)
+    half, state = run.strategy, run.states[0]
+    assert isinstance(half, SummedFedSubStrategy)
+    asked = {
+        f"{name}.asked": np.arange(units) < 1 for name, units in (("linear1", 8), ("linear2", 3))
+    }
+    half._asked = asked
+    parts = {name: np.zeros(shape) for name, (shape, _) in half.parts.items()}
+    parts["linear1" + PEOPLE][0] = lie(4, 9)
+    parts["linear1"][0] = 4.5
+    after, _ = half.aggregate_sum(state, opened(half, parts), {}, half.turn(2))
+    assert int(after["linear1" + KNOWN].sum()) == units
+    expected = torch.full((5,), 0.5 if units else 0.0)
+    torch.testing.assert_close(after["linear1" + MEANS][0], expected)
+    assert not after["linear2" + KNOWN].any() and not after["linear2" + MEANS].any()
+
+
+@pytest.mark.parametrize("count", [-1.0, 5.0])
+def test_a_sum_of_more_people_than_there_are_is_of_no_use(
+    count: float, people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
+) -> None:
+    run, _ = watched(run_method, people(), rounds=2)
+    half = run.strategy
+    assert isinstance(half, SummedFedSubStrategy)
+    half._asked = {"linear1.asked": np.zeros(8, bool), "linear2.asked": np.zeros(3, bool)}
+    parts = {name: np.zeros(shape) for name, (shape, _) in half.parts.items()}
+    parts["linear1" + USED][2] = count
+    after, _ = half.aggregate_sum(run.states[1], opened(half, parts), {}, half.turn(3))
+    assert not any(after[name + end].any() for name in LAYERS for end in (USED, KNOWN))
+    assert "the secure sum is of no use" in caplog.text
+
+
+def opened(half: SummedFedSubStrategy, parts: dict[str, Array]) -> Any:
+    """Return a sum of four people whose slots are these parts."""
+    every = np.concatenate([one.ravel() for one in parts.values()])
+    numbers = every[layout.asked_for(half.parts, half._asked)]
+    levels = Levels.among(4, 1, 8.0)
+    sums = levels_of(levels).vector(numbers, 1)[:-2].astype(np.int32)
+    of = sums * (levels.range / levels.each)
+    total = SimpleNamespace(sum=of)
+    return SimpleNamespace(total=total, levels=levels, clients=("p1", "p2", "p3", "p4"))
+
+
+def test_each_units_rows_have_one_slot_whatever_its_classes() -> None:
+    """Of two slots whose people differ in one, the difference would be that person's row."""
+    model = mlp(4, 3, (8,))
+    parts = parts_of_units(model, FedSubHyperparameters())
+    rows = {own.name: layer.units for layer in model.affine for own in layer.rows}
+    assert {name: shape for name, (shape, _) in parts.items() if name in rows} == {
+        "linear1": (8, 5),
+        "linear2": (3, 9),
+    }
