@@ -16,6 +16,8 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 
 PACKAGES = ["fedsub", "fedsub_data", "fedsub_server", "strategies", "fedsub_client", "fedsub_core"]
+# What they do not know: they are whole where its folder is not.
+PACKAGES += ["fedsub_papers"] * Path("fedsub_papers").exists()
 CARDS = "fedsub_data.cards"
 # Found by a name of its own (``fedsub_core/data/watch.py`` says why).
 WATCH = "fedsub_watch"

@@ -1,24 +1,28 @@
-"""Packages that offer methods: what of them stands beside FedSub's own version and code."""
+"""Packages that offer methods: what of them stands beside FedSub's own version and code.
+
+A package in FedSub's own wheel has no version beside FedSub's; its code is counted apart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 
 from fedsub_core.methods.table import INSTALLED, METHODS
-from fedsub_core.version import PACKAGES, VERSION, build, digest_of
+from fedsub_core.version import PACKAGES, VERSION, WHEEL, build, digest_of
 
 
 def package_of(name: str) -> str:
-    """Return package and version that method `name` comes with; "" of FedSub's own."""
-    if name not in INSTALLED:
+    """Return package and version that method `name` comes with; "" in FedSub's own wheel."""
+    point = INSTALLED.get(name)
+    if point is None or (point.dist is not None and point.dist.name == WHEEL):
         return ""
-    point = INSTALLED[name]
     # Without a distribution behind it, it is offered from a bare source tree.
     found = None if point.dist is None else f"{point.dist.name} {point.dist.version}"
-    return found or f"{point.module.partition('.')[0]} 0+source"
+    return found or f"{top_level(point)} 0+source"
 
 
 def version_with(names: Iterable[str]) -> str:
@@ -32,15 +36,21 @@ def version_with(names: Iterable[str]) -> str:
 
 @cache
 def package_build(name: str) -> str:
-    """Return package, version and a digest of its code, of method `name`; "" of FedSub's own."""
-    if not (package := package_of(name)):
+    """Return package, version and a digest of its code, of method `name`; "" of the house's."""
+    if name not in INSTALLED:
         return ""
+    package = package_of(name) or top_level(INSTALLED[name])
     return f"{package} (code {digest_of(sorted(_code(name)))})"
 
 
 def build_with(name: str) -> str:
     """Return version and code of FedSub, and of the package that offers method `name`."""
     return " with ".join(filter(None, (build(), package_build(name))))
+
+
+def top_level(point: EntryPoint) -> str:
+    """Return the package to import of which an entry point offers something."""
+    return point.module.partition(".")[0]
 
 
 def _code(name: str) -> Iterator[Path]:

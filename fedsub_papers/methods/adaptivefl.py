@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import ReceivedHyperparameters
-from fedsub_core.methods.slices import slice_card
 from fedsub_core.options import choice, option
+from fedsub_papers.methods.slices import slice_card
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ CARD = slice_card(
     "can train which of them, and chooses clients accordingly",
     paper="Jia et al., AdaptiveFL: Adaptive Heterogeneous Federated Learning for Resource-"
     "Constrained AIoT Systems, DAC 2024",
-    strategy="strategies.methods.adaptivefl:AdaptiveFLStrategy",
+    strategy="fedsub_papers.strategies.methods.adaptivefl:AdaptiveFLStrategy",
     hyperparameters=AdaptiveFLHyperparameters,
     check=check,
-    holds="fedsub_core.models.pools:room_for",
+    holds="fedsub_papers.models.pools:room_for",
     down="a model of the pool",
     up="that model, trained",
     choose="Some devices cannot hold the model, few are asked in a round (clients-per-round), "

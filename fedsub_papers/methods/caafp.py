@@ -10,12 +10,11 @@ from fedsub_core.methods.parts import (
     group_count,
     phase,
     require_within,
-    sparse_model,
-    sparse_model_and_gradients,
 )
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
+from fedsub_papers.methods.sparse import sparse_model, sparse_model_and_gradients
 
 #: Names of what travels beside the model.
 LABELS = "labels"
@@ -122,8 +121,8 @@ CARD = MethodCard(
     "its own",
     paper="CA-AFP: Cluster-Aware Adaptive Federated Pruning, report, and its successor "
     "arXiv 2603.01739, 2026",
-    learner="fedsub_client.methods.caafp:CAAFPLearner",
-    strategy="strategies.methods.caafp:CAAFPStrategy",
+    learner="fedsub_papers.client.methods.caafp:CAAFPLearner",
+    strategy="fedsub_papers.strategies.methods.caafp:CAAFPStrategy",
     hyperparameters=CAAFPHyperparameters,
     up="the weights that are not masked out and their mask; when masks move also all gradients",
     down="the group's weights that are not masked out and their mask",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import ReceivedHyperparameters
-from fedsub_core.methods.slices import slice_card
 from fedsub_core.methods.sub_models import SEES_SUB_MODELS
 from fedsub_core.options import choice, option
+from fedsub_papers.methods.slices import slice_card
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ CARD = slice_card(
     "that its own samples activate most",
     paper="Wang et al., FedDSE: Distribution-aware Sub-model Extraction for Federated Learning "
     "over Resource-constrained Devices, WWW 2024",
-    learner="fedsub_client.methods.feddse:FedDSELearner",
-    strategy="strategies.methods.feddse:FedDSEStrategy",
+    learner="fedsub_papers.client.methods.feddse:FedDSELearner",
+    strategy="fedsub_papers.strategies.methods.feddse:FedDSEStrategy",
     hyperparameters=FedDSEHyperparameters,
     down="the whole model; between choices the units that were chosen",
     up="the chosen units, trained",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
-from fedsub_core.methods.parts import phase, sparse_model, sparse_model_and_gradients
+from fedsub_core.methods.parts import phase
 from fedsub_core.options import option
+from fedsub_papers.methods.sparse import sparse_model, sparse_model_and_gradients
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ CARD = MethodCard(
     name="fedmef",
     idea="one sparse global model, whose mask is changed to the weights with large gradients",
     paper="Huang et al., FedMef: Towards Memory-efficient Federated Dynamic Pruning, CVPR 2024",
-    learner="fedsub_client.methods.fedmef:FedMefLearner",
-    strategy="strategies.methods.fedmef:FedMefStrategy",
+    learner="fedsub_papers.client.methods.fedmef:FedMefLearner",
+    strategy="fedsub_papers.strategies.methods.fedmef:FedMefStrategy",
     hyperparameters=FedMefHyperparameters,
     up="the weights that are not masked out and their mask; before a move also all gradients",
     down="the weights that are not masked out and their mask",

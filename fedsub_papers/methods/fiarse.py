@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import SEES_MODELS, MethodCard
-from fedsub_core.methods.elements import DECISIONS, ElementHyperparameters, element_model
 from fedsub_core.options import choice, option
+from fedsub_papers.methods.elements import DECISIONS, ElementHyperparameters, element_model
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ CARD = MethodCard(
     "numbers large; each number is averaged over the devices that hold it",
     paper="Wu et al., FIARSE: Model-Heterogeneous Federated Learning via Importance-Aware Submodel "
     "Extraction, NeurIPS 2024",
-    learner="fedsub_client.methods.fiarse:FIARSELearner",
-    strategy="strategies.methods.fiarse:FIARSEStrategy",
+    learner="fedsub_papers.client.methods.fiarse:FIARSELearner",
+    strategy="fedsub_papers.strategies.methods.fiarse:FIARSEStrategy",
     hyperparameters=FIARSEHyperparameters,
     up="the numbers that the device holds, and which",
     down="the numbers that the device holds, and which",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import ReceivedHyperparameters
-from fedsub_core.methods.slices import slice_card
 from fedsub_core.options import choice, option
+from fedsub_papers.methods.slices import slice_card
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ CARD = slice_card(
     "those that it changes as everybody does",
     paper="After what others say of Liao et al., Adaptive Channel Sparsity for Federated Learning "
     "under System Heterogeneity, CVPR 2023",
-    strategy="strategies.methods.flado:FladoStrategy",
+    strategy="fedsub_papers.strategies.methods.flado:FladoStrategy",
     hyperparameters=FladoHyperparameters,
     choose="For comparison only: it follows what others write about a paper that was not "
     "available, so its results say nothing about that paper.",

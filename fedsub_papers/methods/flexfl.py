@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, ReceivedHyperparameters
-from fedsub_core.methods.slices import hidden_layers, slice_card, sliced_model
 from fedsub_core.methods.sub_models import SEES_SUB_MODELS, ascending_shares
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
+from fedsub_papers.methods.slices import hidden_layers, slice_card, sliced_model
 
 #: The share of zeros in each hidden layer's outputs: asked of devices, then known to all.
 APOZ = "apoz"
@@ -75,8 +75,8 @@ CARD = slice_card(
     "each device, smaller models teach larger ones",
     paper="Chen et al., FlexFL: Heterogeneous Federated Learning via APoZ-Guided Flexible Pruning "
     "in Uncertain Scenarios, IEEE TCAD 2024",
-    learner="fedsub_client.methods.flexfl:FlexFLLearner",
-    strategy="strategies.methods.flexfl:FlexFLStrategy",
+    learner="fedsub_papers.client.methods.flexfl:FlexFLLearner",
+    strategy="fedsub_papers.strategies.methods.flexfl:FlexFLStrategy",
     hyperparameters=FlexFLHyperparameters,
     sends=sends,
     receives=sends,

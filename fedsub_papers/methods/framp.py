@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.methods.elements import DECISIONS, ElementHyperparameters, element_model
 from fedsub_core.methods.prototypes import received_prototypes, sent_prototypes, weights
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
+from fedsub_papers.methods.elements import DECISIONS, ElementHyperparameters, element_model
 
 #: What a person's data are like, as they are sent once; and in a download that it is asked for.
 DESCRIPTOR, WANTED = "descriptor", "wanted"
@@ -76,8 +76,8 @@ CARD = MethodCard(
     "data; weak devices train its largest numbers; class means are pulled to everybody's",
     paper="Representation-Aligned Multi-Scale Personalization for Federated Learning, anonymous, "
     "under review",
-    learner="fedsub_client.methods.framp:FRAMPLearner",
-    strategy="strategies.methods.framp:FRAMPStrategy",
+    learner="fedsub_papers.client.methods.framp:FRAMPLearner",
+    strategy="fedsub_papers.strategies.methods.framp:FRAMPStrategy",
     hyperparameters=FRAMPHyperparameters,
     up="the numbers that the device holds, and which; the mean embedding of each class held; once "
     "the descriptor",

@@ -51,13 +51,13 @@ CARD = MethodCard(
     "end; the deepest exit teaches the earlier ones",
     paper="Ilhan et al., ScaleFL: Resource-Adaptive Federated Learning with Heterogeneous Clients, "
     "CVPR 2023",
-    learner="fedsub_client.methods.scalefl:ScaleFLLearner",
-    strategy="strategies.methods.scalefl:ScaleFLStrategy",
+    learner="fedsub_papers.client.methods.scalefl:ScaleFLLearner",
+    strategy="fedsub_papers.strategies.methods.scalefl:ScaleFLStrategy",
     hyperparameters=ScaleFLHyperparameters,
     up="the device's part of the model and its exits",
     down="the device's part of the model and its exits",
     narrow="model",
-    holds="fedsub_core.models.exits:scaled",
+    holds="fedsub_papers.models.exits:scaled",
     check=check,
     fixes_rounds=lambda hyper: bool(hyper.kd > 0),
     choose="Some devices cannot hold the model, it has several hidden layers (cnn1d, or an "

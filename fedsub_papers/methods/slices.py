@@ -54,7 +54,7 @@ def hidden_layers(model: Architecture) -> int:
     """Return how many layers, of a module groups of units, may be narrow."""
     if isinstance(model, Layers):
         return len(model.affine) - 1
-    from fedsub_core.models.slicing import slice_groups
+    from fedsub_papers.models.slicing import slice_groups
 
     return len(slice_groups(cast("Model", model)))
 
@@ -66,8 +66,8 @@ def inputs_of(tensor: str) -> str:
 
 def slice_card(
     *,
-    learner: str = "fedsub_client.parts.slices:SliceLearner",
-    holds: str = "fedsub_core.models.pools:whole",
+    learner: str = "fedsub_papers.client.parts.slices:SliceLearner",
+    holds: str = "fedsub_papers.models.pools:whole",
     up: str = "the units that were sent, trained",
     down: str = "some units of each hidden layer",
     sends: Callable[[Architecture, Any], Declaration] = sliced_model,

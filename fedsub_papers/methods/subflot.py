@@ -55,8 +55,8 @@ CARD = sub_model_card(
     "device trained last, and aligns its upload back",
     paper="SubFLOT: Efficient Personalized Federated Learning via Submodel Extraction with Optimal "
     "Transport, 2026",
-    learner="fedsub_client.methods.subflot:SubFLOTLearner",
-    strategy="strategies.methods.subflot:SubFLOTStrategy",
+    learner="fedsub_papers.client.methods.subflot:SubFLOTLearner",
+    strategy="fedsub_papers.strategies.methods.subflot:SubFLOTStrategy",
     hyperparameters=SubFLOTHyperparameters,
     sends=whole_model,
     masked=False,

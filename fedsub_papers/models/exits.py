@@ -22,9 +22,9 @@ from fedsub_core.models.chain_units import group_of, narrowed
 from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, ReLU
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.pooling import Pool
-from fedsub_core.models.pools import numbers
 from fedsub_core.models.units import UnitGroup, Units, first_units, placements
 from fedsub_core.placement import Placement
+from fedsub_papers.models.pools import numbers
 
 #: Positions that a convolution's channels are averaged to before an exit.
 POSITIONS = 4
@@ -90,6 +90,11 @@ class Exits(Chain):
         """The chain alone, from the samples to its own end."""
         return Chain(self.layers, self.input_shape)
 
+    @property
+    def branches(self) -> tuple[tuple[int, Chain], ...]:
+        """The early exits: after how many layers, and the classifier."""
+        return tuple((exit.after + 1, exit.head) for exit in self.exits)
+
     def up_to(self, last: int) -> Chain:
         """Return what leads to the first `last` exits, of which the last is then the chain's end.
 
@@ -116,11 +121,6 @@ class Exits(Chain):
 def exits_of(model: Chain) -> int:
     """Return how many exits a chain has, its end included."""
     return 1 + len(model.exits) if isinstance(model, Exits) else 1
-
-
-def path_of(model: Chain) -> Chain:
-    """Return a chain without its early exits."""
-    return model.path if isinstance(model, Exits) else model
 
 
 def with_all_exits(model: Model) -> Chain:

@@ -14,8 +14,8 @@ import numpy as np
 
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.models.model import Model
-from fedsub_core.models.slicing import slice_groups
 from fedsub_core.models.units import units_at
+from fedsub_papers.models.slicing import slice_groups
 
 #: How many units a sub-model has, by group.
 Counts = Mapping[str, int]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-from numpy.typing import NDArray
-
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.slices import inputs_of
 from fedsub_core.models.model import Model
 from fedsub_core.models.units import UnitGroup
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bits, Declared, FloatArray, Floats, Part
+from fedsub_papers.methods.slices import inputs_of
 
 
 def slice_groups(model: Model) -> tuple[UnitGroup, ...]:
@@ -39,24 +34,6 @@ def slice_groups(model: Model) -> tuple[UnitGroup, ...]:
             )
         found.append(group)
     return tuple(found)
-
-
-def units_in(model: Model, parts: Mapping[str, Part]) -> dict[str, NDArray[np.int64]]:
-    """Return which units of each group a message's tensors have, ascending.
-
-    As the first of a group's tensors in it says; of groups that have none there, nothing.
-    """
-    found = {}
-    for group in slice_groups(model):
-        first = next((member for member in group.members if member.tensor in parts), None)
-        if first is None:
-            continue
-        part = parts[first.tensor]
-        assert isinstance(part, Floats)
-        entries = part.at.columns if first.axis else part.at.rows
-        owners = first.owners if entries is None else first.owners[entries]
-        found[group.name] = np.unique(owners[owners >= 0])
-    return found
 
 
 def sliced_part(

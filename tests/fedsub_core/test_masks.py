@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedsub_core.masks import highest, lowest, random, share_of, sparsity
 from fedsub_core.seeds import generator
+from fedsub_papers.masks import highest, lowest, random, share_of, sparsity
 
 
 def test_the_lowest_are_found_among_some_and_ties_go_by_position() -> None:

@@ -11,10 +11,10 @@ import torch
 from fedsub.testing.one_number import BIAS, WEIGHT, Parabola, filled, one_number, samples, weights
 from fedsub.testing.runs import Run, RunMethod, assert_equal, next_from, people
 from fedsub_core.errors import MessageRefused
-from fedsub_core.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.caafp import CAAFPStrategy
+from fedsub_papers.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
+from fedsub_papers.strategies.methods.caafp import CAAFPStrategy
 
 from .test_groups import two_types
 

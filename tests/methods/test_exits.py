@@ -19,19 +19,19 @@ from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.prediction_tests import assert_predicts_what_was_measured
 from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_client.loaded_model import load_model
-from fedsub_client.methods.depthfl import MeanOfExits, Mutual, ramped
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import stack
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.chain import Chain
-from fedsub_core.models.exits import with_all_exits
 from fedsub_core.models.kinds import mlp
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.training.batches import Batch
 from fedsub_core.training.objectives import CrossEntropy, Forward
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.parts.exits import ExitStrategy
+from fedsub_papers.client.methods.depthfl import MeanOfExits, Mutual, ramped
+from fedsub_papers.models.exits import with_all_exits
+from fedsub_papers.strategies.parts.exits import ExitStrategy
 
 EXITS = ("depthfl", "scalefl")
 #: Hidden layers of which each is worth an exit.

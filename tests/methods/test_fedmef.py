@@ -17,12 +17,12 @@ from fedsub.testing.runs import (
     start_of,
 )
 from fedsub_core.errors import MessageRefused
-from fedsub_core.methods.fedmef import FedMefHyperparameters, adjusts
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Linear, ReLU
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.fedmef import FedMefStrategy
+from fedsub_papers.methods.fedmef import FedMefHyperparameters, adjusts
+from fedsub_papers.strategies.methods.fedmef import FedMefStrategy
 
 #: Two layers of 2,048 and 192 weights, as those that CA-AFP's comparison prunes.
 TWO_DENSE = Chain((Linear("linear1", 32, 64), ReLU(), Linear("linear2", 6, 32)), (64,))

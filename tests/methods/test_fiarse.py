@@ -16,7 +16,6 @@ from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.one_number import Slope, one_number, samples
 from fedsub.testing.runs import RunMethod, assert_equal, people
-from fedsub_client.methods.fiarse import ImportanceGradient, chosen
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import MessageRefused
@@ -26,9 +25,10 @@ from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.layers import Linear
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.fiarse import FIARSEStrategy
+from fedsub_papers.client.methods.fiarse import ImportanceGradient, chosen
+from fedsub_papers.strategies.methods.fiarse import FIARSEStrategy
+from fedsub_papers.strategies.parts.elements import best_elements, paths
 from strategies.parts.coverage import positions_of
-from strategies.parts.elements import best_elements, paths
 from strategies.rounds.context import Sender
 
 SHARES = "p2=0.5,p3=0.25"

@@ -14,7 +14,6 @@ from torch import Tensor
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import Run, RunMethod, assert_equal, people
-from fedsub_client.methods.framp import ClassMeanPull, descriptor
 from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
@@ -25,8 +24,9 @@ from fedsub_core.training import CE, Turn
 from fedsub_core.training.batches import Batch
 from fedsub_core.training.gradients import batch_gradient
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.framp import FRAMPStrategy, numbered
-from strategies.parts.hypernetwork import (
+from fedsub_papers.client.methods.framp import ClassMeanPull, descriptor
+from fedsub_papers.strategies.methods.framp import FRAMPStrategy, numbered
+from fedsub_papers.strategies.parts.hypernetwork import (
     added,
     filtered,
     generated,

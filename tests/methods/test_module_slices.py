@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import RunMethod, people
-from fedsub_client.parts.slices import SliceLearner
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.federation import write_federation
@@ -21,13 +20,14 @@ from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import build_model
-from fedsub_core.models.pools import numbers, numbers_at, with_counts
-from fedsub_core.models.slicing import slice_groups, sliced_part, units_in
 from fedsub_core.models.torch_model import TorchModel
-from fedsub_core.models.units import placements, units_at
+from fedsub_core.models.units import placements, units_at, units_in
 from fedsub_core.training import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
-from strategies.methods.flado import multiplications_at
+from fedsub_papers.client.parts.slices import SliceLearner
+from fedsub_papers.models.pools import numbers, numbers_at, with_counts
+from fedsub_papers.models.slicing import slice_groups, sliced_part
+from fedsub_papers.strategies.methods.flado import multiplications_at
 from strategies.parts.coverage import multiplications
 
 from .test_modules import place
@@ -168,7 +168,7 @@ def test_a_message_says_which_units_it_has(name: str) -> None:
         values = at.take(np.zeros(model.parameter_shapes[tensor], np.float32))
         parts |= sliced_part(tensor, values, at, declared[tensor])
     assert list(parts) == list(declared)
-    found = units_in(model, parts)
+    found = units_in(slice_groups(model), parts)
     assert found.keys() == units.keys()
     for group, own in units.items():
         np.testing.assert_array_equal(found[group], own)

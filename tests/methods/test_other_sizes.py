@@ -18,9 +18,9 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_papers.strategies.methods.framp import disturbed
 from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
-from strategies.methods.framp import disturbed
 from strategies.parts.coverage import covered, multiplied_share
 
 FEDERATION = people(((0, 1, 2), (0, 1), (2,), (0, 1, 2)))

@@ -10,23 +10,23 @@ import pytest
 import torch
 
 from fedsub.testing.runs import RunMethod, next_from
-from fedsub_client.methods.flexfl import Taught
-from fedsub_client.parts.activity import activity
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import MessageRefused
-from fedsub_core.methods.flexfl import APOZ
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import mlp
-from fedsub_core.models.pools import numbers, pool_of, widths_for, with_counts
-from fedsub_core.models.slicing import units_in
 from fedsub_core.models.to_torch import to_torch
 from fedsub_core.models.torch_model import TorchModel
-from fedsub_core.models.units import units_at
+from fedsub_core.models.units import units_at, units_in
 from fedsub_core.training import Turn
 from fedsub_core.training.batches import Batch
 from fedsub_core.training.objectives import Forward
 from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_papers.client.methods.flexfl import Taught
+from fedsub_papers.client.parts.activity import activity
+from fedsub_papers.methods.flexfl import APOZ
+from fedsub_papers.models.pools import numbers, pool_of, widths_for, with_counts
+from fedsub_papers.models.slicing import slice_groups
 
 from .test_module_slices import SHARES, Scaled, module
 from .test_modules import place
@@ -97,7 +97,7 @@ def test_feddses_devices_choose_units_of_a_module_by_what_they_say() -> None:
     state = learner.init(1, 0)
     (said,) = activity(model, learner.get(state, "model"), data, 4).values()
     _, (upload,), _ = learner.fit(state, [Bundle()], data, Turn(1, 9, 0))
-    chosen = units_in(model, upload.tensors)["first"]
+    chosen = units_in(slice_groups(model), upload.tensors)["first"]
     assert chosen.tolist() == sorted(said[0].argsort(descending=True)[:2].tolist())
     assert upload.part("way.weight").values.shape == (2, 2)
     assert upload.bits("way.weight.inputs").nonzero()[0].tolist() == chosen.tolist()
@@ -154,7 +154,7 @@ def test_flexfls_devices_say_how_silent_groups_of_a_module_are(run_method: RunMe
         assert zeros.shape == (2,) and zeros.min() >= 0 and zeros.max() < 1
     assert all(APOZ not in upload.tensors for uploads in later for upload in uploads.values())
     counts = widths_for(run.strategy.model, run.states[0][APOZ].tolist(), 0.25)
-    units = units_in(run.strategy.model, run.uploads[-1]["p2"].tensors)
+    units = units_in(slice_groups(run.strategy.model), run.uploads[-1]["p2"].tensors)
     assert {name: own.tolist() for name, own in units.items()} == {
         name: list(range(count)) for name, count in counts.items()
     }

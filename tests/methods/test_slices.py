@@ -17,19 +17,23 @@ import torch
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import RunMethod, assert_equal, people
-from fedsub_client.methods.flexfl import Taught
-from fedsub_client.parts.activity import activity
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError, MessageRefused
-from fedsub_core.methods.flexfl import APOZ, FlexFLHyperparameters, share_of
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.layers import Linear, ReLU
 from fedsub_core.models.model import Model
-from fedsub_core.models.pools import (
+from fedsub_core.training import CE, TrainingSettings, Turn
+from fedsub_core.training.batches import Batch
+from fedsub_core.training.objectives import Forward
+from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_papers.client.methods.flexfl import Taught
+from fedsub_papers.client.parts.activity import activity
+from fedsub_papers.methods.flexfl import APOZ, FlexFLHyperparameters, share_of
+from fedsub_papers.models.pools import (
     largest_fitting,
     numbers,
     numbers_at,
@@ -40,14 +44,10 @@ from fedsub_core.models.pools import (
     widths_for,
     with_counts,
 )
-from fedsub_core.training import CE, TrainingSettings, Turn
-from fedsub_core.training.batches import Batch
-from fedsub_core.training.objectives import Forward
-from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.adaptivefl import draw, learnt, rewards
-from strategies.methods.flado import keep, multiplications_at, of_units
+from fedsub_papers.strategies.methods.adaptivefl import draw, learnt, rewards
+from fedsub_papers.strategies.methods.flado import keep, multiplications_at, of_units
+from fedsub_papers.strategies.parts.slices import SliceStrategy
 from strategies.parts.coverage import multiplications
-from strategies.parts.slices import SliceStrategy
 from strategies.rounds.context import Sender
 
 SLICES = ("adaptivefl", "feddse", "flado", "flexfl")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from fedsub_client.learner import Fitted, Received, State, reported
-from fedsub_client.parts.sparse import SparseLearner
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.caafp import LABELS, adjustments, divides_in
 from fedsub_core.models.model import Params
 from fedsub_core.training import Turn
+from fedsub_papers.client.parts.sparse import SparseLearner
+from fedsub_papers.methods.caafp import LABELS, adjustments, divides_in
 
 
 class CAAFPLearner(SparseLearner):

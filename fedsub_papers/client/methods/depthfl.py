@@ -15,11 +15,11 @@ from fedsub_client.predictor import Predictor
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import Chain, require_chain
 from fedsub_core.models.described import describe, described
-from fedsub_core.models.exits import Exit, Exits, exits_of
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.to_torch import chain_to_torch
 from fedsub_core.training import Pull, Turn
 from fedsub_core.training.objectives import CrossEntropy, Forward, Objective, Term
+from fedsub_papers.models.exits import Exit, Exits, exits_of
 
 _DRIFT = "drift.model."
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from fedsub_client.learner import Fitted, Received, State
-from fedsub_client.parts.activity import activity
-from fedsub_client.parts.slices import SliceLearner
 from fedsub_core.data.stacks import Stack, select_params
-from fedsub_core.models.slicing import slice_groups
 from fedsub_core.models.units import units_at
 from fedsub_core.training import Turn
+from fedsub_papers.client.parts.activity import activity
+from fedsub_papers.client.parts.slices import SliceLearner
+from fedsub_papers.models.slicing import slice_groups
 
 
 class FedDSELearner(SliceLearner):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from fedsub_client.learner import Fitted, Received, State, reported
-from fedsub_client.parts.sparse import SparseLearner
 from fedsub_core.data.stacks import Stack
-from fedsub_core.masks import lowest, share_of
-from fedsub_core.methods.fedmef import adjusts
 from fedsub_core.models.model import Params
 from fedsub_core.training import Pull, Turn
+from fedsub_papers.client.parts.sparse import SparseLearner
+from fedsub_papers.masks import lowest, share_of
+from fedsub_papers.methods.fedmef import adjusts
 
 
 class FedMefLearner(SparseLearner):

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Received, State, reported
-from fedsub_client.parts.sparse import SparseLearner
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.elements import layer_of, scales
 from fedsub_core.models.model import Params
 from fedsub_core.training import Batches, Gradient, Met, Own, Turn
+from fedsub_papers.client.parts.sparse import SparseLearner
+from fedsub_papers.methods.elements import layer_of, scales
 
 _HELD, _LEAST, _DROPS = "held/", "least/", "drops"
 

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Received, State
-from fedsub_client.parts.activity import activity
-from fedsub_client.parts.slices import SliceLearner
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.flexfl import APOZ
 from fedsub_core.models.model import Model, Params
-from fedsub_core.models.pools import numbers, numbers_at, widths_for
 from fedsub_core.placement import Placement
 from fedsub_core.training import Trained, Turn, train
 from fedsub_core.training.objectives import Forward, Term
 from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_papers.client.parts.activity import activity
+from fedsub_papers.client.parts.slices import SliceLearner
+from fedsub_papers.methods.flexfl import APOZ
+from fedsub_papers.models.pools import numbers, numbers_at, widths_for
 
 #: A smaller model, and where its numbers stand in the one that it is a part of.
 Part = tuple[Model, Mapping[str, Placement]]

@@ -10,17 +10,17 @@ from torch.nn import functional as F
 
 from fedsub_client.learner import Fitted, Received, State, reported
 from fedsub_client.parts.prototype_means import HELD, PrototypeLearner
-from fedsub_client.parts.sparse import SparseLearner
 from fedsub_core.data.samples import Tokens
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.framp import DESCRIPTOR, WANTED
 from fedsub_core.methods.prototypes import PROTOTYPES
 from fedsub_core.models.model import Params
 from fedsub_core.seeds import generator
 from fedsub_core.training import Turn
 from fedsub_core.training.objectives import Forward, OfPrototypes
 from fedsub_core.wire.bundles import Floats
+from fedsub_papers.client.parts.sparse import SparseLearner
+from fedsub_papers.methods.framp import DESCRIPTOR, WANTED
 
 
 class FRAMPLearner(SparseLearner, PrototypeLearner):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import require_chain
-from fedsub_core.models.exits import exits_of, path_of
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training import Turn
 from fedsub_core.training.objectives import CE, CrossEntropy, Distillation, Objective
+from fedsub_papers.models.exits import exits_of
 
 
 class ScaleFLLearner(Learner):
@@ -16,7 +16,7 @@ class ScaleFLLearner(Learner):
 
     def predicting(self, model: Model) -> Model:
         """Return what leads to the deepest exit."""
-        return path_of(require_chain(model))
+        return require_chain(model).path
 
     def personal(self, state: State) -> Params:
         """Return the parameters of what leads to the deepest exit."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedsub_client.parts.module_activity import module_activity
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.models.chain import Step, require_chain
 from fedsub_core.models.layers import Affine
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.torch_model import TorchModel
+from fedsub_papers.client.parts.module_activity import module_activity
 
 
 def activity(

@@ -11,9 +11,9 @@ from torch import Tensor
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.models.following import AFFINE, GATES, Following, Made, named
 from fedsub_core.models.model import Params
-from fedsub_core.models.slicing import slice_groups
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.units import Member, UnitGroup
+from fedsub_papers.models.slicing import slice_groups
 
 #: Functions of layers that read units, and on which axis of what they see the units are.
 READS = {
@@ -75,7 +75,7 @@ class Readings(Following):
 def module_activity(
     model: TorchModel, params: Params, data: Stack, block: int, often: bool
 ) -> dict[str, Tensor]:
-    """Return what :func:`fedsub_client.parts.activity.activity` does, of a module."""
+    """Return what :func:`fedsub_papers.client.parts.activity.activity` does, of a module."""
     params = params | model.settled(params, data)
     groups, found = slice_groups(model), dict[str, list[Tensor]]()
     for i, count in enumerate(data.counts):

@@ -15,11 +15,11 @@ import torch
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.model import Model, Params
-from fedsub_core.models.slicing import slice_groups, sliced_part, units_in
-from fedsub_core.models.units import Units, placements
+from fedsub_core.models.units import Units, placements, units_in
 from fedsub_core.placement import Placement
 from fedsub_core.training import Trained, Turn, train
 from fedsub_core.wire.bundles import Bundle, Part
+from fedsub_papers.models.slicing import slice_groups, sliced_part
 
 _UNITS = "units."
 
@@ -40,7 +40,7 @@ class SliceLearner(Learner):
         state = super().receive(state, received)
         held = {name: t.clone() for name, t in state.items() if name.startswith(_UNITS)}
         for i, bundle in enumerate(received):
-            for name, units in units_in(self.model, bundle.tensors).items():
+            for name, units in units_in(slice_groups(self.model), bundle.tensors).items():
                 mine = held[_UNITS + name]
                 mask = Placement(units).held(mine.shape[1:])
                 mine[i] = torch.from_numpy(mask).to(mine.device)

@@ -14,11 +14,12 @@ from torch import Tensor
 from fedsub_client.learner import Received, State
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.parts import GRADIENT, is_weight
+from fedsub_core.methods.parts import is_weight
 from fedsub_core.models.model import Params
 from fedsub_core.placement import Placement
 from fedsub_core.training import Batches, Gradient, Masked, Met, Trained, Turn, each_batch
 from fedsub_core.wire.bundles import Bundle, Floats, Kind
+from fedsub_papers.methods.sparse import GRADIENT
 
 
 class SparseLearner(FedAvgLearner):

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.pools import Level, largest_fitting, pool_of
 from fedsub_core.models.units import Units
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.parts.slices import SliceStrategy
+from fedsub_papers.models.pools import Level, largest_fitting, pool_of
+from fedsub_papers.strategies.parts.slices import SliceStrategy
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.server_half import State
 

@@ -9,17 +9,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedsub_core.masks import share_of
-from fedsub_core.methods.caafp import LABELS, adjustments, divides_in
-from fedsub_core.methods.parts import GRADIENT, is_weight
+from fedsub_core.methods.parts import is_weight
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
+from fedsub_papers.masks import share_of
+from fedsub_papers.methods.caafp import LABELS, adjustments, divides_in
+from fedsub_papers.methods.sparse import GRADIENT
+from fedsub_papers.strategies.parts.pruning import (
+    START,
+    Weights,
+    entropy,
+    moved,
+    moves,
+    scores,
+    target_sparsity,
+)
+from fedsub_papers.strategies.parts.sparse import other_masks, packed, sparsity_rows, whole
 from strategies.parts.dividing import Labels, divided_into
 from strategies.parts.grouping import MEMBERS, GroupedStrategy
-from strategies.parts.pruning import START, Weights, entropy, moved, moves, scores, target_sparsity
 from strategies.parts.roster import Roster
-from strategies.parts.sparse import other_masks, packed, sparsity_rows, whole
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 

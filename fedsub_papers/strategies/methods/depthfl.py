@@ -9,9 +9,9 @@ import torch
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.parts.all_rounds import MOVED, bounded
+from fedsub_papers.strategies.parts.all_rounds import MOVED, bounded
+from fedsub_papers.strategies.parts.exits import ExitStrategy
 from strategies.parts.averaging import robust_mean
-from strategies.parts.exits import ExitStrategy
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.context import Start
 from strategies.rounds.server_half import State
@@ -40,7 +40,7 @@ class DepthFLStrategy(ExitStrategy):
         ``h -= alpha * n / N * (mean - old)`` and ``new = mean - h / alpha``, n of N clients; Acar
         et al., FedDyn, ICLR 2021, algorithm 1. What nobody holds stays as it was. With
         ``robust=clip`` no client's updates of all rounds together decide h: see
-        :func:`~strategies.parts.all_rounds.bounded`.
+        :func:`~fedsub_papers.strategies.parts.all_rounds.bounded`.
         """
         old, robust = self.globals_of(state), self.settings.robust
         placed, moved = self.weighed(old, uploads, turn), State()

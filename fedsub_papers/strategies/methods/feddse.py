@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.slicing import units_in
-from fedsub_core.models.units import Units, placements, units_at
+from fedsub_core.models.units import Units, placements, units_at, units_in
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.parts.slices import SliceStrategy
+from fedsub_papers.models.slicing import slice_groups
+from fedsub_papers.strategies.parts.slices import SliceStrategy
 from strategies.parts.sub_models import best
 from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State
@@ -58,7 +58,10 @@ class FedDSEStrategy(SliceStrategy):
     def check(self, state: State, sender: Sender, upload: Bundle) -> None:
         """Demand as many units as the client can train, and all of a last choice."""
         held, sent = self.held_by(sender.client), self.delivered[sender.client]
-        chosen, before = units_in(held, upload.tensors), units_in(held, sent.tensors)
+        chosen, before = (
+            units_in(slice_groups(held), upload.tensors),
+            units_in(slice_groups(held), sent.tensors),
+        )
         for name, count in self._counts(sender.client).items():
             if len(chosen[name]) != count:
                 raise sender.refuse(f"units of {name}", len(chosen[name]), f"{count}")
@@ -75,7 +78,7 @@ class FedDSEStrategy(SliceStrategy):
         """Average each number over those who hold it; note what weak clients chose."""
         after, rows = super().aggregate(state, uploads, turn)
         for client in uploads.keys() & self.narrow.keys():
-            for name, units in units_in(self.model, uploads[client].tensors).items():
+            for name, units in units_in(slice_groups(self.model), uploads[client].tensors).items():
                 after[f"{_CHOICE}{client}/{name}"] = torch.from_numpy(units)
         return after, rows
 

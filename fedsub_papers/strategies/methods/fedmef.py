@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from fedsub_core.masks import highest, lowest, random, share_of
-from fedsub_core.methods.fedmef import adjusts
-from fedsub_core.methods.parts import GRADIENT, is_weight
+from fedsub_core.methods.parts import is_weight
 from fedsub_core.metrics import MetricRow
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
+from fedsub_papers.masks import highest, lowest, random, share_of
+from fedsub_papers.methods.fedmef import adjusts
+from fedsub_papers.methods.sparse import GRADIENT
+from fedsub_papers.strategies.parts.sparse import other_masks, packed, sparsity_rows
 from strategies.parts.averaging import robust_mean, weighted_mean, weights
-from strategies.parts.sparse import other_masks, packed, sparsity_rows
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.server_half import State
 from strategies.rounds.strategy import PersonalizedStrategy

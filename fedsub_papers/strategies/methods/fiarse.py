@@ -8,7 +8,7 @@ from dataclasses import replace
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.parts.elements import ElementStrategy
+from fedsub_papers.strategies.parts.elements import ElementStrategy
 from strategies.rounds.server_half import State
 
 

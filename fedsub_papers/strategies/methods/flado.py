@@ -14,15 +14,15 @@ from torch import Tensor
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
-from fedsub_core.models.pools import Counts, shapes_at
-from fedsub_core.models.slicing import slice_groups, units_in
-from fedsub_core.models.units import UnitGroup, Units, units_at
+from fedsub_core.models.units import UnitGroup, Units, units_at, units_in
 from fedsub_core.placement import Placement
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
+from fedsub_papers.models.pools import Counts, shapes_at
+from fedsub_papers.models.slicing import slice_groups
+from fedsub_papers.strategies.parts.slices import SliceStrategy
 from strategies.parts.coverage import multiplications, positions_of
-from strategies.parts.slices import SliceStrategy
 from strategies.rounds.server_half import State
 
 _SCORE = "score/"
@@ -105,7 +105,7 @@ class FladoStrategy(SliceStrategy):
         moved = {name: after[name] - state[name] for name in trained}
         for client in uploads.keys() & self.narrow.keys():
             placed = self.placed(state, client, uploads[client], turn)
-            units, agreed = units_in(self.model, placed.tensors), {}
+            units, agreed = units_in(slice_groups(self.model), placed.tensors), {}
             for name, mean in moved.items():
                 part = placed.part(name)
                 own = torch.from_numpy(part.values.copy()) - part.at.take(state[name])

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from fedsub_core.methods.flexfl import APOZ, share_of
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.pools import widths_for
 from fedsub_core.models.units import Units
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_papers.methods.flexfl import APOZ, share_of
+from fedsub_papers.models.pools import widths_for
+from fedsub_papers.strategies.parts.slices import SliceStrategy
 from strategies.parts.averaging import shares
-from strategies.parts.slices import SliceStrategy
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State

@@ -8,13 +8,13 @@ from math import cos, radians, sin, sqrt
 import torch
 from torch import Tensor
 
-from fedsub_core.methods.framp import DESCRIPTOR, WANTED
 from fedsub_core.metrics import MetricRow
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.parts.elements import ElementStrategy
-from strategies.parts.hypernetwork import generated, learnt, network
+from fedsub_papers.methods.framp import DESCRIPTOR, WANTED
+from fedsub_papers.strategies.parts.elements import ElementStrategy
+from fedsub_papers.strategies.parts.hypernetwork import generated, learnt, network
 from strategies.parts.prototype_means import (
     check_prototypes,
     known_prototypes,

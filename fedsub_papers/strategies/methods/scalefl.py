@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.parts.exits import ExitStrategy
+from fedsub_papers.strategies.parts.exits import ExitStrategy
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.server_half import State
 

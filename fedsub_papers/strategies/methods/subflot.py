@@ -15,9 +15,9 @@ from fedsub_core.models.model import Model
 from fedsub_core.models.units import Units, placements, units_of
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.feddrop import drawn
-from strategies.methods.fedmp import norms
-from strategies.parts.alignment import aligned, check_groups, check_plan
+from fedsub_papers.strategies.methods.feddrop import drawn
+from fedsub_papers.strategies.methods.fedmp import norms
+from fedsub_papers.strategies.parts.alignment import aligned, check_groups, check_plan
 from strategies.parts.averaging import robust_mean
 from strategies.parts.sub_models import SubModelStrategy, best
 from strategies.rounds.context import Start

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from fedsub_core.errors import cut
-from fedsub_core.masks import highest, share_of
-from fedsub_core.methods.elements import layer_of, scales
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle
+from fedsub_papers.masks import highest, share_of
+from fedsub_papers.methods.elements import layer_of, scales
+from fedsub_papers.strategies.parts.sparse import Masks, packed
 from strategies.methods.fedavg import FedAvgStrategy
 from strategies.parts.coverage import covered, multiplied_share
-from strategies.parts.sparse import Masks, packed
 from strategies.rounds.context import Sender
 from strategies.rounds.server_half import State
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedsub_core.masks import highest, lowest
+from fedsub_papers.masks import highest, lowest
 
 LEAST, MOST = 0.5, 0.9
 #: Sparsity from which an adaptive one moves, and the share of active weights that churn.

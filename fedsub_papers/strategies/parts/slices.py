@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.slicing import slice_groups, sliced_part, units_in
-from fedsub_core.models.units import Units, placements
+from fedsub_core.models.units import Units, placements, units_in
 from fedsub_core.placement import Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
+from fedsub_papers.models.slicing import slice_groups, sliced_part
 from strategies.methods.heterofl import HeteroFLStrategy
 from strategies.parts.averaging import robust_mean
 from strategies.rounds.context import Sender, Start
@@ -83,7 +83,7 @@ class SliceStrategy(HeteroFLStrategy):
 
     def placed(self, state: State, client: str, bundle: Bundle, turn: Turn) -> Bundle:
         """Return a bundle that says where its numbers stand in the global tensors."""
-        places = self._places(units_in(self.held_by(client), bundle.tensors))
+        places = self._places(units_in(slice_groups(self.held_by(client)), bundle.tensors))
         tensors = {n: Floats(bundle.floats(n), at) for n, at in places.items()}
         return replace(bundle, tensors=tensors)
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from fedsub_core import masks as share
 from fedsub_core.metrics import MetricRow
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_papers import masks as share
 
 Masks = Mapping[str, Tensor]
 

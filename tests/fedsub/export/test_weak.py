@@ -21,10 +21,10 @@ from fedsub_client.loaded_model import load_model
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.config.run_config import RunConfig, dump_toml
 from fedsub_core.errors import ConfigError, RunError
-from fedsub_core.models.exits import with_all_exits
 from fedsub_core.models.kinds import mlp
 from fedsub_core.models.known_code import note_code
-from fedsub_core.models.pools import numbers
+from fedsub_papers.models.exits import with_all_exits
+from fedsub_papers.models.pools import numbers
 from fedsub_server.rundb import RunDatabase
 
 ROUNDS = 2

@@ -8,18 +8,17 @@ import pytest
 import torch
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.scalefl import ScaleFLHyperparameters
 from fedsub_core.models.chain import Chain, Step
-from fedsub_core.models.exits import (
+from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_papers.methods.scalefl import ScaleFLHyperparameters
+from fedsub_papers.models.exits import (
     Exits,
     exits_of,
-    path_of,
     scaled,
     shortened,
     with_all_exits,
     with_exits,
 )
-from fedsub_core.models.kinds import cnn1d, mlp
 
 
 def size(model: Chain) -> int:
@@ -107,7 +106,7 @@ def test_a_level_has_an_exit_and_the_greatest_width_that_fits(capacity: float, e
 
 def test_models_of_one_hidden_layer_have_one_exit() -> None:
     model = mlp(3, 6, (16,))
-    assert with_all_exits(model) is model and exits_of(model) == 1 and path_of(model) is model
+    assert with_all_exits(model) is model and exits_of(model) == 1 and model.path is model
     assert size(scaled(model, ScaleFLHyperparameters(), 0.5)) <= size(model) / 4
     for wrong in ("1,0.5", "0,1", "a"):
         with pytest.raises(ConfigError, match=r"scalefl.levels: got"):

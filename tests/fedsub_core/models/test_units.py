@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.exits import with_exits
 from fedsub_core.models.kinds import build_model, cnn1d, mlp
 from fedsub_core.models.model import Model
 from fedsub_core.models.units import Units, first_units
 from fedsub_core.placement import Placement
 from fedsub_core.training import CE, Masked, TrainingSettings, Turn, train
+from fedsub_papers.models.exits import with_exits
 
 from .parts import held, placed, some_units, taken
 

@@ -10,7 +10,6 @@ import torch
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Chain
-from fedsub_core.models.exits import with_exits
 from fedsub_core.models.kinds import mlp
 from fedsub_core.models.layers import Linear
 from fedsub_core.training import (
@@ -27,6 +26,7 @@ from fedsub_core.training import (
     train,
 )
 from fedsub_core.training.objectives import Forward
+from fedsub_papers.models.exits import with_exits
 
 TURN = Turn(1, 1, 0)
 #: One number and its bias: logits are x * w + b, two classes.

@@ -18,7 +18,7 @@ from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.models.model import Model
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.units import Member, UnitGroup, first_units
-from strategies.parts.alignment import aligned, check_groups, plan
+from fedsub_papers.strategies.parts.alignment import aligned, check_groups, plan
 
 from ...fedsub_core.models.modules import MODULES
 

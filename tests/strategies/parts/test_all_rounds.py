@@ -17,12 +17,12 @@ from torch import Tensor
 from fedsub.engines.simulation import build_strategy
 from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.models.exits import with_all_exits
 from fedsub_core.models.kinds import mlp
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.depthfl import DepthFLStrategy
-from strategies.parts.all_rounds import MOVED, bounded
+from fedsub_papers.models.exits import with_all_exits
+from fedsub_papers.strategies.methods.depthfl import DepthFLStrategy
+from fedsub_papers.strategies.parts.all_rounds import MOVED, bounded
 from strategies.rounds.server_half import State
 
 EVIL, PEOPLE, ROUNDS, SHAPE = "p0", 10, 150, (4,)

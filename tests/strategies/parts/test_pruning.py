@@ -7,7 +7,14 @@ import math
 import pytest
 import torch
 
-from strategies.parts.pruning import Weights, entropy, moved, moves, scores, target_sparsity
+from fedsub_papers.strategies.parts.pruning import (
+    Weights,
+    entropy,
+    moved,
+    moves,
+    scores,
+    target_sparsity,
+)
 
 PLAIN = Weights()
 
