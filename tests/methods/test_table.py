@@ -16,9 +16,9 @@ from fedsub.testing.card_tests import CardTests
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import table
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.table import METHODS, method
+from fedsub_core.methods.table import HOUSE, METHODS, method
 
-TestCards = battery(*METHODS, parts=(CardTests,))
+TestCards = battery(*HOUSE, parts=(CardTests,))
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -15,8 +15,7 @@ from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_papers.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
 from fedsub_papers.strategies.methods.caafp import CAAFPStrategy
-
-from .test_groups import two_types
+from tests.methods.test_groups import two_types
 
 PHASES: dict[str, Any] = {"cluster_round": 2, "dense_rounds": 1, "k_selection": "fixed:2"}
 

@@ -48,7 +48,7 @@ def strategy_of(run: Run) -> FRAMPStrategy:
 
 
 def test_the_network_goes_along_with_what_clients_moved_by() -> None:
-    """omega = phi * v: v 2, phi .5, delta -.3, beta .1: phi .44, omega .88. Against it: 1.12."""
+    """Omega = phi * v: v 2, phi .5, delta -.3, beta .1: phi .44, omega .88. Against it: 1.12."""
 
     def product(phi: Any, vectors: Tensor) -> dict[str, Tensor]:
         return {"omega": phi["phi"] * vectors}

@@ -29,8 +29,7 @@ from fedsub_papers.models.pools import numbers, numbers_at, with_counts
 from fedsub_papers.models.slicing import slice_groups, sliced_part
 from fedsub_papers.strategies.methods.flado import multiplications_at
 from strategies.parts.coverage import multiplications
-
-from .test_modules import place
+from tests.methods.test_modules import place
 
 SLICES = ("adaptivefl", "feddse", "flado", "flexfl")
 MODELS = ("normalised", "recurrent", "convolved")

@@ -27,9 +27,9 @@ from fedsub_papers.client.parts.activity import activity
 from fedsub_papers.methods.flexfl import APOZ
 from fedsub_papers.models.pools import numbers, pool_of, widths_for, with_counts
 from fedsub_papers.models.slicing import slice_groups
+from tests.methods.test_modules import place
 
 from .test_module_slices import SHARES, Scaled, module
-from .test_modules import place
 
 
 def test_adaptivefls_pool_of_a_residual_net_is_narrow_from_a_group_on() -> None:

@@ -16,7 +16,7 @@ TURN = Turn(1, 1, 0)
 
 
 def test_the_pull_grows_with_what_a_device_lacks() -> None:
-    """w - a = .2 and p = .5: the gradient is 2 * mu * p * (w - a) = .2, the term .02."""
+    """W - a = .2 and p = .5: the gradient is 2 * mu * p * (w - a) = .2, the term .02."""
     settings = TrainingSettings(lr=1.0, momentum=0.0)
     moved = {}
     for share in (0.5, 1.0):

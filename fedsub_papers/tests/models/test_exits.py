@@ -10,6 +10,15 @@ import torch
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Chain, Step
 from fedsub_core.models.kinds import cnn1d, mlp
+from fedsub_core.models.units import first_units
+from fedsub_core.training import (
+    CE,
+    Batch,
+    CrossEntropy,
+    Distillation,
+    batch_gradient,
+)
+from fedsub_core.training.objectives import Forward
 from fedsub_papers.methods.scalefl import ScaleFLHyperparameters
 from fedsub_papers.models.exits import (
     Exits,
@@ -18,6 +27,18 @@ from fedsub_papers.models.exits import (
     shortened,
     with_all_exits,
     with_exits,
+)
+from fedsub_papers.tests.again import again
+from tests.fedsub_core.models import test_units as units
+from tests.fedsub_core.models.test_record import record
+from tests.fedsub_core.training.test_objectives import one_client
+
+EXITS = with_exits(cnn1d(2, 64, 6), ("conv1", "linear1"))
+test_a_part_computes_what_the_masked_model_computes = again(
+    units.test_a_part_computes_what_the_masked_model_computes, "model", [EXITS]
+)
+test_placing_back_is_the_inverse_of_taking = again(
+    units.test_placing_back_is_the_inverse_of_taking, "model", [EXITS]
 )
 
 
@@ -111,3 +132,45 @@ def test_models_of_one_hidden_layer_have_one_exit() -> None:
     for wrong in ("1,0.5", "0,1", "a"):
         with pytest.raises(ConfigError, match=r"scalefl.levels: got"):
             ScaleFLHyperparameters(levels=wrong).shares()
+
+
+def test_exits_are_weighed_and_taught() -> None:
+    model = with_exits(mlp(3, 4), ["linear1"])
+    data, params = one_client([0.5] * 3, [0, 1, 2]), model.init(1, seed=0)
+    x = torch.randn(1, 3, 3, generator=torch.Generator().manual_seed(0))
+    batch = Batch(x, data.y, torch.full((1, 3), 1 / 3), 0)
+    first, last = (logits.detach() for logits in model.outputs(params, batch.x))
+    forward = Forward(params, batch, (first, last), first)
+    losses = [torch.nn.functional.cross_entropy(z[0], data.y[0]) for z in (first, last)]
+    assert float(CE.loss(forward, {})) == pytest.approx(float(losses[1]))
+    both = CrossEntropy(exits=(0.25, 0.75)).loss(forward, {})
+    assert float(both) == pytest.approx(float(0.25 * losses[0] + 0.75 * losses[1]))
+    with pytest.raises(ConfigError, match="weights for 3 exits, the model has 2"):
+        CrossEntropy(exits=(1.0, 1.0, 1.0)).loss(forward, {})
+
+    parts = (1 / 3, 2 / 3)
+    taught = Distillation(0.5, parts, temperature=2.0).loss(forward, {})
+    divergence = torch.nn.functional.kl_div(
+        (first[0] / 2).log_softmax(1), (last[0] / 2).softmax(1), reduction="mean"
+    )
+    assert float(taught) == pytest.approx(float(0.5 * 4 * divergence / 3), rel=1e-4)
+    gradient = batch_gradient(model, params, batch, CE + Distillation(1.0, parts))
+    assert gradient["exit1.weight"].any()
+    # The teacher is a constant: its head learns as if nobody listened.
+    alone = batch_gradient(model, params, batch, CE)
+    torch.testing.assert_close(gradient["linear3.weight"], alone["linear3.weight"])
+    assert not alone["exit1.weight"].any()
+
+
+def test_an_exits_classes_are_no_units() -> None:
+    model = EXITS
+    assert [group.name for group in model.unit_groups] == ["conv1", "conv2", "linear1"]
+    small, places = model.narrow(first_units(model, 0.25))
+    shapes = small.parameter_shapes
+    assert (shapes["exit1.weight"], shapes["exit2.weight"]) == ((6, 8 * 4), (6, 32))
+    assert places["exit1.bias"].everywhere
+
+
+def test_exits_are_layers_of_the_record() -> None:
+    found = record("depthfl", (9, 128))
+    assert any(line.startswith("an exit behind the first") for line in found.layers)

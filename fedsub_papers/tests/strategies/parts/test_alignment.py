@@ -19,8 +19,7 @@ from fedsub_core.models.model import Model
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.units import Member, UnitGroup, first_units
 from fedsub_papers.strategies.parts.alignment import aligned, check_groups, plan
-
-from ...fedsub_core.models.modules import MODULES
+from tests.fedsub_core.models.modules import MODULES
 
 CHAINS = mlp(3, 4, (16, 24)), cnn1d(2, 64, 3)
 

@@ -33,8 +33,8 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 from fedsub_server.run_folder import MODELS
+from tests import shapes
 
-from .. import shapes
 from .test_modules import OF_CHAINS
 
 CUTS = {"digits": shapes.digits, "news": shapes.news, "papers": shapes.papers}
