@@ -26,10 +26,9 @@ import tomli_w
 
 import fedsub
 from fedsub.cli import cli
-from fedsub.report.methods import default, markdown, markdown_table, meaning
+from fedsub.report.methods import cards_by_package, default, markdown, markdown_table, meaning
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.extras import require
-from fedsub_core.methods.table import METHODS
 from fedsub_core.options import describe
 from fedsub_core.version import VERSION
 
@@ -150,7 +149,7 @@ def with_tables(text: str, folder: Path) -> str:
 
 def methods() -> str:
     """Return the page of all methods, as `fedsub methods --markdown` prints it."""
-    return linked(markdown(METHODS.values()), "methods")
+    return linked(markdown(cards_by_package()), "methods")
 
 
 def commands() -> str:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from fedsub_core.methods.table import INSTALLED
-from fedsub_core.packages import top_level
+from fedsub_core.packages import title_of
 
-WING = [name for name, point in INSTALLED.items() if top_level(point) == "fedsub_papers"]
+WING = [name for name, point in INSTALLED.items() if title_of(point) == "fedsub_papers"]

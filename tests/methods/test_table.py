@@ -61,7 +61,7 @@ def with_entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterable[Callable[...,
 def test_an_installed_package_adds_a_method(with_entry_points: Callable[..., Any]) -> None:
     read = with_entry_points(("theirs", f"{__name__}:THEIRS"))
     assert read.method("theirs") == THEIRS
-    assert read.METHODS.keys() - {"theirs"} == METHODS.keys()
+    assert read.METHODS.keys() - {"theirs"} == HOUSE.keys()
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_one_that_cannot_be_used_says_so_when_it_is_wanted(
     name: str, value: str, words: str, with_entry_points: Callable[..., Any]
 ) -> None:
     read = with_entry_points((name, value))
-    assert read.METHODS.keys() == METHODS.keys(), "the others still work"
+    assert read.METHODS.keys() == HOUSE.keys(), "the others still work"
     with pytest.raises(ConfigError, match=words):
         read.method(name)
 
