@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub_data.preparing.graphs import citeseer, cora, ogbn_arxiv
-from fedsub_data.preparing.pictures import pacs
+from fedsub_papers.preparing.graphs import citeseer, cora, ogbn_arxiv
+from fedsub_papers.preparing.pictures import pacs
 from tests.official_files import graphs, pictures, signals, texts
 
 #: Clients of sets of images and texts.

@@ -21,7 +21,7 @@ BELOW = {
     "fedsub_core": set(),
 }
 DEVICE = ("fedsub_core", "fedsub_client")
-#: Packages in the same wheel that are found by their entry points alone: the house has none of them.
+#: Packages of the same wheel that are found by their entry points alone.
 WINGS = {"fedsub_papers"}
 # Imported where an option wants it, and missed with a clear error.
 OPTIONAL = {

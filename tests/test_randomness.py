@@ -36,7 +36,7 @@ ALLOWED = {
     # Modules of others draw from the process's stream: at a seed of the run's, put back afterwards.
     ("fedsub_core/models/drawing.py", "torch.default_generator.manual_seed(seed)"),
     (
-        "fedsub_core/models/published/texts.py",
+        "fedsub_papers/models/texts.py",
         "self.vectors.weight.uniform_(-1 / HIDDEN, 1 / HIDDEN)",
     ),
     # And what looks where streams are does not draw.

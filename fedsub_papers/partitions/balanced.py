@@ -11,6 +11,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.errors import DataError
 from fedsub_core.options import option
 from fedsub_core.seeds import derive_seed
+from fedsub_data.partitions.partition import Partition
 from fedsub_data.partitions.pool import FloatArray, IntArray, deal, draw, pooled
 from fedsub_data.preparing.preparation import Counts
 
@@ -93,3 +94,11 @@ def _filled(
         if left[label] == 0:
             ends = (priors * (left > 0)).cumsum(axis=1)
     return table, outside
+
+
+DIRICHLET_BALANCED = Partition(
+    "dirichlet-balanced",
+    "label skew: clients of one size, a Dirichlet class prior for each (FIARSE, FRAMP)",
+    BalancedOptions,
+    balanced,
+)

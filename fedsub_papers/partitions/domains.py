@@ -11,6 +11,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.errors import DataError
 from fedsub_core.options import option
 from fedsub_core.seeds import derive_seed
+from fedsub_data.partitions.partition import Partition
 from fedsub_data.partitions.pool import IntArray, pooled
 from fedsub_data.preparing.preparation import Counts
 
@@ -67,3 +68,11 @@ def domains(
         counts.add(f"clients of {name}", len(members))
     pool.count_torn(hands.values(), counts)
     return {name: pool.client(name, part) for name, part in hands.items()}
+
+
+DOMAINS = Partition(
+    "domains",
+    "every client has samples of one domain, which a file was before (Digit5, PACS)",
+    DomainsOptions,
+    domains,
+)

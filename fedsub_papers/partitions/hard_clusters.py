@@ -18,6 +18,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import option
 from fedsub_core.seeds import derive_seed
+from fedsub_data.partitions.partition import Partition
 from fedsub_data.partitions.pool import (
     COPIES,
     FloatArray,
@@ -182,3 +183,11 @@ def _of_all(sizes: FloatArray, shares: FloatArray, available: IntArray) -> IntAr
             row[i] += np.sign(missing) * step
             missing -= np.sign(missing) * step
     return table
+
+
+HARD_CLUSTERS = Partition(
+    "hard-clusters",
+    "groups of clients that share no class, sizes log-normal (CA-AFP)",
+    HardClustersOptions,
+    hard_clusters,
+)

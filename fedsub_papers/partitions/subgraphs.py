@@ -17,6 +17,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.extras import require
 from fedsub_core.options import choice, option
 from fedsub_core.seeds import derive_seed
+from fedsub_data.partitions.partition import Partition
 from fedsub_data.partitions.pool import IntArray, deal, pooled
 from fedsub_data.preparing.preparation import Counts
 
@@ -118,3 +119,11 @@ def _met(graph: Any, community: Iterable[int]) -> list[int]:
                 met[node] = None
                 queue += sorted(set(graph[node]) & inside - met.keys())
     return list(met)
+
+
+SUBGRAPHS = Partition(
+    "subgraphs",
+    "every client has a part of a graph, with the edges inside it (FRAMP)",
+    SubgraphsOptions,
+    subgraphs,
+)

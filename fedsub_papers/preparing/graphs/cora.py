@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedsub_data.preparing.graphs.linqs import prepare_linqs
-from fedsub_data.preparing.options import GraphOptions
 from fedsub_data.preparing.preparation import Prepared, Progress
+from fedsub_papers.preparing.graphs.linqs import prepare_linqs
+from fedsub_papers.preparing.options import GraphOptions
 
 CLASSES = (
     "Case_Based", "Genetic_Algorithms", "Neural_Networks", "Probabilistic_Methods",

@@ -22,11 +22,11 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.edges import plain_edges
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import NODE
-from fedsub_data.preparing.graphs.linqs import CLIENT
 from fedsub_data.preparing.members import Member, find_members
 from fedsub_data.preparing.options import NothingToChoose
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
 from fedsub_data.preparing.unpacking import unpacked_member
+from fedsub_papers.preparing.graphs.linqs import CLIENT
 
 FEATURES = 128
 CLASSES = 40

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.unpickling import ArraysOnly
 from fedsub_core.errors import cut
-from fedsub_data.preparing.pictures.parts import Pictures
 from fedsub_data.preparing.preparation import refused
 from fedsub_data.preparing.tars import each_file
+from fedsub_papers.preparing.pictures.parts import Pictures
 
 Content = dict[str, Any]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from fedsub_data.preparing.options import NothingToChoose
-from fedsub_data.preparing.pictures.batches import labels_in, names_in, pictures_in, read_batches
-from fedsub_data.preparing.pictures.parts import Part, checked, federation_of
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
+from fedsub_papers.preparing.pictures.batches import labels_in, names_in, pictures_in, read_batches
+from fedsub_papers.preparing.pictures.parts import Part, checked, federation_of
 
 FOLDER = "cifar-10-batches-py"
 CLASSES = (

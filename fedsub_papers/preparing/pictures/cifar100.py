@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedsub_data.preparing.options import CIFAR100Options
-from fedsub_data.preparing.pictures.batches import labels_in, names_in, pictures_in, read_batches
-from fedsub_data.preparing.pictures.parts import Part, federation_of
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress
+from fedsub_papers.preparing.options import CIFAR100Options
+from fedsub_papers.preparing.pictures.batches import labels_in, names_in, pictures_in, read_batches
+from fedsub_papers.preparing.pictures.parts import Part, federation_of
 
 FOLDER = "cifar-100-python"
 FILES = ("train", "test", "meta")

@@ -14,11 +14,12 @@ import numpy as np
 from PIL import Image
 
 from fedsub_core.seeds import derive_seed
-from fedsub_data.preparing.options import DigitsOptions, NothingToChoose
-from fedsub_data.preparing.pictures import mnist
-from fedsub_data.preparing.pictures.parts import Part, Pictures, federation_of
-from fedsub_data.preparing.pictures.rendered import rendered
+from fedsub_data.preparing.options import NothingToChoose
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
+from fedsub_papers.preparing.options import DigitsOptions
+from fedsub_papers.preparing.pictures import mnist
+from fedsub_papers.preparing.pictures.parts import Part, Pictures, federation_of
+from fedsub_papers.preparing.pictures.rendered import rendered
 
 CLASSES = mnist.CLASSES
 SIZE = 28

@@ -15,9 +15,9 @@ import numpy as np
 from PIL import Image
 
 from fedsub_core.errors import DataError, cut
-from fedsub_data.preparing.pictures.parts import Pictures
 from fedsub_data.preparing.preparation import refused
 from fedsub_data.preparing.unpacking import opened_zip
+from fedsub_papers.preparing.pictures.parts import Pictures
 
 #: Names of the files, with ``/``, and what returns one's bytes.
 Files = tuple[list[str], Callable[[str], bytes]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedsub_data.preparing.options import NothingToChoose
-from fedsub_data.preparing.pictures.idx import prepare_idx
 from fedsub_data.preparing.preparation import Prepared, Progress
+from fedsub_papers.preparing.pictures.idx import prepare_idx
 
 #: Label 0, 1, ... by the data set's page.
 CLASSES = (

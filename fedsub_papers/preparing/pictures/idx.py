@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from fedsub_data.preparing.members import Member, find_members
-from fedsub_data.preparing.pictures.parts import Part, Pictures, federation_of
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
 from fedsub_data.preparing.unpacking import unpacked_member
+from fedsub_papers.preparing.pictures.parts import Part, Pictures, federation_of
 
 #: How the files of each part begin.
 _PARTS = {"train": "train", "test": "t10k"}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub_data.preparing.options import PACSOptions
-from fedsub_data.preparing.pictures.encoded import decoded, dimensions, picture_files
-from fedsub_data.preparing.pictures.parts import Part, federation_of
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
+from fedsub_papers.preparing.options import PACSOptions
+from fedsub_papers.preparing.pictures.encoded import decoded, dimensions, picture_files
+from fedsub_papers.preparing.pictures.parts import Part, federation_of
 
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from fedsub_data.preparing.pictures.parts import Pictures
+from fedsub_papers.preparing.pictures.parts import Pictures
 
 #: Fonts with all ten digits upright on one line.
 FONTS = (

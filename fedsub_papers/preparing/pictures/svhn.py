@@ -9,8 +9,8 @@ import numpy as np
 
 from fedsub_core.errors import DataError, cut
 from fedsub_data.preparing.options import NothingToChoose
-from fedsub_data.preparing.pictures.parts import Part, federation_of
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
+from fedsub_papers.preparing.pictures.parts import Part, federation_of
 
 CLASSES = tuple("0123456789")
 _PARTS = ("train", "test")

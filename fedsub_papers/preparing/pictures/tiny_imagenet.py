@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub_data.preparing.options import TinyImageNetOptions
-from fedsub_data.preparing.pictures.encoded import decoded, picture_files
-from fedsub_data.preparing.pictures.parts import Part, federation_of
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused, text_lines
+from fedsub_papers.preparing.options import TinyImageNetOptions
+from fedsub_papers.preparing.pictures.encoded import decoded, picture_files
+from fedsub_papers.preparing.pictures.parts import Part, federation_of
 
 _SIZE = (64, 64)
 _LISTS = ("wnids.txt", "words.txt", "val/val_annotations.txt")

@@ -12,9 +12,9 @@ import numpy as np
 
 from fedsub_data.preparing.members import Member, find_members
 from fedsub_data.preparing.options import NothingToChoose
-from fedsub_data.preparing.pictures.parts import Part, federation_of
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused, text_lines
 from fedsub_data.preparing.unpacking import unpacked_member
+from fedsub_papers.preparing.pictures.parts import Part, federation_of
 
 CLASSES = tuple("0123456789")
 _PARTS = {"train": "usps", "test": "usps.t"}

@@ -17,9 +17,9 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import TOKENS
 from fedsub_data.preparing.members import Member, find_members
-from fedsub_data.preparing.options import AGNewsOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused, text_lines
-from fedsub_data.preparing.texts.hashed_words import PADDING, most_words, token_ids, words_of
+from fedsub_papers.preparing.options import AGNewsOptions
+from fedsub_papers.preparing.texts.hashed_words import PADDING, most_words, token_ids, words_of
 
 CLASSES = ("World", "Sports", "Business", "Sci/Tech")
 _PARTS = ("train", "test")

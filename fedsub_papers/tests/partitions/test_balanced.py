@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import DataError
-from fedsub_data.partitions.balanced import BalancedOptions, _filled, balanced
 from fedsub_data.partitions.label_skew import label_divergence
 from fedsub_data.partitions.partitions import counted_partition
 from fedsub_data.preparing.preparation import Counts
-
-from ... import shapes
+from fedsub_papers.partitions.balanced import BalancedOptions, _filled, balanced
+from tests import shapes
 
 
 def people(sizes: Sequence[int]) -> Federation:

@@ -7,8 +7,8 @@ import pytest
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import DataError
-from fedsub_data.partitions.domains import DomainsOptions
 from fedsub_data.partitions.partitions import counted_partition
+from fedsub_papers.partitions.domains import DomainsOptions
 
 NAMES = ("art", "cartoon", "photo", "sketch")
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
 from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
-from fedsub_data.partitions.hard_clusters import HardClustersOptions, hard_clusters
 from fedsub_data.partitions.partitions import counted_partition
 from fedsub_data.partitions.pool import COPIES
 from fedsub_data.preparing.preparation import Counts
+from fedsub_papers.partitions.hard_clusters import HardClustersOptions, hard_clusters
 
 
 def people(sizes: Sequence[int]) -> Federation:

@@ -10,13 +10,12 @@ import pytest
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import ConfigError, DataError
-from fedsub_data.partitions.domains import DomainsOptions
 from fedsub_data.partitions.label_skew import DirichletOptions
 from fedsub_data.partitions.partitions import counted_partition
 from fedsub_data.partitions.pool import pooled
-from fedsub_data.partitions.subgraphs import SubgraphsOptions
-
-from ... import shapes
+from fedsub_papers.partitions.domains import DomainsOptions
+from fedsub_papers.partitions.subgraphs import SubgraphsOptions
+from tests import shapes
 
 CARD = Card("papers", "topics", ("a", "b"), ("number", "q"), sample="node")
 METIS = pytest.param(

@@ -14,10 +14,10 @@ from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import UnitRows
 from fedsub_core.models.kinds import mlp
-from fedsub_core.models.published.images import mobilenet_v2, resnet18
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.unit_rows import unit_rows
 from fedsub_core.wire.bundles import Bundle
+from fedsub_papers.models.images import mobilenet_v2, resnet18
 
 from .modules import Recurrent, ResidualCNN, Shape, normalised
 

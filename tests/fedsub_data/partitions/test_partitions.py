@@ -22,10 +22,7 @@ from fedsub_core.data.federation import (
 from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import describe
-from fedsub_data.partitions.balanced import BalancedOptions
-from fedsub_data.partitions.domains import DomainsOptions
 from fedsub_data.partitions.feature_shift import FeatureShiftOptions
-from fedsub_data.partitions.hard_clusters import HardClustersOptions
 from fedsub_data.partitions.label_skew import DirichletOptions, PathologicalOptions
 from fedsub_data.partitions.partitions import (
     PARTITIONS,
@@ -34,6 +31,9 @@ from fedsub_data.partitions.partitions import (
     partition,
     partition_options,
 )
+from fedsub_papers.partitions.balanced import BalancedOptions
+from fedsub_papers.partitions.domains import DomainsOptions
+from fedsub_papers.partitions.hard_clusters import HardClustersOptions
 
 CARD = Card("toy", "test", ("a", "b", "c", "d"), ("number", "u"), "m", None, 2.0, 0.5, True)
 KINDS: list[tuple[str, Any]] = [

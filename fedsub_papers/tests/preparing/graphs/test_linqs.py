@@ -10,12 +10,11 @@ import pytest
 
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.graphs import citeseer, cora
-from fedsub_data.preparing.options import GraphOptions
 from fedsub_data.preparing.preparation import Prepared
 from fedsub_data.preparing.preparers import prepare
-
-from ....official_files.graphs import linqs, packed, papers
+from fedsub_papers.preparing.graphs import citeseer, cora
+from fedsub_papers.preparing.options import GraphOptions
+from fedsub_papers.tests.official_files.graphs import linqs, packed, papers
 
 CLASSES = {"cora": cora.CLASSES, "citeseer": citeseer.CLASSES}
 #: Papers and words that are looked at.

@@ -8,11 +8,10 @@ import pytest
 
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.graphs.ogbn_arxiv import CLASSES, FEATURES
 from fedsub_data.preparing.options import NothingToChoose
 from fedsub_data.preparing.preparers import prepare
-
-from ....official_files.graphs import arxiv, arxiv_categories, papers
+from fedsub_papers.preparing.graphs.ogbn_arxiv import CLASSES, FEATURES
+from fedsub_papers.tests.official_files.graphs import arxiv, arxiv_categories, papers
 
 PAPERS = 120
 FEAT, LABEL, EDGE = (f"raw/{name}.csv.gz" for name in ("node-feat", "node-label", "edge"))

@@ -15,10 +15,16 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.options import OPTIONS, CIFAR100Options, NothingToChoose
+from fedsub_data.preparing.options import NothingToChoose, options_of
 from fedsub_data.preparing.preparers import prepare
-
-from ....official_files.pictures import archive, cifar10, cifar100, photographs, pickled
+from fedsub_papers.preparing.options import CIFAR100Options
+from fedsub_papers.tests.official_files.pictures import (
+    archive,
+    cifar10,
+    cifar100,
+    photographs,
+    pickled,
+)
 
 Photographs = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
@@ -29,7 +35,7 @@ def pictures(real_data: Path) -> Photographs:
 
 
 def made_of(name: str, source: Path, options: Any = None) -> Any:
-    options = OPTIONS[name]() if options is None else options
+    options = options_of(name)() if options is None else options
     out = source.parent / "out"
     assert not out.exists()
     return prepare(name, source, out, options, 1, lambda done, total: None)
@@ -74,7 +80,12 @@ def test_of_two_archives_in_a_folder_each_set_takes_its_own(
     hundred(tmp_path / "both" / "cifar-100-python.tar.gz", pictures)
     for name, classes in (("cifar10", 10), ("cifar100", 100)):
         prepare(
-            name, tmp_path / "both", tmp_path / name, OPTIONS[name](), 1, lambda done, total: None
+            name,
+            tmp_path / "both",
+            tmp_path / name,
+            options_of(name)(),
+            1,
+            lambda done, total: None,
         )
         assert len(read_federation(tmp_path / name).card.classes) == classes
 
@@ -189,4 +200,4 @@ def test_links_and_folders_in_an_archive_are_no_batches(tmp_path: Path) -> None:
             member.type, member.linkname = kind, "/etc/passwd"
             tar.addfile(member)
     assert "no data_batch_1" in refusal("cifar10", path)
-    assert isinstance(OPTIONS["cifar10"](), NothingToChoose)
+    assert isinstance(options_of("cifar10")(), NothingToChoose)

@@ -10,11 +10,10 @@ import pytest
 
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.options import DigitsOptions
-from fedsub_data.preparing.pictures.digits import difference, prepare
-from fedsub_data.preparing.pictures.rendered import FONTS, _font, rendered
-
-from ....official_files.pictures import mnist
+from fedsub_papers.preparing.options import DigitsOptions
+from fedsub_papers.preparing.pictures.digits import difference, prepare
+from fedsub_papers.preparing.pictures.rendered import FONTS, _font, rendered
+from fedsub_papers.tests.official_files.pictures import mnist
 
 DOMAINS = ["mnist", "optical", "photographs", "rendered"]
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.options import NothingToChoose
-from fedsub_data.preparing.pictures import svhn, usps
 from fedsub_data.preparing.preparation import Prepared
-
-from ....official_files import pictures
+from fedsub_papers.preparing.pictures import svhn, usps
+from fedsub_papers.tests.official_files import pictures
 
 
 def read(module: Any, source: Path) -> Prepared:

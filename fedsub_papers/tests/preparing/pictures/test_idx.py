@@ -13,10 +13,9 @@ import pytest
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.options import NothingToChoose
-from fedsub_data.preparing.pictures import fashion_mnist
 from fedsub_data.preparing.preparers import prepare
-
-from ....official_files.pictures import idx, mnist
+from fedsub_papers.preparing.pictures import fashion_mnist
+from fedsub_papers.tests.official_files.pictures import idx, mnist
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"
 

@@ -12,13 +12,12 @@ import pytest
 from PIL import Image
 
 from fedsub_core.errors import DataError
-from fedsub_data.partitions.domains import DomainsOptions
 from fedsub_data.partitions.partitions import partition
-from fedsub_data.preparing.options import PACSOptions
-from fedsub_data.preparing.pictures.pacs import CLASSES, DOMAINS, prepare
 from fedsub_data.preparing.preparation import Prepared
-
-from ....official_files.pictures import pacs, styles
+from fedsub_papers.partitions.domains import DomainsOptions
+from fedsub_papers.preparing.options import PACSOptions
+from fedsub_papers.preparing.pictures.pacs import CLASSES, DOMAINS, prepare
+from fedsub_papers.tests.official_files.pictures import pacs, styles
 
 
 @pytest.fixture(scope="module")

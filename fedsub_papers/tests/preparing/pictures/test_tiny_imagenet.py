@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.options import TinyImageNetOptions
-from fedsub_data.preparing.pictures.tiny_imagenet import prepare
 from fedsub_data.preparing.preparation import Prepared
-
-from ....official_files.pictures import styles, tiny_imagenet, tiny_imagenet_zip
+from fedsub_papers.preparing.options import TinyImageNetOptions
+from fedsub_papers.preparing.pictures.tiny_imagenet import prepare
+from fedsub_papers.tests.official_files.pictures import styles, tiny_imagenet, tiny_imagenet_zip
 
 IDS = ("n02099601", "n01443537", "n04067472")
 

@@ -11,12 +11,11 @@ import pytest
 
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.options import AGNewsOptions
 from fedsub_data.preparing.preparation import Prepared
 from fedsub_data.preparing.preparers import prepare
-from fedsub_data.preparing.texts.hashed_words import token_ids, words_of
-
-from ....official_files.texts import Rows, ag_news, news
+from fedsub_papers.preparing.options import AGNewsOptions
+from fedsub_papers.preparing.texts.hashed_words import token_ids, words_of
+from fedsub_papers.tests.official_files.texts import Rows, ag_news, news
 
 
 @pytest.fixture(scope="module")

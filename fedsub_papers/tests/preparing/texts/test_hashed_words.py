@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedsub_data.preparing.texts.hashed_words import (
+from fedsub_papers.preparing.texts.hashed_words import (
     most_words,
     pair_hash,
     token_ids,

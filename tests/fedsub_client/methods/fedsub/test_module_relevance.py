@@ -24,8 +24,8 @@ from fedsub_core.data.stacks import Stack, select_params, stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.from_torch import from_torch
 from fedsub_core.models.model import Params
-from fedsub_core.models.published.images import resnet18
 from fedsub_core.models.torch_model import TorchModel
+from fedsub_papers.models.images import resnet18
 
 from ....fedsub_core.models.modules import Recurrent, ResidualCNN, normalised
 from .test_relevance import CLASSES, NETWORKS, random_stack

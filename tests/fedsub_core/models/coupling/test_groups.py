@@ -15,9 +15,9 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import require_chain
 from fedsub_core.models.coupling.groups import unit_groups
 from fedsub_core.models.kinds import build_model, cnn1d
-from fedsub_core.models.published.images import resnet18
 from fedsub_core.models.to_torch import to_torch
 from fedsub_core.models.units import Member, UnitGroup
+from fedsub_papers.models.images import resnet18
 
 from .passes import PASSES, WINDOW, Pass
 
