@@ -109,7 +109,7 @@ def build_model(
         if isinstance(input_shape, Nodes):
             raise ConfigError(f"model {kind!r} takes no graph, got {input_shape!r}: use {OF_NODES}")
         return _without_norms(BUILDERS[kind](input_shape, classes, hidden), norm)
-    build = _builder(kind)
+    build = builder_of(kind)
     # Of token ids no chain makes anything, and of nodes none knows who is joined to whom.
     others = isinstance(input_shape, (Tokens, Nodes))
     chain = None if others else _chain(build, input_shape, classes)
@@ -131,7 +131,8 @@ def build_model(
     return _without_norms(chain, norm)
 
 
-def _builder(kind: str) -> Callable[..., Any]:
+def builder_of(kind: str) -> Callable[..., Any]:
+    """Return the builder of a kind that is no chain of ours; `kind` is known."""
     if is_place(kind) or kind in PUBLISHED:
         return builder_at(PUBLISHED.get(kind, kind))
     found: Callable[..., Any] = installed()[kind].load()

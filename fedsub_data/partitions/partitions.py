@@ -48,7 +48,8 @@ def _natural(
 
 #: The entry point group under which packages add rows.
 GROUP = "fedsub.partitions"
-PARTITIONS: dict[str, Partition] = {
+#: The kinds of this folder, and all.
+HOUSE: dict[str, Partition] = {
     p.name: p
     for p in (
         Partition("natural", "one person, one client", NaturalOptions, _natural),
@@ -70,8 +71,10 @@ PARTITIONS: dict[str, Partition] = {
             FeatureShiftOptions,
             feature_shift,
         ),
-        *(point.load() for point in entry_points(group=GROUP)),
     )
+}
+PARTITIONS: dict[str, Partition] = HOUSE | {
+    point.name: point.load() for point in entry_points(group=GROUP)
 }
 
 

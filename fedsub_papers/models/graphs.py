@@ -23,6 +23,9 @@ class GCN(nn.Module):
     node sees itself alone. Dropout is left out, as everywhere here.
     """
 
+    #: The sample for which `fedsub models` shows its size.
+    example = Nodes((128,))
+
     def __init__(self, input_shape: Shape, classes: int) -> None:
         super().__init__()
         if not isinstance(input_shape, Nodes):

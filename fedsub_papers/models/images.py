@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
 
 from torch import Tensor, nn
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 
+_Builder = TypeVar("_Builder", bound=Callable[[Shape, int], nn.Module])
 #: Channels of VGG11's convolutions; "M" halves height and width.
 _VGG11 = (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M")
 #: MobileNetV2's stages: expansion, channels, blocks, stride.
@@ -23,6 +26,17 @@ _STAGES = (
 )
 
 
+def _shown_for(*example: int) -> Callable[[_Builder], _Builder]:
+    """Return what notes the sample for which `fedsub models` shows a builder's size."""
+
+    def note(build: _Builder) -> _Builder:
+        vars(build)["example"] = example
+        return build
+
+    return note
+
+
+@_shown_for(1, 8, 8)
 def cnn2d(input_shape: Shape, classes: int) -> nn.Sequential:
     """Return a small CNN for pictures of 8 x 8 pixels and more."""
     channels = _image(input_shape, "cnn2d", 8)[0]
@@ -40,6 +54,7 @@ def cnn2d(input_shape: Shape, classes: int) -> nn.Sequential:
     )
 
 
+@_shown_for(3, 28, 28)
 def digit5_cnn(input_shape: Shape, classes: int) -> nn.Sequential:
     """Return FedBN's CNN of digits (Li et al., ICLR 2021, appendix D).
 
@@ -56,6 +71,7 @@ def digit5_cnn(input_shape: Shape, classes: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(512, classes))
 
 
+@_shown_for(3, 32, 32)
 def vgg11(input_shape: Shape, classes: int) -> nn.Sequential:
     """Return VGG11 for pictures of 32 x 32 pixels (Simonyan and Zisserman, ICLR 2015, net A).
 
@@ -97,6 +113,7 @@ class _Basic(nn.Module):
         return out
 
 
+@_shown_for(3, 32, 32)
 def resnet18(input_shape: Shape, classes: int) -> nn.Sequential:
     """Return ResNet-18 for pictures of 32 x 32 pixels (He et al., CVPR 2016).
 
@@ -150,6 +167,7 @@ class _Inverted(nn.Module):
         return x + made if self.adds else made
 
 
+@_shown_for(3, 32, 32)
 def mobilenet_v2(input_shape: Shape, classes: int) -> nn.Sequential:
     """Return MobileNetV2 (Sandler et al., CVPR 2018), its strides for pictures of 32 x 32 pixels.
 

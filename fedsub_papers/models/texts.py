@@ -22,6 +22,9 @@ class FastText(nn.Module):
     11 * classes`` numbers.
     """
 
+    #: The sample for which `fedsub models` shows its size.
+    example = Tokens((64,), 10_000, 0)
+
     def __init__(self, input_shape: Shape, classes: int) -> None:
         super().__init__()
         if not isinstance(input_shape, Tokens):

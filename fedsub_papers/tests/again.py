@@ -11,7 +11,7 @@ import pytest
 Test = Callable[..., None]
 
 
-def again(test: Any, names: str, cases: Iterable[Any]) -> Test:
+def again(test: Any, names: str | tuple[str, ...], cases: Iterable[Any]) -> Test:
     """Return a test of the house whose parameters `names` have these values instead.
 
     Bind it to a name that begins with ``test_``.

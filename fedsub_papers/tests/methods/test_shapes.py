@@ -32,8 +32,8 @@ from fedsub_core.config.run_config import RunConfig, from_flat
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
+from fedsub_papers.tests import shapes
 from fedsub_server.run_folder import MODELS
-from tests import shapes
 
 from .test_modules import OF_CHAINS
 

@@ -18,7 +18,7 @@ from fedsub_data.partitions.label_skew import label_divergence
 from fedsub_data.partitions.partitions import counted_partition
 from fedsub_data.preparing.preparation import Counts
 from fedsub_papers.partitions.balanced import BalancedOptions, _filled, balanced
-from tests import shapes
+from fedsub_papers.tests import shapes
 
 
 def people(sizes: Sequence[int]) -> Federation:

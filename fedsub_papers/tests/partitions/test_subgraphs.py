@@ -15,7 +15,7 @@ from fedsub_data.partitions.partitions import counted_partition
 from fedsub_data.partitions.pool import pooled
 from fedsub_papers.partitions.domains import DomainsOptions
 from fedsub_papers.partitions.subgraphs import SubgraphsOptions
-from tests import shapes
+from fedsub_papers.tests import shapes
 
 CARD = Card("papers", "topics", ("a", "b"), ("number", "q"), sample="node")
 METIS = pytest.param(

@@ -177,7 +177,7 @@ def test_a_file_with_an_unknown_key(fedsub: Call) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "why"),
     [
-        ("--model", "resnet18", "the model that is solved for is linear"),
+        ("--model", "lstm", "the model that is solved for is linear"),
         ("--lr", "0.1", "nothing is trained in steps"),
     ],
 )

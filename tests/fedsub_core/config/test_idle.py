@@ -16,7 +16,7 @@ RIDGE: dict[str, Value] = {"method": "fedsub-ridge", "beside": ""}
 @pytest.mark.parametrize(
     ("keys", "found"),
     [
-        (RIDGE | {"model": "resnet18"}, {"model": "the model that is solved for is linear"}),
+        (RIDGE | {"model": "lstm"}, {"model": "the model that is solved for is linear"}),
         (RIDGE | {"hidden": "64"}, {"hidden": "the model that is solved for is linear"}),
         (RIDGE | {"lr": 0.1, "epochs": 3}, dict.fromkeys(["epochs", "lr"], "nothing is trained")),
         (RIDGE | {"robust": "median"}, {"robust": "uploads are checked one by one"}),
@@ -46,13 +46,13 @@ def test_what_is_idle(keys: dict[str, Value], found: dict[str, str]) -> None:
 
 
 def test_what_was_given_is_refused_and_what_a_file_says_is_named() -> None:
-    config = read_config(None, RIDGE | {"model": "resnet18"})
+    config = read_config(None, RIDGE | {"model": "lstm"})
     check_given(config, ["rounds"], "command line")
     named = named_idle(config)
     assert named == [
-        "model = resnet18 does nothing for fedsub-ridge: the model that is solved for is linear."
+        "model = lstm does nothing for fedsub-ridge: the model that is solved for is linear."
     ]
-    expected = "command line: model: got resnet18 with fedsub-ridge, for which it does nothing"
+    expected = "command line: model: got lstm with fedsub-ridge, for which it does nothing"
     with pytest.raises(ConfigError, match=expected):
         check_given(config, ["model"], "command line")
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from fedsub_core.data.federation import write_federation
-
-from ... import shapes
-from .calls import Call
+from fedsub_papers.tests import shapes
+from tests.fedsub.commands.calls import Call
 
 #: Of each federation: its type in an exported file, and what a look says of one sample.
 CUTS = {

@@ -12,8 +12,7 @@ from fedsub_core.errors import DataError
 from fedsub_data.partitions.feature_shift import FeatureShiftOptions
 from fedsub_data.partitions.label_skew import DirichletOptions
 from fedsub_data.partitions.partitions import partition
-
-from ... import shapes
+from fedsub_papers.tests import shapes
 
 
 def test_images_through_other_cameras_stay_bytes(real_data: Path) -> None:

@@ -15,8 +15,7 @@ from fedsub_core.data.graphs import graph_of
 from fedsub_core.data.samples import Nodes
 from fedsub_core.models.kinds import build_model
 from fedsub_core.training import TrainingSettings, Turn, train
-
-from .. import shapes
+from fedsub_papers.tests import shapes
 
 
 @pytest.fixture

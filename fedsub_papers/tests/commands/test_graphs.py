@@ -13,9 +13,8 @@ import torch
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import built
 from fedsub_core.data.federation import write_federation
-
-from ... import shapes
-from .calls import Call
+from fedsub_papers.tests import shapes
+from tests.fedsub.commands.calls import Call
 
 
 @pytest.fixture

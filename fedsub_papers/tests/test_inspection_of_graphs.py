@@ -11,8 +11,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import Nodes
 from fedsub_data.inspection.inspection import inspect_federation
 from fedsub_data.inspection.tables import fact_rows
-
-from ... import shapes
+from fedsub_papers.tests import shapes
 
 
 def test_a_look_counts_edges_and_isolated_nodes(real_data: Path) -> None:
