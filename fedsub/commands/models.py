@@ -66,23 +66,23 @@ def models(
     if nodes:
         wanted = _nodes(wanted or NODE, vocabulary)
     packages = by_package([MLP, LINEAR, CNN1D, *PUBLISHED], installed())
-    kinds = [kind for some in packages.values() for kind in some] if name is None else [name]
-    heads = {some[0]: package for package, some in packages.items() if package and name is None}
-    found, others = list[_Sized](), list[str]()
+    found, others, heading = list[_Sized](), list[str](), ""
     if not as_json:
         click.echo(f"{'kind':<14} {'numbers':>12} {'multiplications':>16}  of a sample")
-    for kind in kinds:
-        if kind in heads and not as_json:
-            click.echo(f"From the package {heads[kind]}:")
-        try:
-            found.append(_sized(kind, wanted or example(kind), classes, hidden))
-        except ConfigError as error:
-            if name is not None:
-                raise
-            others.append(kind if wanted else f"{kind} ({error})")
-            continue
-        if not as_json:
-            _say(found[-1], at_length=name is not None)
+    for package, kinds in packages.items() if name is None else [("", [name])]:
+        for kind in kinds:
+            try:
+                found.append(_sized(kind, wanted or example(kind), classes, hidden))
+            except ConfigError as error:
+                if name is not None:
+                    raise
+                others.append(kind if wanted else f"{kind} ({error})")
+                continue
+            if not as_json:
+                if package != heading:
+                    click.echo(f"From the package {package}:")
+                    heading = package
+                _say(found[-1], at_length=name is not None)
     if as_json:
         print_json([asdict(one) for one in found])
     elif others:

@@ -8,7 +8,9 @@ from fedsub.report.methods import cards_by_package, markdown
 from fedsub.report.wire_table import BEGIN, END, wire_tables
 from fedsub_core.methods.table import METHODS
 from fedsub_core.wire.bundles import Kind
+from fedsub_papers.tests.models.test_published import SIZES
 from fedsub_papers.tests.wing import WING
+from tests.docs.test_models_page import check_kinds
 from tests.fedsub_core.wire.test_wire_format_methods import MODEL
 from tests.fedsub_core.wire.wire_format_page import DOCUMENT, part_of_page
 
@@ -42,3 +44,7 @@ def test_every_kind_of_tensor_is_some_methods() -> None:
     ours = [(card, card.hyperparameters()) for card in METHODS.values()]
     declared = [d for c, h in ours for d in (c.sends(MODEL, h), c.receives(MODEL, h))]
     assert {one.kind for tensors in declared for one in tensors.values()} == set(Kind)
+
+
+def test_the_page_of_models_has_their_sizes() -> None:
+    check_kinds({kind for kind, *_ in SIZES})
