@@ -45,6 +45,11 @@ PAGES = (
     ("Yours", "Your model", "docs/models.md"),
     ("Yours", "Your method", "CONTRIBUTING.md"),
     ("Results", "Studies", "studies/README.md"),
+    *(
+        ("Results", "Papers", one)
+        for one in ("fedsub_papers/studies/README.md",)
+        if (ROOT / one).exists()
+    ),
     ("Results", "Benchmarks", "benchmarks/README.md"),
     ("Deploy", "Deployment", "docs/deployment.md"),
     ("Deploy", "Containers", "docker/README.md"),
@@ -87,7 +92,7 @@ def page_name(source: str) -> str:
     if source == "README.md":
         return "index.md"
     path = Path(source)
-    named = path.parent.name if path.name == "README.md" else path.stem
+    named = "-".join(path.parent.parts) if path.name == "README.md" else path.stem
     return f"{named.lower()}.md"
 
 
