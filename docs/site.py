@@ -33,6 +33,8 @@ from fedsub_core.options import describe
 from fedsub_core.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
+#: The page of a wing that may be absent.
+PAPERS = "fedsub_papers/studies/README.md"
 #: Part of the site, page's title, file of the project or name of a page that is written here.
 PAGES = (
     ("Start", "Start", "README.md"),
@@ -45,11 +47,7 @@ PAGES = (
     ("Yours", "Your model", "docs/models.md"),
     ("Yours", "Your method", "CONTRIBUTING.md"),
     ("Results", "Studies", "studies/README.md"),
-    *(
-        ("Results", "Papers", one)
-        for one in ("fedsub_papers/studies/README.md",)
-        if (ROOT / one).exists()
-    ),
+    ("Results", "Papers", PAPERS),
     ("Results", "Benchmarks", "benchmarks/README.md"),
     ("Deploy", "Deployment", "docs/deployment.md"),
     ("Deploy", "Containers", "docker/README.md"),
@@ -212,6 +210,8 @@ def write_sources(folder: Path) -> None:
     written = {"methods": methods, "commands": commands, "options": options, "python": python}
     nav: dict[str, list[dict[str, str]]] = {}
     for part, title, source in PAGES:
+        if source == PAPERS and not (ROOT / source).exists():
+            continue
         if source in written:
             text = written[source]()
         else:
