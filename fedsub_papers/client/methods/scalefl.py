@@ -7,7 +7,8 @@ from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import require_chain
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training import Turn
-from fedsub_core.training.objectives import CE, CrossEntropy, Distillation, Objective
+from fedsub_core.training.objectives import CE, CrossEntropy, Objective
+from fedsub_papers.client.parts.distillation import Distillation
 from fedsub_papers.models.exits import exits_of
 
 

@@ -15,10 +15,10 @@ from fedsub_core.training import (
     CE,
     Batch,
     CrossEntropy,
-    Distillation,
     batch_gradient,
 )
 from fedsub_core.training.objectives import Forward
+from fedsub_papers.client.parts.distillation import Distillation
 from fedsub_papers.methods.scalefl import ScaleFLHyperparameters
 from fedsub_papers.models.exits import (
     Exits,
@@ -158,6 +158,7 @@ def test_exits_are_weighed_and_taught() -> None:
     assert gradient["exit1.weight"].any()
     # The teacher is a constant: its head learns as if nobody listened.
     alone = batch_gradient(model, params, batch, CE)
+    assert not Distillation(0.0, parts).active
     torch.testing.assert_close(gradient["linear3.weight"], alone["linear3.weight"])
     assert not alone["exit1.weight"].any()
 

@@ -14,7 +14,6 @@ from fedsub_core.models.layers import Linear
 from fedsub_core.training import (
     CE,
     Batch,
-    Distillation,
     Masked,
     PrototypePull,
     Pull,
@@ -65,7 +64,7 @@ def test_a_pull_of_one_over_the_rate_lands_on_the_anchor() -> None:
     assert torch.equal(found["linear1.bias"], anchor["linear1.bias"])
 
 
-@pytest.mark.parametrize("term", ["pull", "prototype", "distillation"])
+@pytest.mark.parametrize("term", ["pull", "prototype"])
 def test_a_term_of_weight_zero_adds_no_operation(
     term: str, random_stack: Callable[..., Stack]
 ) -> None:
@@ -76,7 +75,6 @@ def test_a_term_of_weight_zero_adds_no_operation(
     added = {
         "pull": Pull(nan, 0.0),
         "prototype": PrototypePull(prototypes, torch.ones(2, 6, dtype=torch.bool), 0.0),
-        "distillation": Distillation(0.0, (0.5, 0.5)),
     }[term]
     plain, _ = train(model, params, data, TURN, TrainingSettings())
     # Were anything of it computed, it would be NaN.
