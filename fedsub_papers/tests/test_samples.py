@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.data.federation import Federation, read_federation, write_federation
-from tests import shapes
+from fedsub_papers.tests import shapes
 
 
 @pytest.mark.parametrize("cut", [shapes.digits, shapes.photographs, shapes.news])
