@@ -62,6 +62,7 @@ PAGES = (
     ("Reference", "Glossary", "docs/glossary.md"),
     ("Reference", "Changes", "CHANGELOG.md"),
 )
+PAGES = tuple(page for page in PAGES if page[2] != PAPERS or (ROOT / PAPERS).exists())
 #: How mkdocstrings shows Python names.
 _PYTHON: dict[str, Any] = {
     "paths": [str(ROOT)],
@@ -210,8 +211,6 @@ def write_sources(folder: Path) -> None:
     written = {"methods": methods, "commands": commands, "options": options, "python": python}
     nav: dict[str, list[dict[str, str]]] = {}
     for part, title, source in PAGES:
-        if source == PAPERS and not (ROOT / source).exists():
-            continue
         if source in written:
             text = written[source]()
         else:

@@ -10,6 +10,7 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.wire.bundles import Kind
 from fedsub_papers.tests.models.test_published import SIZES
 from fedsub_papers.tests.wing import WING
+from tests.docs.test_events_page import OF_PAPERS, check_part
 from tests.docs.test_models_page import check_kinds
 from tests.fedsub_core.wire.test_wire_format_methods import MODEL
 from tests.fedsub_core.wire.wire_format_page import DOCUMENT, part_of_page
@@ -48,3 +49,8 @@ def test_every_kind_of_tensor_is_some_methods() -> None:
 
 def test_the_page_of_models_has_their_sizes() -> None:
     check_kinds({kind for kind, *_ in SIZES})
+
+
+def test_the_page_of_events_has_theirs() -> None:
+    rooms = ("client", "strategies", "methods", "models", "preparing", "partitions")
+    check_part(OF_PAPERS, [f"fedsub_papers/{room}" for room in rooms])

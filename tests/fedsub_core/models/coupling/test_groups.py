@@ -70,7 +70,7 @@ def test_inputs_and_classes_are_no_units() -> None:
 
 
 def test_the_module_stays_as_it_was() -> None:
-    build, shape, _ = PASSES["residual"]
+    build, shape, _ = PASSES["squeezed"]
     module = build().train()
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     unit_groups(module, shape)
