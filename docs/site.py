@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: The page of a wing that may be absent.
 PAPERS = "fedsub_papers/studies/README.md"
 #: Part of the site, page's title, file of the project or name of a page that is written here.
-PAGES = (
+PAGES: tuple[tuple[str, str, str], ...] = (
     ("Start", "Start", "README.md"),
     ("Start", "Runs", "docs/running.md"),
     ("Start", "Which method?", "docs/which-method.md"),
