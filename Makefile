@@ -7,7 +7,7 @@ export OMP_NUM_THREADS = 1
 # Tests start hundreds of processes: each would compile our code anew where images forbid keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run flower test test-slow mutations site wheels lint clean
+.PHONY: run flower test test-papers test-slow mutations site wheels lint clean
 
 run: $(VENV)/run.installed
 	$(BIN)/fedsub run datasets/watch/run.toml
@@ -19,9 +19,14 @@ flower: $(VENV)/ray.installed
 test: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=15
 
+# The papers' wing has a suite of its own.
+test-papers: $(VENV)/dev.installed
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=15 fedsub_papers/tests
+
 # Three workers: deployments wait more than they compute.
 test-slow: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m slow -v -n 3 --dist loadfile --no-loadscope-reorder --durations=40 $(ARGS)
+	$(BIN)/python -m pytest -m slow -v -n 3 --dist loadfile --no-loadscope-reorder --durations=40 \
+	    tests fedsub_papers/tests $(ARGS)
 
 # Faults made on purpose, each of which must fail a test: what the tests protect. No part of CI.
 mutations: $(VENV)/dev.installed

@@ -16,6 +16,9 @@ from pathlib import Path
 from setuptools import Extension, find_packages, setup
 
 PACKAGES = ["fedsub", "fedsub_data", "fedsub_server", "strategies", "fedsub_client", "fedsub_core"]
+# What they do not know: they are whole where its folder is not.
+WINGS = [wing for wing in ["fedsub_papers"] if Path(wing).exists()]
+PACKAGES += WINGS
 CARDS = "fedsub_data.cards"
 # Found by a name of its own (``fedsub_core/data/watch.py`` says why).
 WATCH = "fedsub_watch"
@@ -51,6 +54,7 @@ setup(
         WATCH: ["recordings.npz", "LICENSE"],
         TEMPLATE: ["template/**/*.template"],
         **{package: ["py.typed"] for package in PACKAGES},
+        **{wing: ["py.typed", "datasets/*/*"] for wing in WINGS},
     },
     # Of its folder, these are among the cards.
     exclude_package_data={WATCH: ["*.toml", "*.md"]},

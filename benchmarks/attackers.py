@@ -19,12 +19,11 @@ from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE
 from fedsub_core.methods.fedsub_ridge import GRAM, SHIFTS
-from fedsub_core.methods.framp import DESCRIPTOR
 from fedsub_core.methods.prototypes import COUNTS
 from fedsub_core.wire.bundles import Bits, Bundle, FloatArray, Floats, Part
 
 #: What is no model among the tensors of uploads.
-NO_MODEL = (PROTOTYPES, SCORE, COUNTS, GATE, CURVES, GAINS, SHIFTS, DESCRIPTOR)
+NO_MODEL = (PROTOTYPES, SCORE, COUNTS, GATE, CURVES, GAINS, SHIFTS, "descriptor")
 #: The largest number that passes the codec's check, and the most samples that do.
 LARGE, MANY = 1e5, 2**48 - 1
 #: By how much the update that learnt a backdoor grows.

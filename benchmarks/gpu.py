@@ -28,9 +28,8 @@ from unittest import mock
 import torch
 from modules import OWN, SETTINGS, SHAPES, TURN, plain_loop, samples  # a script beside this one
 
-from fedsub_core.models.builders import builder_at
+from fedsub_core.models.kinds import builder_of
 from fedsub_core.models.module_passes import Passes
-from fedsub_core.models.names import PUBLISHED
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.training import train
 
@@ -70,7 +69,7 @@ def peak_of(peaks: dict[str, float], way: str, device: str) -> Iterator[None]:
 def measure(name: str, given: argparse.Namespace) -> dict[str, str]:
     """Return a row of the table."""
     shape, device = ALL[name], torch.device(given.device)
-    build = builder_at(PUBLISHED[name]) if name in PUBLISHED else OWN[name]
+    build = OWN[name] if name in OWN else builder_of(name)
     model = TorchModel.of(build, shape, CLASSES)
     few = samples(min(ON_CPU, given.clients), given.samples, shape)
     of_few = model.init(len(few.counts), 0)

@@ -30,8 +30,8 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.table import method
 from fedsub_core.options import Value, key_values
-from fedsub_data.partitions.hard_clusters import HardClustersOptions
 from fedsub_data.partitions.partitions import counted_partition
+from fedsub_papers.partitions.hard_clusters import HardClustersOptions
 from fedsub_server.method_summary import MethodSummary
 from fedsub_server.results import Column, method_summaries, text_table
 from fedsub_server.rundb import RunDatabase

@@ -22,9 +22,8 @@ from torch.nn import functional as F
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.builders import builder_at
+from fedsub_core.models.kinds import builder_of
 from fedsub_core.models.model import Params
-from fedsub_core.models.names import PUBLISHED
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.training import TrainingSettings, Turn, train
 from fedsub_core.training.batches import order_of_epoch, stream_of
@@ -135,7 +134,7 @@ def seconds(work: Callable[[], object]) -> float:
 def compare(name: str, clients: int, count: int, repeats: int) -> tuple[float, float]:
     """Return seconds of the processor for our epoch and for the plain loop's, medians."""
     shape = SHAPES[name]
-    build = builder_at(PUBLISHED[name]) if name in PUBLISHED else OWN[name]
+    build = OWN[name] if name in OWN else builder_of(name)
     model = TorchModel.of(build, shape, CLASSES)
     params, data = model.init(clients, 0), samples(clients, count, shape)
     theirs = plain_loop(model, params, data)

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub_data.preparing.graphs import citeseer, cora, ogbn_arxiv
-from fedsub_data.preparing.pictures import pacs
-from tests.official_files import graphs, pictures, signals, texts
+from fedsub_papers.preparing.graphs import citeseer, cora, ogbn_arxiv
+from fedsub_papers.preparing.pictures import pacs
+from fedsub_papers.tests.official_files import graphs, pictures, texts
+from tests.official_files import signals
 
 #: Clients of sets of images and texts.
 CLIENTS = 100

@@ -33,7 +33,8 @@ from fedsub_core.data.sources import WATCH, load_federation
 from fedsub_core.data.standardise import POOLS, Scaling, moments, scaling
 from fedsub_core.metric_names import OWN_HEADS
 
-STUDIES = Path(__file__).resolve().parents[1] / "studies"
+ROOT = Path(__file__).resolve().parents[1]
+STUDIES = (ROOT / "studies", ROOT / "fedsub_papers" / "studies")
 #: Whose tables have a line: those that docs/which-method.md shows.
 FILES = ("base", "robust", "rivals-uci-har", "rivals-wesad", "rivals-wisdm", "paper-static")
 #: What changes own heads; tables that differ in nothing else have one line.
@@ -46,8 +47,9 @@ LINES = ("watch",)
 def tables(only: list[str] | None) -> Iterator[dict[str, Any]]:
     """Yield the settings of each table, once."""
     seen = []
-    for name in FILES:
-        study = tomllib.loads((STUDIES / f"{name}.toml").read_text("utf-8"))
+    files = [folder / f"{name}.toml" for name in FILES for folder in STUDIES]
+    for file in filter(Path.exists, files):
+        study = tomllib.loads(file.read_text("utf-8"))
         for vary in study.get("vary", [{}]):
             if vary.keys() & {"unlabelled", "encoder"}:
                 continue

@@ -26,16 +26,17 @@ import tomli_w
 
 import fedsub
 from fedsub.cli import cli
-from fedsub.report.methods import default, markdown, markdown_table, meaning
+from fedsub.report.methods import cards_by_package, default, markdown, markdown_table, meaning
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.extras import require
-from fedsub_core.methods.table import METHODS
 from fedsub_core.options import describe
 from fedsub_core.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
+#: The page of a wing that may be absent.
+PAPERS = "fedsub_papers/studies/README.md"
 #: Part of the site, page's title, file of the project or name of a page that is written here.
-PAGES = (
+PAGES: tuple[tuple[str, str, str], ...] = (
     ("Start", "Start", "README.md"),
     ("Start", "Runs", "docs/running.md"),
     ("Start", "Which method?", "docs/which-method.md"),
@@ -46,6 +47,7 @@ PAGES = (
     ("Yours", "Your model", "docs/models.md"),
     ("Yours", "Your method", "CONTRIBUTING.md"),
     ("Results", "Studies", "studies/README.md"),
+    ("Results", "Papers", PAPERS),
     ("Results", "Benchmarks", "benchmarks/README.md"),
     ("Deploy", "Deployment", "docs/deployment.md"),
     ("Deploy", "Containers", "docker/README.md"),
@@ -60,6 +62,7 @@ PAGES = (
     ("Reference", "Glossary", "docs/glossary.md"),
     ("Reference", "Changes", "CHANGELOG.md"),
 )
+PAGES = tuple(page for page in PAGES if page[2] != PAPERS or (ROOT / PAPERS).exists())
 #: How mkdocstrings shows Python names.
 _PYTHON: dict[str, Any] = {
     "paths": [str(ROOT)],
@@ -88,7 +91,7 @@ def page_name(source: str) -> str:
     if source == "README.md":
         return "index.md"
     path = Path(source)
-    named = path.parent.name if path.name == "README.md" else path.stem
+    named = "-".join(path.parent.parts) if path.name == "README.md" else path.stem
     return f"{named.lower()}.md"
 
 
@@ -150,7 +153,7 @@ def with_tables(text: str, folder: Path) -> str:
 
 def methods() -> str:
     """Return the page of all methods, as `fedsub methods --markdown` prints it."""
-    return linked(markdown(METHODS.values()), "methods")
+    return linked(markdown(cards_by_package()), "methods")
 
 
 def commands() -> str:

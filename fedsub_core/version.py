@@ -10,6 +10,8 @@ from pathlib import Path
 
 from fedsub_core.kernels.library import kernels_source
 
+#: The wheel that all of it comes in.
+WHEEL = "fedsub"
 #: Whose code decides what a run's numbers are.
 PACKAGES = ("fedsub", "fedsub_client", "fedsub_core", "fedsub_server", "strategies")
 
@@ -17,7 +19,7 @@ PACKAGES = ("fedsub", "fedsub_client", "fedsub_core", "fedsub_server", "strategi
 def installed_version() -> str:
     """Return the version that is installed now, which a long process may not have loaded."""
     try:
-        return version("fedsub")
+        return version(WHEEL)
     except PackageNotFoundError:  # run from a bare source tree
         return "0+source"
 
@@ -39,10 +41,15 @@ def code_digest() -> str:
 
 
 def digest_of(packages: Iterable[Path], more: str = "") -> str:
-    """Return a digest of the Python files of packages, each a folder or one file, and of a text."""
+    """Return a digest of the Python files of packages, each a folder or one file, and of a text.
+
+    A package's own tests change no number, and do not count.
+    """
     digest = hashlib.blake2b(digest_size=5)
     for package in packages:
         for path in sorted(package.rglob("*.py")) if package.is_dir() else [package]:
+            if "tests" in path.relative_to(package).parts:
+                continue
             digest.update(f"{path.relative_to(package.parent).as_posix()}\0".encode())
             digest.update(hashlib.blake2b(path.read_bytes()).digest())
     digest.update(more.encode())

@@ -35,10 +35,6 @@ ALLOWED = {
     ("fedsub/deploy/warm_clientapp.py", "np.random.seed()"),
     # Modules of others draw from the process's stream: at a seed of the run's, put back afterwards.
     ("fedsub_core/models/drawing.py", "torch.default_generator.manual_seed(seed)"),
-    (
-        "fedsub_core/models/published/texts.py",
-        "self.vectors.weight.uniform_(-1 / HIDDEN, 1 / HIDDEN)",
-    ),
     # And what looks where streams are does not draw.
     ("fedsub/testing/streams.py", "np.random.get_state(legacy=False)"),
     ("fedsub/testing/streams.py", "random.getstate()"),

@@ -30,6 +30,7 @@ from fedsub.commands.terminal import (
 )
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import read_options
+from fedsub_core.packages import by_package
 
 if TYPE_CHECKING:
     from fedsub_data.catalogue.dataset_card import DatasetCard
@@ -44,12 +45,19 @@ def data() -> None:
 @AS_JSON
 def list_data_sets(as_json: bool) -> None:
     """List the data sets that FedSub can prepare."""
-    from fedsub_data.catalogue.catalogue import names, read_dataset_card
+    from fedsub_data.catalogue.catalogue import house_names, names, read_dataset_card
+    from fedsub_data.catalogue.installed import installed
 
-    cards = [read_dataset_card(name) for name in names()]
     if as_json:
-        print_json([asdict(card) for card in cards])
+        print_json([asdict(read_dataset_card(name)) for name in names()])
         return
+    for package, some in by_package(house_names(), installed()).items():
+        if package:
+            console.print(f"From the package {package}:", highlight=False)
+        console.print(_table([read_dataset_card(name) for name in some]))
+
+
+def _table(cards: list[DatasetCard]) -> Table:
     result = Table(box=SIMPLE_HEAD)
     for title, how in (("name", "left"), ("size", "right"), ("classes", "right")):
         result.add_column(title, justify=how, no_wrap=True)  # type: ignore[arg-type]
@@ -58,7 +66,7 @@ def list_data_sets(as_json: bool) -> None:
     for card in cards:
         row = (card.holds, str(card.class_count), card.task)
         result.add_row(card.name, *row, card.source.access, card.source.licence)
-    console.print(result)
+    return result
 
 
 @data.command()
@@ -67,7 +75,7 @@ def list_data_sets(as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Show the source of data set NAME, its terms, and how it is prepared."""
     from fedsub_data.catalogue.catalogue import read_dataset_card
-    from fedsub_data.preparing.options import OPTIONS
+    from fedsub_data.preparing.options import options_of
 
     card = read_dataset_card(name)
     if as_json:
@@ -94,7 +102,7 @@ def show(name: str, as_json: bool) -> None:
             console.print(f"  {text}", highlight=False, soft_wrap=True)
         else:
             console.print(Padding(text, (0, 0, 0, 2)), highlight=False)
-    print_options(f"Options of `fedsub data prepare {name} --set`", OPTIONS[name])
+    print_options(f"Options of `fedsub data prepare {name} --set`", options_of(name))
 
 
 def _of_samples(card: DatasetCard) -> list[tuple[str, str]]:
@@ -156,11 +164,11 @@ def prepare(
     """
     from fedsub_core.config.run_config import RunConfig
     from fedsub_data.catalogue.catalogue import read_dataset_card
-    from fedsub_data.preparing.options import OPTIONS
+    from fedsub_data.preparing.options import options_of
     from fedsub_data.preparing.preparers import prepare as write_prepared
 
     card = read_dataset_card(name)
-    options = read_options(OPTIONS[name], settings_of(settings), f"data set {name}")
+    options = read_options(options_of(name), settings_of(settings), f"data set {name}")
     if source is None:
         if card.source.access != "installed":
             wanted = card.prepare.source if card.prepare is not None else "its official files"

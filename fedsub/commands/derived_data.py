@@ -36,8 +36,8 @@ def add_derived(group: click.Group) -> None:
 @click.option(
     "--kind",
     required=True,
-    help="natural, dirichlet, dirichlet-balanced, pathological, hard-clusters, domains, subgraphs "
-    "or feature-shift",
+    help="natural, dirichlet, pathological or feature-shift; the error for another lists those of "
+    "packages, too",
 )
 @OUT
 @SETTINGS

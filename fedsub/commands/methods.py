@@ -10,10 +10,18 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from fedsub.commands.as_json import AS_JSON, print_json
-from fedsub.report.methods import as_values, default, facts, longer_facts, markdown, meaning
+from fedsub.report.methods import (
+    as_values,
+    cards_by_package,
+    default,
+    facts,
+    longer_facts,
+    markdown,
+    meaning,
+)
 from fedsub.report.wire_table import renew_page
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.table import BROKEN, INSTALLED, METHODS, method
+from fedsub_core.methods.table import BROKEN, method
 from fedsub_core.options import describe
 
 
@@ -35,19 +43,23 @@ def methods(name: str | None, page: bool, wire: Path | None, as_json: bool) -> N
     3-128-512-6 network. Costs are in epochs of plain training on a device's own data, with one
     epoch a round and the default hyperparameters.
     """
-    cards = [method(name)] if name else list(METHODS.values())
+    packages = {"": [method(name)]} if name else cards_by_package()
     if wire is not None:
-        renew_page(wire, [card for card in METHODS.values() if card.name not in INSTALLED])
+        renew_page(wire, cards_by_package(ours=True))
         return
     if page:
-        click.echo(markdown(cards), nl=False)
+        click.echo(markdown(packages), nl=False)
         return
+    cards = [card for some in packages.values() for card in some]
     if as_json:
         print_json([as_values(card) for card in cards])
         return
     console = Console()
-    for card in cards:
-        _print(console, card, at_length=name is not None)
+    for package, some in packages.items():
+        if package:
+            console.print(f"\n[bold]From the package {package}[/bold]", highlight=False)
+        for card in some:
+            _print(console, card, at_length=name is not None)
     for broken, why in ({} if name else BROKEN).items():
         console.print(f"\n[bold]{broken}[/bold]  not usable: {escape(why)}", highlight=False)
 

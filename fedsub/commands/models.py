@@ -12,6 +12,7 @@ from fedsub.commands.as_json import AS_JSON, print_json
 from fedsub_core.data.samples import MOST_TOKENS, Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.names import CNN1D, HIDDEN, LINEAR, MLP, PUBLISHED, installed, parse_hidden
+from fedsub_core.packages import by_package
 
 if TYPE_CHECKING:
     from fedsub_core.models.model import Model
@@ -23,12 +24,8 @@ EXAMPLES = {
     CNN1D: (9, 128),
     "har-cnn": (9, 128),
     "lstm": (3, 128),
-    "cnn2d": (1, 8, 8),
-    "digit5-cnn": (3, 28, 28),
-    "fasttext": Tokens((64,), 10_000, 0),
-    "gcn": Nodes((128,)),
 }
-WINDOW, IMAGE = EXAMPLES[CNN1D], (3, 32, 32)
+WINDOW, NODE = EXAMPLES[CNN1D], (128,)
 
 
 @click.command(short_help="List the kinds of models.")
@@ -67,21 +64,25 @@ def models(
     if vocabulary is not None:
         wanted = _tokens(wanted or (64,), vocabulary)
     if nodes:
-        wanted = _nodes(wanted or EXAMPLES["gcn"], vocabulary)
-    kinds = [MLP, LINEAR, CNN1D, *PUBLISHED, *installed()] if name is None else [name]
-    found, others = list[_Sized](), list[str]()
+        wanted = _nodes(wanted or NODE, vocabulary)
+    packages = by_package([MLP, LINEAR, CNN1D, *PUBLISHED], installed())
+    found, others, heading = list[_Sized](), list[str](), ""
     if not as_json:
         click.echo(f"{'kind':<14} {'numbers':>12} {'multiplications':>16}  of a sample")
-    for kind in kinds:
-        try:
-            found.append(_sized(kind, wanted or _example(kind), classes, hidden))
-        except ConfigError as error:
-            if name is not None:
-                raise
-            others.append(kind if wanted else f"{kind} ({error})")
-            continue
-        if not as_json:
-            _say(found[-1], at_length=name is not None)
+    for package, kinds in packages.items() if name is None else [("", [name])]:
+        for kind in kinds:
+            try:
+                found.append(_sized(kind, wanted or example(kind), classes, hidden))
+            except ConfigError as error:
+                if name is not None:
+                    raise
+                others.append(kind if wanted else f"{kind} ({error})")
+                continue
+            if not as_json:
+                if package != heading:
+                    click.echo(f"From the package {package}:")
+                    heading = package
+                _say(found[-1], at_length=name is not None)
     if as_json:
         print_json([asdict(one) for one in found])
     elif others:
@@ -144,8 +145,12 @@ def _multiplications(model: Model) -> int:
     return int(counter.get_total_flops()) // 2 + sum(recurrent)  # a sum for every product
 
 
-def _example(kind: str) -> tuple[int, ...]:
-    return EXAMPLES.get(kind, IMAGE if kind in PUBLISHED else WINDOW)
+def example(kind: str) -> tuple[int, ...]:
+    """Return the sample for which a kind's size is shown; a package's builder may say it."""
+    if kind not in installed():
+        return EXAMPLES.get(kind, WINDOW)
+    example: tuple[int, ...] = getattr(installed()[kind].load(), "example", WINDOW)
+    return example
 
 
 def _tokens(shape: tuple[int, ...], vocabulary: int) -> Tokens:

@@ -14,13 +14,12 @@ from fedsub_client.personal_model import PersonalModel
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.methods.table import method
-from fedsub_core.models.exits import Exits, path_of
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.held import Held
 from fedsub_core.models.known_code import check_code
 from fedsub_core.models.model import Model
-from fedsub_core.models.slicing import units_in
 from fedsub_core.models.unbuilt import Unbuilt
-from fedsub_core.models.units import first_units
+from fedsub_core.models.units import first_units, units_in
 from fedsub_core.wire.bundles import Floats
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
@@ -92,8 +91,8 @@ def _sent(own: PersonalModel, capacity: float, run: Path, named: str) -> Persona
         raise RunError(f"{run}: got no finished round of {own.method}, expected one at least")
     settings = config.server_settings(own.method)
     model, sent = next_download(settings, round, dict(state[SERVER]), own.client, capacity)
-    if isinstance(model, Exits):
-        model = path_of(model)  # the others do not predict
+    if isinstance(model, Chain):
+        model = model.path  # branches do not predict
     params: dict[str, Tensor] = {}
     for name, shape in model.tensor_shapes.items():
         part = sent.tensors.get(name)
@@ -106,7 +105,7 @@ def _sent(own: PersonalModel, capacity: float, run: Path, named: str) -> Persona
         part.at.put(params[name], torch.from_numpy(np.array(part.values)))
     if method(own.method).has_rule:
         # A device may have room for more units than it is sent: the others are 0, and left out.
-        model, places = model.narrow(units_in(model, sent.tensors))
+        model, places = model.narrow(units_in(model.unit_groups, sent.tensors))
         params = {name: places[name].take(params[name]) for name in model.tensor_shapes}
     return replace(own, round=round, params=params, architecture=model)
 

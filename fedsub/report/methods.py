@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from fedsub_core.encoders.names import OF_VECTORS, OF_WINDOWS
 from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.methods.table import NOT_OFFERED
+from fedsub_core.methods.table import HOUSE, INSTALLED, METHODS, NOT_OFFERED
 from fedsub_core.models.architecture import Architecture, FullyConnected, Layers
 from fedsub_core.options import Option, describe
+from fedsub_core.packages import by_package, in_our_wheel
 from fedsub_core.wire.bundles import Declaration, Declared, Kind
 
 #: Of which shares are given: the papers' model for activity recognition, 3-128-512-6.
@@ -157,12 +158,22 @@ def meaning(option: Option) -> str:
     return option.doc + (f": {', '.join(option.choices)}" if option.choices else "")
 
 
-def markdown(cards: Iterable[MethodCard]) -> str:
-    """Return the page on `cards`: a table of all, and a section for each."""
-    cards = list(cards)
+def cards_by_package(ours: bool = False) -> dict[str, list[MethodCard]]:
+    """Return cards by the package that offers them, "" the house; `ours`: of its wheel alone."""
+    points = {name: p for name, p in INSTALLED.items() if not ours or in_our_wheel(p)}
+    names = by_package(HOUSE, points)
+    return {package: [METHODS[name] for name in some] for package, some in names.items()}
+
+
+def markdown(packages: Mapping[str, Sequence[MethodCard]]) -> str:
+    """Return the page on cards by package: a table of each, and a section for each card."""
     opening = "\n\n".join(map(_paragraph, _OPENING))
-    table = markdown_table(("method", "idea", "up", "down", "epochs", "tested"), map(_row, cards))
-    sections = ("\n".join(_section(card)) for card in cards)
+    titles = ("method", "idea", "up", "down", "epochs", "tested")
+    table: list[str] = []
+    for package, cards in packages.items():
+        table += [f"\nFrom the package `{package}`:\n"] if package else []
+        table += markdown_table(titles, map(_row, cards))
+    sections = ("\n".join(_section(card)) for cards in packages.values() for card in cards)
     missing = [_bullet(f"**{name}**: {why}.") for name, why in NOT_OFFERED.items()]
     last = "\n".join(["## Methods that are not offered\n", *missing])
     return "\n\n".join([opening, "\n".join(table), *sections, last]) + "\n"

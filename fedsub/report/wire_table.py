@@ -66,8 +66,16 @@ def wire_table(cards: Iterable[MethodCard]) -> str:
     return "\n".join(markdown_table(("Methods", "Up", "Down", "`report`"), rows)) + "\n"
 
 
-def renew_page(page: Path, cards: Iterable[MethodCard]) -> None:
-    """Write the table into a page, between its two marks.
+def wire_tables(packages: Mapping[str, Iterable[MethodCard]]) -> str:
+    """Return the table of each package's methods: "" is the house's, which comes first."""
+    return "\n".join(
+        (f"From the package `{package}`:\n\n" if package else "") + wire_table(cards)
+        for package, cards in packages.items()
+    )
+
+
+def renew_page(page: Path, packages: Mapping[str, Iterable[MethodCard]]) -> None:
+    """Write the tables into a page, between its two marks.
 
     Raises
     ------
@@ -78,7 +86,7 @@ def renew_page(page: Path, cards: Iterable[MethodCard]) -> None:
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise ConfigError(f"{page}: got no table of methods, expected docs/wire-format.md")
     before, rest = text.split(BEGIN)
-    write_whole(page, f"{before}{BEGIN}{wire_table(cards)}{END}{rest.split(END)[1]}".encode())
+    write_whole(page, f"{before}{BEGIN}{wire_tables(packages)}{END}{rest.split(END)[1]}".encode())
 
 
 def _tensors(declared: Sequence[Declaration], models: Sequence[Layers]) -> str:

@@ -1,1 +1,1 @@
-"""What several device halves share: embeddings, prototypes, sparse models, sums, validation."""
+"""What several device halves share: embeddings, prototypes, sums, validation."""

@@ -33,15 +33,21 @@ BROKEN: dict[str, str] = {}
 INSTALLED: dict[str, EntryPoint] = {}
 
 
-def _own() -> Iterator[MethodCard]:
+def _cards() -> Iterator[MethodCard]:
     for module in iter_modules(folder.__path__):
         card = getattr(import_module(f"{folder.__name__}.{module.name}"), "CARD", None)
         if isinstance(card, MethodCard):
             yield card
 
 
+#: Methods of this folder, by name.
+HOUSE: dict[str, MethodCard] = {
+    card.name: card for card in sorted(_cards(), key=lambda card: card.name)
+}
+
+
 def _table() -> dict[str, MethodCard]:
-    table = {card.name: card for card in sorted(_own(), key=lambda card: card.name)}
+    table = dict(HOUSE)
     for point in entry_points(group=GROUP):
         try:
             card = point.load()

@@ -87,6 +87,16 @@ class Chain(Layers, Model):
         """Place in the chain of the layer whose input is the embedding."""
         return self.layers.index(self.affine[-1])
 
+    @property
+    def path(self) -> Chain:
+        """The chain alone, from the samples to its own end; what branches off is left out."""
+        return self
+
+    @property
+    def branches(self) -> tuple[tuple[int, Chain], ...]:
+        """What else reads the output of a layer: after how many layers, and the chain."""
+        return ()
+
     def cut(self, head_layers: int = 1) -> tuple[Chain, Chain]:
         """Return two models: the body, and the head, which begins with the last layers with units.
 

@@ -26,10 +26,13 @@ from fedsub_core.models.initial_weights import Writes, check_initial
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
 from fedsub_core.models.model import Model
 from fedsub_core.models.names import (
+    AUTO,
     CNN1D,
     HIDDEN,
     LINEAR,
     MLP,
+    OF_NODES,
+    OF_TOKENS,
     PUBLISHED,
     check_kind,
     installed,
@@ -94,14 +97,19 @@ def build_model(
         If there is none of that name, or it cannot take such samples.
     """
     check_kind(kind)
-    kind = resolve_kind(kind, input_shape)
+    auto, kind = kind == AUTO, resolve_kind(kind, input_shape)
+    if auto and kind not in {*BUILDERS, *PUBLISHED, *installed()}:
+        raise ConfigError(
+            f"model auto: got samples {input_shape!r}, expected a package that offers {kind}, "
+            "which auto takes for these: install one, or name a model"
+        )
     if kind in BUILDERS:
         if isinstance(input_shape, Tokens):
-            raise ConfigError(f"model {kind!r} takes numbers, got {input_shape!r}: use fasttext")
+            raise ConfigError(f"model {kind!r} takes numbers, got {input_shape!r}: use {OF_TOKENS}")
         if isinstance(input_shape, Nodes):
-            raise ConfigError(f"model {kind!r} takes no graph, got {input_shape!r}: use gcn")
+            raise ConfigError(f"model {kind!r} takes no graph, got {input_shape!r}: use {OF_NODES}")
         return _without_norms(BUILDERS[kind](input_shape, classes, hidden), norm)
-    build = _builder(kind)
+    build = builder_of(kind)
     # Of token ids no chain makes anything, and of nodes none knows who is joined to whom.
     others = isinstance(input_shape, (Tokens, Nodes))
     chain = None if others else _chain(build, input_shape, classes)
@@ -123,7 +131,8 @@ def build_model(
     return _without_norms(chain, norm)
 
 
-def _builder(kind: str) -> Callable[..., Any]:
+def builder_of(kind: str) -> Callable[..., Any]:
+    """Return the builder of a kind that is no chain of ours; `kind` is known."""
     if is_place(kind) or kind in PUBLISHED:
         return builder_at(PUBLISHED.get(kind, kind))
     found: Callable[..., Any] = installed()[kind].load()

@@ -18,17 +18,12 @@ from fedsub_core.options import nearest
 AUTO, MLP, CNN1D, LINEAR = "auto", "mlp", "cnn1d", "linear"
 #: Models of papers, and where their builders stand.
 PUBLISHED = {
-    "har-cnn": "fedsub_core.models.published.windows:har_cnn",
-    "lstm": "fedsub_core.models.published.windows:TwoLSTMs",
-    "cnn2d": "fedsub_core.models.published.images:cnn2d",
-    "digit5-cnn": "fedsub_core.models.published.images:digit5_cnn",
-    "vgg11": "fedsub_core.models.published.images:vgg11",
-    "resnet18": "fedsub_core.models.published.images:resnet18",
-    "mobilenet-v2": "fedsub_core.models.published.images:mobilenet_v2",
-    "fasttext": "fedsub_core.models.published.texts:FastText",
-    "gcn": "fedsub_core.models.published.graphs:GCN",
+    "har-cnn": "fedsub_core.models.published:har_cnn",
+    "lstm": "fedsub_core.models.published:TwoLSTMs",
 }
 GROUP = "fedsub.models"
+#: What ``auto`` takes for samples of other kinds; packages offer them.
+OF_TOKENS, OF_NODES, OF_IMAGES = "fasttext", "gcn", "cnn2d"
 #: Units of the papers' feed-forward model; and of a layer at most.
 HIDDEN, MOST_UNITS = "128,512", 2**16
 
@@ -41,10 +36,10 @@ def resolve_kind(kind: str, input_shape: Shape) -> str:
     """
     if kind == AUTO:
         if isinstance(input_shape, Tokens):
-            return "fasttext"
+            return OF_TOKENS
         if isinstance(input_shape, Nodes):
-            return "gcn"
-        return {1: MLP, 2: CNN1D}.get(len(input_shape), "cnn2d")
+            return OF_NODES
+        return {1: MLP, 2: CNN1D}.get(len(input_shape), OF_IMAGES)
     return kind
 
 

@@ -16,7 +16,6 @@ from fedsub_core.methods.table import method
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.endings import bounded
-from fedsub_core.models.exits import Exits
 from fedsub_core.models.held import Held
 from fedsub_core.models.layers import ReLU
 from fedsub_core.models.model import Model
@@ -115,9 +114,8 @@ def layers_of(model: Model) -> tuple[str, ...]:
         assert isinstance(model, Chain)
         module = to_torch(model, {name: t[0] for name, t in model.init(1, seed=0).items()})
     own = [_line(layer) for layer in module.modules() if not list(layer.children())]
-    for exit in model.exits if isinstance(model, Exits) else ():
-        behind = ", ".join(layers_of(exit.head))
-        own.append(f"an exit behind the first {exit.after + 1} layers ({behind})")
+    for after, head in model.branches if isinstance(model, Chain) else ():
+        own.append(f"an exit behind the first {after} layers ({', '.join(layers_of(head))})")
     return tuple(own)
 
 

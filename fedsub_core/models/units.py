@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.placement import Placement
+from fedsub_core.wire.bundles import Floats, Part
 
 if TYPE_CHECKING:
     from fedsub_core.models.model import Model
@@ -157,6 +158,26 @@ def units_of(groups: Sequence[UnitGroup], shapes: Mapping[str, Shape]) -> Units:
                 count = shapes[member.tensor][member.axis] // int(each[1])
                 found[group.name] = np.arange(min(max(count, 1), group.size))
                 break
+    return found
+
+
+def units_in(
+    groups: Sequence[UnitGroup], parts: Mapping[str, Part]
+) -> dict[str, NDArray[np.int64]]:
+    """Return the units of each group that a message's tensors have, ascending.
+
+    As the first of a group's tensors in it says; a group that has none there is left out.
+    """
+    found = {}
+    for group in groups:
+        first = next((member for member in group.members if member.tensor in parts), None)
+        if first is None:
+            continue
+        part = parts[first.tensor]
+        assert isinstance(part, Floats)
+        entries = part.at.columns if first.axis else part.at.rows
+        owners = first.owners if entries is None else first.owners[entries]
+        found[group.name] = np.unique(owners[owners >= 0])
     return found
 
 

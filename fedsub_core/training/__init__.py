@@ -7,7 +7,6 @@ from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import (
     CE,
     CrossEntropy,
-    Distillation,
     Masked,
     Objective,
     Own,
@@ -24,7 +23,6 @@ __all__ = [
     "Batches",
     "CrossEntropy",
     "Descent",
-    "Distillation",
     "Gradient",
     "Masked",
     "Met",

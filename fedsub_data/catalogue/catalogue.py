@@ -1,4 +1,4 @@
-"""The catalogue of data sets: reads the cards ``datasets/<name>/card.toml``."""
+"""The catalogue of data sets: reads the cards ``datasets/<name>/card.toml``, and packages'."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 from fedsub_data.catalogue.card_rules import check_dataset_card
 from fedsub_data.catalogue.dataset_card import DatasetCard
+from fedsub_data.catalogue.installed import installed, installed_data_set
 from fedsub_data.catalogue.strict_tables import strict
 
 CARD_FILE = "card.toml"
@@ -32,9 +33,14 @@ def datasets_folder() -> Path:
     raise DataError(f"the data sets' cards are at none of {tried}. Reinstall fedsub.")
 
 
+def house_names() -> list[str]:
+    """Return the names of FedSub's own data sets, in order."""
+    return sorted(path.parent.name for path in datasets_folder().glob(f"*/{CARD_FILE}"))
+
+
 def names() -> list[str]:
     """Return the names of all data sets, in order."""
-    return sorted(path.parent.name for path in datasets_folder().glob(f"*/{CARD_FILE}"))
+    return sorted({*house_names(), *installed()})
 
 
 def read_dataset_card(name: str) -> DatasetCard:
@@ -51,7 +57,9 @@ def read_dataset_card(name: str) -> DatasetCard:
         raise DataError(
             f"unknown data set {name!r}; known are {', '.join(known)}.{suggestion(name, known)}"
         )
-    path = datasets_folder() / name / CARD_FILE
+    own = name in house_names()
+    folder = datasets_folder() / name if own else installed_data_set(name).folder
+    path = folder / CARD_FILE
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

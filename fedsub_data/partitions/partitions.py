@@ -9,8 +9,9 @@ a blocked split sees overlap (:mod:`fedsub_data.partitions.pool`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
 from statistics import median
 from typing import Any
 
@@ -22,36 +23,21 @@ from fedsub_core.data.samples import NODE
 from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import describe, suggestion
-from fedsub_data.partitions.balanced import BalancedOptions, balanced
-from fedsub_data.partitions.domains import DomainsOptions, domains
 from fedsub_data.partitions.feature_shift import FeatureShiftOptions, feature_shift
-from fedsub_data.partitions.hard_clusters import HardClustersOptions, hard_clusters
 from fedsub_data.partitions.label_skew import (
     DirichletOptions,
     PathologicalOptions,
     dirichlet,
     pathological,
 )
+from fedsub_data.partitions.partition import Partition
 from fedsub_data.partitions.pool import COPIES, check_splittable
-from fedsub_data.partitions.subgraphs import SubgraphsOptions, subgraphs
 from fedsub_data.preparing.preparation import Counts, Prepared
-
-_Make = Callable[[Federation, Any, int, Counts], dict[str, ClientData]]
 
 
 @dataclass(frozen=True)
 class NaturalOptions:
     """One person is one client: nothing to choose."""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A row of the table: how clients are made, and what can be chosen."""
-
-    name: str
-    doc: str
-    options: type[Any]
-    make: _Make
 
 
 def _natural(
@@ -60,7 +46,10 @@ def _natural(
     return dict(federation.clients)
 
 
-PARTITIONS: dict[str, Partition] = {
+#: The entry point group under which packages add rows.
+GROUP = "fedsub.partitions"
+#: The kinds of this folder, and all.
+HOUSE: dict[str, Partition] = {
     p.name: p
     for p in (
         Partition("natural", "one person, one client", NaturalOptions, _natural),
@@ -71,34 +60,10 @@ PARTITIONS: dict[str, Partition] = {
             dirichlet,
         ),
         Partition(
-            "dirichlet-balanced",
-            "label skew: clients of one size, a Dirichlet class prior for each (FIARSE, FRAMP)",
-            BalancedOptions,
-            balanced,
-        ),
-        Partition(
             "pathological",
             "label skew: exactly k classes for each client (after McMahan et al. 2017)",
             PathologicalOptions,
             pathological,
-        ),
-        Partition(
-            "hard-clusters",
-            "groups of clients that share no class, sizes log-normal (CA-AFP)",
-            HardClustersOptions,
-            hard_clusters,
-        ),
-        Partition(
-            "domains",
-            "every client has samples of one domain, which a file was before (Digit5, PACS)",
-            DomainsOptions,
-            domains,
-        ),
-        Partition(
-            "subgraphs",
-            "every client has a part of a graph, with the edges inside it (FRAMP)",
-            SubgraphsOptions,
-            subgraphs,
         ),
         Partition(
             "feature-shift",
@@ -107,6 +72,9 @@ PARTITIONS: dict[str, Partition] = {
             feature_shift,
         ),
     )
+}
+PARTITIONS: dict[str, Partition] = HOUSE | {
+    point.name: point.load() for point in entry_points(group=GROUP)
 }
 
 

@@ -10,49 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsub_core.options import choice, option
+from fedsub_data.catalogue.installed import installed_data_set
 
 
 @dataclass(frozen=True)
 class NothingToChoose:
     """Of sets that are prepared in one way."""
-
-
-@dataclass(frozen=True)
-class AGNewsOptions:
-    """How AG News' texts become token ids."""
-
-    length: int = option(
-        128,
-        "number of ids in a text, of words and bigrams; later words are dropped",
-        minimum=1,
-        maximum=4096,
-    )
-    words: int = option(8192, "number of ids that words are hashed to", minimum=16, maximum=2**19)
-    bigrams: int = option(
-        8191,
-        "number of ids that bigrams are hashed to; 0: no bigrams",
-        minimum=0,
-        maximum=2**19 - 1,
-    )
-
-
-@dataclass(frozen=True)
-class CIFAR100Options:
-    """Which of CIFAR-100's labels are the classes."""
-
-    labels: str = choice(
-        "fine", "coarse", doc="the 100 fine classes, or the 20 coarse ones that they belong to"
-    )
-
-
-@dataclass(frozen=True)
-class DigitsOptions:
-    """How many digits each domain has."""
-
-    samples: int = option(
-        1797, "number of digits in each domain; scikit-learn has 1,797", minimum=10, maximum=1797
-    )
-    seed: int = option(0, "seed of patches, fonts and colours", minimum=0, maximum=2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -96,43 +59,6 @@ class PAMAP2Options:
     repair_s: float = option(
         0.1, "longest gap of lost packets that is interpolated, in seconds", minimum=0.0
     )
-
-
-@dataclass(frozen=True)
-class PACSOptions:
-    """How large PACS' pictures are made."""
-
-    size: int = option(
-        64, "width and height in pixels; the official ones are 227", minimum=8, maximum=227
-    )
-
-
-@dataclass(frozen=True)
-class TinyImageNetOptions:
-    """How much of TinyImageNet is taken."""
-
-    per_class: int = option(
-        0,
-        "number of training images of each class, from the first on; 0: all 500",
-        minimum=0,
-        maximum=500,
-    )
-
-
-@dataclass(frozen=True)
-class GraphOptions:
-    """How papers' words become features."""
-
-    words: str = choice(
-        "shares",
-        "binary",
-        doc="each word's share of its paper's words, as in Kipf and Welling, or 0 and 1",
-    )
-
-    @property
-    def units(self) -> str:
-        """What a feature's value is, in words."""
-        return "share of words" if self.words == "shares" else "0 or 1"
 
 
 @dataclass(frozen=True)
@@ -191,24 +117,16 @@ class WISDMOptions:
 
 #: A data set's name in the catalogue, and the options of its preparer.
 OPTIONS: dict[str, type[Any]] = {
-    "ag-news": AGNewsOptions,
-    "cifar10": NothingToChoose,
-    "cifar100": CIFAR100Options,
-    "citeseer": GraphOptions,
-    "cora": GraphOptions,
-    "digits": DigitsOptions,
     "dreamt": DREAMTOptions,
-    "fashion-mnist": NothingToChoose,
     "hhar": HHAROptions,
-    "mnist": NothingToChoose,
-    "ogbn-arxiv": NothingToChoose,
-    "pacs": PACSOptions,
     "pamap2": PAMAP2Options,
-    "svhn": NothingToChoose,
-    "tiny-imagenet": TinyImageNetOptions,
     "uci-har": UCIHAROptions,
-    "usps": NothingToChoose,
     "watch": NothingToChoose,
     "wesad": WESADOptions,
     "wisdm": WISDMOptions,
 }
+
+
+def options_of(name: str) -> type[Any]:
+    """Return the options of the preparer of a data set of the catalogue."""
+    return OPTIONS[name] if name in OPTIONS else installed_data_set(name).options

@@ -14,27 +14,15 @@ from fedsub_core.errors import DataError
 from fedsub_core.files import check_new_folder
 from fedsub_core.options import option_values, suggestion
 from fedsub_core.version import VERSION
+from fedsub_data.catalogue.installed import installed, installed_data_set
 from fedsub_data.preparing.preparation import REPORT_FILE, Prepared, Progress
 
 #: A data set's name in the catalogue, and its preparer, loaded when it is used.
 PREPARERS = {
-    "ag-news": "fedsub_data.preparing.texts.ag_news",
-    "cifar10": "fedsub_data.preparing.pictures.cifar10",
-    "cifar100": "fedsub_data.preparing.pictures.cifar100",
-    "citeseer": "fedsub_data.preparing.graphs.citeseer",
-    "cora": "fedsub_data.preparing.graphs.cora",
-    "digits": "fedsub_data.preparing.pictures.digits",
     "dreamt": "fedsub_data.preparing.dreamt",
-    "fashion-mnist": "fedsub_data.preparing.pictures.fashion_mnist",
     "hhar": "fedsub_data.preparing.hhar.preparer",
-    "mnist": "fedsub_data.preparing.pictures.mnist",
-    "ogbn-arxiv": "fedsub_data.preparing.graphs.ogbn_arxiv",
-    "pacs": "fedsub_data.preparing.pictures.pacs",
     "pamap2": "fedsub_data.preparing.pamap2",
-    "svhn": "fedsub_data.preparing.pictures.svhn",
-    "tiny-imagenet": "fedsub_data.preparing.pictures.tiny_imagenet",
     "uci-har": "fedsub_data.preparing.uci_har.preparer",
-    "usps": "fedsub_data.preparing.pictures.usps",
     "watch": "fedsub_data.preparing.watch",
     "wesad": "fedsub_data.preparing.wesad.preparer",
     "wisdm": "fedsub_data.preparing.wisdm.preparer",
@@ -51,12 +39,14 @@ class Preparer(Protocol):
 
 def preparer(name: str) -> Preparer:
     """Return the preparer of data set `name`, or raise DataError with the nearest name."""
-    if name not in PREPARERS:
-        known = ", ".join(PREPARERS)
-        raise DataError(
-            f"unknown data set {name!r}; known are {known}.{suggestion(name, PREPARERS)}"
-        )
-    return cast(Preparer, import_module(PREPARERS[name]))
+    if name in PREPARERS:
+        return cast(Preparer, import_module(PREPARERS[name]))
+    if name in installed():
+        return cast(Preparer, import_module(installed_data_set(name).preparer))
+    known = [*PREPARERS, *installed()]
+    raise DataError(
+        f"unknown data set {name!r}; known are {', '.join(known)}.{suggestion(name, known)}"
+    )
 
 
 def prepare(

@@ -1,1 +1,1 @@
-"""What several server halves share: means, groups, distances, prototypes, masks, rosters."""
+"""What several server halves share: means, groups, distances, prototypes, rosters."""

@@ -61,13 +61,18 @@ def test_wheels_hold_what_they_should_and_one_runs_from_a_local_index(tmp_path: 
     info = f"fedsub-{VERSION}.dist-info"
     common = {name for name in names(bare) if not name.startswith(info)}
     assert {name for name in names(compiled) if not name.startswith(info)} == common | {KERNELS}
-    assert {name.partition("/")[0] for name in common} == PACKAGES | {"fedsub_watch"}
+    wings = {"fedsub_papers"} if (ROOT / "fedsub_papers").exists() else set()
+    assert {name.partition("/")[0] for name in common} == PACKAGES | {"fedsub_watch"} | wings
+    assert not [name for name in common if name.startswith("fedsub_papers/tests")]
     watch = {"fedsub_watch/recordings.npz", "fedsub_watch/LICENSE"}
     assert watch == {name for name in common if name.startswith("fedsub_watch")}
     licences = {f"{info}/licenses/LICENSE", f"{info}/licenses/datasets/watch/LICENSE"}
     assert licences <= names(bare) & names(compiled)
     cards = {
         f"fedsub_data/cards/{path.parent.name}/card.toml" for path in ROOT.glob("*/*/card.toml")
+    }
+    cards |= {
+        str(path.relative_to(ROOT)) for path in ROOT.glob("fedsub_papers/datasets/*/card.toml")
     }
     assert cards <= common and "fedsub_data/cards/watch/run.toml" in common
 

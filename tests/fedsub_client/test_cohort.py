@@ -14,12 +14,12 @@ from fedsub_client.cohort_messages import NOTHING
 from fedsub_core.capacity import Capacity
 from fedsub_core.data.stacks import Stack
 from fedsub_core.data.standardise import moments, pool, scaling
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import HOUSE
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.handshake import Facts
 
-TestStacks = battery(*METHODS, parts=(CohortTests,))
+TestStacks = battery(*HOUSE, parts=(CohortTests,))
 
 
 def test_clients_that_are_not_addressed_stay_as_they_are() -> None:

@@ -208,7 +208,7 @@ def test_with_people_held_out_only_they_can_be_missing(tmp_path: Path) -> None:
 
 
 def test_sparsity_is_the_newest_that_the_server_reports(tmp_path: Path) -> None:
-    path = tmp_path / "fedmef" / "state.db"
+    path = tmp_path / "sparse" / "state.db"
     path.parent.mkdir()
     with RunDatabase(path, {}) as db:
         for round, (weights, whole) in enumerate([(0.0, 0.0), (0.5, 0.4), (0.75, 0.6)], start=1):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fedsub.testing import battery
 from fedsub.testing.round_tests import RoundTests
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import HOUSE
 
 #: It makes no mean that is everybody's.
 PEERS = "fedamp"
-TestEveryMethod = battery(*(name for name in METHODS if name != PEERS), parts=(RoundTests,))
+TestEveryMethod = battery(*(name for name in HOUSE if name != PEERS), parts=(RoundTests,))
 TestMethodOfPeers = battery(PEERS, parts=(RoundTests,), makes_a_mean=False)

@@ -20,7 +20,7 @@ from fedsub.testing.runs import Run, assert_equal
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import HOUSE
 from fedsub_core.metrics import MetricRow
 from fedsub_server.results import REACHED, legend, text_table
 from fedsub_server.run_folder import DATABASE_FILE, MODELS
@@ -28,7 +28,7 @@ from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
 
 Runner = Callable[..., Run]
-TestBestRounds = battery(*METHODS, parts=(BestRoundTests,))
+TestBestRounds = battery(*HOUSE, parts=(BestRoundTests,))
 
 
 def test_tested_labels_do_not_decide_the_round(run_method: Runner) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from fedsub.testing import battery
 from fedsub.testing.cost_tests import CostTests, check_cost
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import HOUSE, METHODS
 
-TestCosts = battery(*(name for name in METHODS if METHODS[name].trains), parts=(CostTests,))
+TestCosts = battery(*(name for name in HOUSE if METHODS[name].trains), parts=(CostTests,))
 
 
 @pytest.mark.parametrize(

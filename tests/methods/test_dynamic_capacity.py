@@ -25,7 +25,7 @@ def expected(client: str, round: int, seed: int = 0) -> float:
     return Capacity(0.25, SHARES).at(seed, client, round)
 
 
-@pytest.mark.parametrize("name", ["heterofl", "fedmp", "subflot", "fiarse", "framp"])
+@pytest.mark.parametrize("name", ["heterofl"])
 def test_each_round_everybody_sends_what_it_drew_for_it(name: str, run_method: RunMethod) -> None:
     run = run_method(name, rounds=4, **KEYS)
     said, sent = run.metric("capacity"), run.metric("bytes_up_sent")
@@ -42,7 +42,7 @@ def test_who_keeps_what_it_trained_holds_the_least_share(run_method: RunMethod) 
     assert set(run.metric("capacity").values()) == {0.25}
 
 
-@pytest.mark.parametrize("name", ["heterofl", "feddrop"])
+@pytest.mark.parametrize("name", ["heterofl"])
 def test_a_device_of_its_own_draws_as_a_stack_does(
     name: str, run_method: RunMethod, tmp_path: Path
 ) -> None:
@@ -62,10 +62,11 @@ def test_a_device_of_its_own_draws_as_a_stack_does(
         assert len(saved.model.params["linear1.bias"]) == 128 * expected(client, 4)
 
 
-def test_a_run_goes_on_to_the_same_numbers(run_method: RunMethod) -> None:
-    whole = run_method("fedrolex", rounds=4, **KEYS)
-    half = run_method("fedrolex", rounds=4, until=2, **KEYS)
-    resumed = run_method("fedrolex", rounds=4, after=half, **KEYS)
+@pytest.mark.parametrize("name", ["heterofl"])
+def test_a_run_goes_on_to_the_same_numbers(name: str, run_method: RunMethod) -> None:
+    whole = run_method(name, rounds=4, **KEYS)
+    half = run_method(name, rounds=4, until=2, **KEYS)
+    resumed = run_method(name, rounds=4, after=half, **KEYS)
     assert_equal(resumed.states[-1], whole.states[-1])
     assert resumed.metric("macro_f1") == {
         key: value for key, value in whole.metric("macro_f1").items() if key[0] > 2

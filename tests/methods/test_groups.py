@@ -147,15 +147,18 @@ def test_fedchars_groups_start_from_the_mean_over_all(run_method: RunMethod) -> 
         assert not torch.equal(*char.states[2][f"model.{name}"])
 
 
-@pytest.mark.parametrize("name", ["fedclar", "fedchar", "caafp"])
-def test_whoever_comes_later_joins_the_nearest_group(name: str, run_method: RunMethod) -> None:
+@pytest.mark.parametrize(
+    "name, division",
+    [
+        ("fedclar", {"threshold": 0.5, "similarity": "update"}),
+        ("fedchar", {"k_selection": "fixed:2"}),
+    ],
+)
+def test_whoever_comes_later_joins_the_nearest_group(
+    name: str, division: dict[str, Any], run_method: RunMethod
+) -> None:
     """The held-out person trains from round 3 on: with those of its type, whoever it is."""
-    division: dict[str, dict[str, Any]] = {
-        "fedclar": {"threshold": 0.5, "similarity": "update"},
-        "fedchar": {"k_selection": "fixed:2"},
-        "caafp": {"k_selection": "fixed:2", "dense_rounds": 1},
-    }
-    hyper = {"cluster_round": 2} | division[name]
+    hyper = {"cluster_round": 2} | division
     keys: dict[str, Any] = {
         "split": "unseen",
         "unseen_share": 0.17,
@@ -171,7 +174,7 @@ def test_whoever_comes_later_joins_the_nearest_group(name: str, run_method: RunM
     assert {c for (r, c), g in found.items() if r == 4 and g == found[4, late]} == one
 
 
-@pytest.mark.parametrize("name", ["fedclar", "fedchar", "caafp"])
+@pytest.mark.parametrize("name", ["fedclar", "fedchar"])
 def test_the_model_of_a_group_of_one_goes_with_it(name: str, run_method: RunMethod) -> None:
     run = run_method(name)
     strategy = run.strategy
@@ -193,7 +196,7 @@ def test_the_model_of_a_group_of_one_goes_with_it(name: str, run_method: RunMeth
         torch.testing.assert_close(found, wanted.to(found.dtype).expand_as(found), msg=n)
 
 
-@pytest.mark.parametrize("name", ["fedclar", "fedchar", "caafp"])
+@pytest.mark.parametrize("name", ["fedclar", "fedchar"])
 def test_a_forgotten_member_is_in_no_group(name: str, run_method: RunMethod) -> None:
     run = run_method(name)
     strategy = run.strategy
@@ -217,12 +220,10 @@ def test_a_forgotten_member_is_in_no_group(name: str, run_method: RunMethod) -> 
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    "keys, said",
     [
         ({"method": "fedclar", "fedclar.cluster-round": 9}, "fedclar.cluster-round: got a phase"),
         ({"method": "fedchar", "fedchar.cluster-round": 9}, "fedchar.cluster-round: got a phase"),
-        ({"method": "caafp", "caafp.cluster-round": 9}, "caafp.cluster-round: got a phase"),
-        ({"method": "caafp", "caafp.dense-rounds": 8}, "caafp.dense-rounds: got phases of 2 and 8"),
     ],
 )
 def test_phases_longer_than_the_run_are_refused(keys: dict[str, Any], said: str) -> None:
@@ -230,7 +231,7 @@ def test_phases_longer_than_the_run_are_refused(keys: dict[str, Any], said: str)
         read_config(None, {"rounds": 8} | keys)
 
 
-@pytest.mark.parametrize("name", ["fedchar", "caafp"])
+@pytest.mark.parametrize("name", ["fedchar"])
 def test_more_groups_than_clients_are_refused(name: str, run_method: RunMethod) -> None:
     with pytest.raises(ConfigError, match=rf"{name}.k-selection: got 'fixed:5' of 4 clients"):
         run_method(name, hyper={"k_selection": "fixed:5"})

@@ -16,7 +16,7 @@ from fedsub.testing.hostile_tests import EVIL, SIX, HostileTests, infect, others
 from fedsub.testing.runs import RunMethod
 from fedsub_core.data.federation import Federation
 from fedsub_core.methods.fedsub import PROTOTYPES
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import HOUSE
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedavg import FedAvgStrategy
 from strategies.rounds.round import Round
@@ -27,7 +27,7 @@ from .test_groups import two_types
 UNBOUND: dict[str, Any] = {"rounds": 10, "robust": "none", "largest_number": 1e3}
 #: Its rounds are single steps.
 STEPS = "fedsgd"
-TestHostilePeople = battery(*(name for name in METHODS if name != STEPS), parts=(HostileTests,))
+TestHostilePeople = battery(*(name for name in HOUSE if name != STEPS), parts=(HostileTests,))
 TestHostilePeopleInSteps = battery(STEPS, parts=(HostileTests,), hostile_rounds=40)
 
 Attack = Callable[[Bundle, Bundle], Bundle]

@@ -22,13 +22,13 @@ from fedsub.testing.round_tests import RoundTests
 from fedsub.testing.runs import RunMethod
 from fedsub_client.learner import Learner
 from fedsub_core.methods.card import Hyperparameters, smooth
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import HOUSE, METHODS
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 
 from ..fedsub_core.models.modules import MODULES
 
-TestEveryMethod = battery(*METHODS, parts=(MeanTests,))
+TestEveryMethod = battery(*HOUSE, parts=(MeanTests,))
 
 #: One that adapts what it receives, one that keeps two models, one that mixes two.
 UNLIKE = ("fedavg-finetune", "ditto", "apfl")

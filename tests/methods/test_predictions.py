@@ -14,9 +14,9 @@ from fedsub.testing.prediction_tests import (
     assert_predicts_what_was_measured,
 )
 from fedsub.testing.runs import Run
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import HOUSE
 
-TestPredictions = battery(*METHODS, parts=(PredictionTests,))
+TestPredictions = battery(*HOUSE, parts=(PredictionTests,))
 
 
 @pytest.mark.parametrize("standardise", ["federation-median", "client", "none"])

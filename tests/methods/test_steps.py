@@ -18,8 +18,8 @@ from fedsub_core.errors import ConfigError
 
 #: Of three batches of 16 each, people's training parts; of one batch.
 SAMPLES, FEW = 60, 20
-#: One that trains by the whole loop, by batches of its own, in pairs, twice, and under a mask.
-TRAINERS = ["fedavg", "apfl", "perfedavg", "ditto", "fiarse"]
+#: One that trains by the whole loop, by batches of its own, in pairs, and twice.
+TRAINERS = ["fedavg", "apfl", "perfedavg", "ditto"]
 
 
 def alike(samples: int) -> Federation:

@@ -16,9 +16,9 @@ from fedsub.testing.card_tests import CardTests
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import table
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.table import METHODS, method
+from fedsub_core.methods.table import HOUSE, METHODS, method
 
-TestCards = battery(*METHODS, parts=(CardTests,))
+TestCards = battery(*HOUSE, parts=(CardTests,))
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -61,7 +61,7 @@ def with_entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterable[Callable[...,
 def test_an_installed_package_adds_a_method(with_entry_points: Callable[..., Any]) -> None:
     read = with_entry_points(("theirs", f"{__name__}:THEIRS"))
     assert read.method("theirs") == THEIRS
-    assert read.METHODS.keys() - {"theirs"} == METHODS.keys()
+    assert read.METHODS.keys() - {"theirs"} == HOUSE.keys()
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_one_that_cannot_be_used_says_so_when_it_is_wanted(
     name: str, value: str, words: str, with_entry_points: Callable[..., Any]
 ) -> None:
     read = with_entry_points((name, value))
-    assert read.METHODS.keys() == METHODS.keys(), "the others still work"
+    assert read.METHODS.keys() == HOUSE.keys(), "the others still work"
     with pytest.raises(ConfigError, match=words):
         read.method(name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedsub.report.methods import markdown
+from fedsub.report.methods import cards_by_package, markdown
 from fedsub_core.methods.table import BROKEN, METHODS
 from fedsub_core.options import describe
 
@@ -18,6 +18,10 @@ def sections(fedsub: Call) -> dict[str, str]:
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
     blocks = [" ".join(block.split()) for block in out.strip().split("\n\n")]
+    packages = cards_by_package()
+    said = [f"From the package {package}" for package in packages if package]
+    assert [block for block in blocks if block.startswith("From the package ")] == said
+    blocks = [block for block in blocks if block not in said]
     assert [block.split()[0] for block in blocks] == list(METHODS)
     return dict(zip(METHODS, blocks, strict=True))
 
@@ -72,8 +76,8 @@ def test_an_unknown_method_is_refused(fedsub: Call) -> None:
 
 def test_markdown_is_the_page_and_nothing_else(fedsub: Call) -> None:
     code, out, err = fedsub("methods", "--markdown")
-    assert (code, out, err) == (0, markdown(METHODS.values()), "")
-    assert fedsub("methods", "ditto", "--markdown")[1] == markdown([METHODS["ditto"]])
+    assert (code, out, err) == (0, markdown(cards_by_package()), "")
+    assert fedsub("methods", "ditto", "--markdown")[1] == markdown({"": [METHODS["ditto"]]})
 
 
 def test_a_method_that_cannot_be_used_is_named(

@@ -26,17 +26,6 @@ def test_more_clients_than_there_are_people(fedsub: Call, town_folder: Path) -> 
     assert not Path("runs").exists()
 
 
-def test_a_later_method_that_lacks_a_package(
-    fedsub: Call, town_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is refused before the first one trains, and leaves no folder."""
-    monkeypatch.setattr("fedsub_core.extras.find_spec", lambda name: None)
-    options = ("--method", "heterofl", "--beside", "subflot", "--capacities", "1,1/4")
-    said = fedsub("run", "--data", town_folder, *options, *QUICK)
-    assert_refused(said, "subflot.plan = exact needs ot", "or set subflot.plan=sinkhorn")
-    assert not Path("runs").exists()
-
-
 def test_a_file_where_runs_should_go(fedsub: Call, town_folder: Path) -> None:
     Path("afile").touch()
     said = fedsub("run", "--data", town_folder, "--out", "afile", *QUICK)
@@ -188,7 +177,7 @@ def test_a_file_with_an_unknown_key(fedsub: Call) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "why"),
     [
-        ("--model", "resnet18", "the model that is solved for is linear"),
+        ("--model", "lstm", "the model that is solved for is linear"),
         ("--lr", "0.1", "nothing is trained in steps"),
     ],
 )

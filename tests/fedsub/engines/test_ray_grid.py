@@ -73,7 +73,7 @@ def test_a_run_ends_in_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path) ->
 @pytest.mark.slow
 def test_shares_drawn_anew_in_each_round_are_one_machines(nodes: Nodes, tmp_path: Path) -> None:
     """A worker is asked by several people, who hold other shares than in the round before."""
-    given = {"method": "heterofl", "beside": "fedrolex", "rounds": "3", "seed": "3"}
+    given = {"method": "heterofl", "beside": "local", "rounds": "3", "seed": "3"}
     run = read_config(None, given | {"capacities": "1,1/2,1/4", "capacity-mode": "dynamic"})
     found = []
     with ray_grids(nodes.address) as on_ray:

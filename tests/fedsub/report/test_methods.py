@@ -83,7 +83,7 @@ def test_only_what_a_card_says_is_said() -> None:
 
 
 def test_the_page_has_a_row_and_a_section_for_each() -> None:
-    page = markdown([METHODS["fedavg-finetune"], THEIRS])
+    page = markdown({"": [METHODS["fedavg-finetune"]], "theirs 1.0": [THEIRS]})
     assert "\n| [`theirs`](#theirs) | an idea | 1.000 | 1.000 | 1 | trained |\n" in page
     assert "](#fedavg-finetune) | FedAvg, whose" in page and "| 1 + 1 | received |\n" in page
     _, first, second, missing = page.split("\n## ")

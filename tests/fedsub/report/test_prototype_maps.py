@@ -24,11 +24,11 @@ def lying(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
 
 
 def test_the_first_and_the_last_round_are_drawn_beside_each_other(tmp_path: Path) -> None:
-    run = make_run(tmp_path, {"framp": lambda r, i: 0.5, "fedavg": lambda r, i: 0.5}, also=lying)
+    run = make_run(tmp_path, {"fedproto": lambda r, i: 0.5, "fedavg": lambda r, i: 0.5}, also=lying)
     frame = read_run(run)
-    assert list(frame.of("framp")[0].prototypes) == [1, 3]
+    assert list(frame.of("fedproto")[0].prototypes) == [1, 3]
     one, *_ = drawn = list(prototype_maps(frame))
-    assert one.name == "prototypes_1" and one.title == "framp: prototypes, early and late"
+    assert one.name == "prototypes_1" and one.title == "fedproto: prototypes, early and late"
     assert one.words == (
         "round 1: 8 prototypes of 2 classes, ratio 0.50; "
         "round 3: 8 prototypes of 2 classes, ratio 0.17."
@@ -38,7 +38,7 @@ def test_the_first_and_the_last_round_are_drawn_beside_each_other(tmp_path: Path
 
 
 def test_it_stands_in_the_report_and_names_nobody(tmp_path: Path) -> None:
-    run = make_run(tmp_path, {"framp": lambda r, i: 0.5}, rounds=1, also=lying)
+    run = make_run(tmp_path, {"fedproto": lambda r, i: 0.5}, rounds=1, also=lying)
     page = checked(write_report(run)[0].read_text("utf-8"))
     assert "Where prototypes lie" in page.texts
     (one,) = prototype_maps(read_run(run))

@@ -103,9 +103,8 @@ def test_what_is_made_is_a_federation_of_the_study(
 
 @pytest.mark.parametrize(
     "name",
-    ["paper-static", "paper-dynamic", "relevance-bytes", "fusion", "hhar", "hhar-two",
-     "subflot-ablation"],
-)  # fmt: skip
+    ["paper-static", "paper-dynamic", "relevance-bytes", "fusion", "hhar", "hhar-two"],
+)
 def test_studies_of_data_that_only_their_owners_give_out_say_how_to_get_them(name: str) -> None:
     absent = absent_data(read_study(STUDIES / f"{name}.toml"))
     assert absent and all("Get it: " in what or "Make it: " in what for what in absent.values())

@@ -556,17 +556,11 @@ def test_federations_lie_in_the_folder_that_is_named(place: Path, tmp_path: Path
 def test_the_studies_that_come_along_can_be_read(file: Path) -> None:
     study = read_study(file)
     assert study.about and "local" in {entry.method for entry in study.entries}
-    assert f"`{file.name}`" in (STUDIES / "README.md").read_text()
-
-
-# The rivals' three differ in their data alone.
-SAME = {STUDIES / "rivals-uci-har.toml", STUDIES / "rivals-wesad.toml"}
+    assert f"`{file.name}`" in (file.parent / "README.md").read_text()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "file", sorted({*STUDIES.glob("*.toml")} - SAME), ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", sorted(STUDIES.glob("*.toml")), ids=lambda file: file.stem)
 def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     """With a few samples in the place of their data, untuned: the last of their tables that mixes
     capacities, where a study shows each size, else their last."""

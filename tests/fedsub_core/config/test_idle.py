@@ -7,7 +7,7 @@ import pytest
 from fedsub_core.config.idle import check_given, idle, named_idle
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import HOUSE, METHODS
 from fedsub_core.options import Value, describe
 
 RIDGE: dict[str, Value] = {"method": "fedsub-ridge", "beside": ""}
@@ -16,7 +16,7 @@ RIDGE: dict[str, Value] = {"method": "fedsub-ridge", "beside": ""}
 @pytest.mark.parametrize(
     ("keys", "found"),
     [
-        (RIDGE | {"model": "resnet18"}, {"model": "the model that is solved for is linear"}),
+        (RIDGE | {"model": "lstm"}, {"model": "the model that is solved for is linear"}),
         (RIDGE | {"hidden": "64"}, {"hidden": "the model that is solved for is linear"}),
         (RIDGE | {"lr": 0.1, "epochs": 3}, dict.fromkeys(["epochs", "lr"], "nothing is trained")),
         (RIDGE | {"robust": "median"}, {"robust": "uploads are checked one by one"}),
@@ -46,13 +46,13 @@ def test_what_is_idle(keys: dict[str, Value], found: dict[str, str]) -> None:
 
 
 def test_what_was_given_is_refused_and_what_a_file_says_is_named() -> None:
-    config = read_config(None, RIDGE | {"model": "resnet18"})
+    config = read_config(None, RIDGE | {"model": "lstm"})
     check_given(config, ["rounds"], "command line")
     named = named_idle(config)
     assert named == [
-        "model = resnet18 does nothing for fedsub-ridge: the model that is solved for is linear."
+        "model = lstm does nothing for fedsub-ridge: the model that is solved for is linear."
     ]
-    expected = "command line: model: got resnet18 with fedsub-ridge, for which it does nothing"
+    expected = "command line: model: got lstm with fedsub-ridge, for which it does nothing"
     with pytest.raises(ConfigError, match=expected):
         check_given(config, ["model"], "command line")
 
@@ -66,7 +66,7 @@ def test_secure_sums_ask_for_robust_none() -> None:
     assert idle(read_config(None, RIDGE | secure)) == {}
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", HOUSE)
 def test_the_rates_of_a_card_are_hyperparameters(name: str) -> None:
     card = METHODS[name]
     own = {one.key for one in describe(card.hyperparameters)}

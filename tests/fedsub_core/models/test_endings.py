@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedsub.commands.models import example
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.names import PUBLISHED
 from fedsub_core.models.record import ending_of
@@ -51,6 +52,4 @@ def test_what_a_module_ends_with(end: Callable[[Tensor], Tensor], said: str) -> 
 
 @pytest.mark.parametrize("kind", ["mlp", "linear", *PUBLISHED])
 def test_none_of_ours_ends_so(kind: str) -> None:
-    from fedsub.commands.models import EXAMPLES, IMAGE
-
-    assert ending_of(build_model(kind, EXAMPLES.get(kind, IMAGE), CLASSES)) == ""
+    assert ending_of(build_model(kind, example(kind), CLASSES)) == ""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.exits import with_exits
 from fedsub_core.models.kinds import build_model, cnn1d, mlp
 from fedsub_core.models.model import Model
 from fedsub_core.models.units import Units, first_units
@@ -24,7 +23,6 @@ MODELS: dict[str, Model] = {
     "mlp": mlp(3, 6),
     "cnn1d": cnn1d(9, 128, 6),
     "mlp on windows": build_model("mlp", (2, 5), 3),
-    "exits": with_exits(cnn1d(2, 64, 6), ("conv1", "linear1")),
 }
 
 
@@ -36,9 +34,8 @@ def count(model: Model, units: Units) -> int:
     return found
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_part_computes_what_the_masked_model_computes(name: str) -> None:
-    model = MODELS[name]
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_a_part_computes_what_the_masked_model_computes(model: Model) -> None:
     params, units = model.init(2, seed=1), some_units(model, 3)
     small, places = model.narrow(units)
     masks = held(model, places)
@@ -48,15 +45,14 @@ def test_a_part_computes_what_the_masked_model_computes(name: str) -> None:
         one.training_pass(numbers, x).outputs
         for one, numbers in ((small, taken(params, places)), (model, masked))
     ]
-    assert len(passes[0]) == (3 if name == "exits" else 1)
+    assert len(passes[0]) == 1 + len(getattr(model, "branches", ()))
     for part, whole in zip(*passes, strict=True):
         torch.testing.assert_close(part, whole)
     assert count(model, units) == sum(int(mask.sum()) for mask in masks.values())
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_placing_back_is_the_inverse_of_taking(name: str) -> None:
-    model = MODELS[name]
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_placing_back_is_the_inverse_of_taking(model: Model) -> None:
     params, units = model.init(2, seed=1), some_units(model, 3)
     _, places = model.narrow(units)
     sliced = taken(params, places)
@@ -113,15 +109,6 @@ def test_channels_own_the_inputs_behind_flatten() -> None:
     assert places["linear1.weight"] == Placement(columns=np.array([*range(4), *range(20, 24)]))
     assert places["conv2.weight"] == Placement(rows=np.array([0, 5]))
     assert places["conv1.weight"].everywhere and places["linear2.bias"].everywhere
-
-
-def test_an_exits_classes_are_no_units() -> None:
-    model = MODELS["exits"]
-    assert [group.name for group in model.unit_groups] == ["conv1", "conv2", "linear1"]
-    small, places = model.narrow(first_units(model, 0.25))
-    shapes = small.parameter_shapes
-    assert (shapes["exit1.weight"], shapes["exit2.weight"]) == ((6, 8 * 4), (6, 32))
-    assert places["exit1.bias"].everywhere
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,12 @@ import pytest
 import torch
 
 from fedsub_core.data.stacks import Stack, stack
-from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Chain
-from fedsub_core.models.exits import with_exits
 from fedsub_core.models.kinds import mlp
 from fedsub_core.models.layers import Linear
 from fedsub_core.training import (
     CE,
     Batch,
-    CrossEntropy,
-    Distillation,
     Masked,
     PrototypePull,
     Pull,
@@ -68,7 +64,7 @@ def test_a_pull_of_one_over_the_rate_lands_on_the_anchor() -> None:
     assert torch.equal(found["linear1.bias"], anchor["linear1.bias"])
 
 
-@pytest.mark.parametrize("term", ["pull", "prototype", "distillation"])
+@pytest.mark.parametrize("term", ["pull", "prototype"])
 def test_a_term_of_weight_zero_adds_no_operation(
     term: str, random_stack: Callable[..., Stack]
 ) -> None:
@@ -79,7 +75,6 @@ def test_a_term_of_weight_zero_adds_no_operation(
     added = {
         "pull": Pull(nan, 0.0),
         "prototype": PrototypePull(prototypes, torch.ones(2, 6, dtype=torch.bool), 0.0),
-        "distillation": Distillation(0.0, (0.5, 0.5)),
     }[term]
     plain, _ = train(model, params, data, TURN, TrainingSettings())
     # Were anything of it computed, it would be NaN.
@@ -112,31 +107,3 @@ def test_samples_without_a_prototype_count_zero_in_the_mean() -> None:
     batch = Batch(embedding, torch.tensor([[0, 1]]), torch.full((1, 2), 0.5), 0)
     term = PrototypePull(torch.zeros(1, 2, 1), torch.tensor([[True, False]]), 1.0)
     assert float(term.loss(Forward({}, batch, (), embedding), term.stacked())) == 2.0
-
-
-def test_exits_are_weighed_and_taught() -> None:
-    model = with_exits(mlp(3, 4), ["linear1"])
-    data, params = one_client([0.5] * 3, [0, 1, 2]), model.init(1, seed=0)
-    x = torch.randn(1, 3, 3, generator=torch.Generator().manual_seed(0))
-    batch = Batch(x, data.y, torch.full((1, 3), 1 / 3), 0)
-    first, last = (logits.detach() for logits in model.outputs(params, batch.x))
-    forward = Forward(params, batch, (first, last), first)
-    losses = [torch.nn.functional.cross_entropy(z[0], data.y[0]) for z in (first, last)]
-    assert float(CE.loss(forward, {})) == pytest.approx(float(losses[1]))
-    both = CrossEntropy(exits=(0.25, 0.75)).loss(forward, {})
-    assert float(both) == pytest.approx(float(0.25 * losses[0] + 0.75 * losses[1]))
-    with pytest.raises(ConfigError, match="weights for 3 exits, the model has 2"):
-        CrossEntropy(exits=(1.0, 1.0, 1.0)).loss(forward, {})
-
-    parts = (1 / 3, 2 / 3)
-    taught = Distillation(0.5, parts, temperature=2.0).loss(forward, {})
-    divergence = torch.nn.functional.kl_div(
-        (first[0] / 2).log_softmax(1), (last[0] / 2).softmax(1), reduction="mean"
-    )
-    assert float(taught) == pytest.approx(float(0.5 * 4 * divergence / 3), rel=1e-4)
-    gradient = batch_gradient(model, params, batch, CE + Distillation(1.0, parts))
-    assert gradient["exit1.weight"].any()
-    # The teacher is a constant: its head learns as if nobody listened.
-    alone = batch_gradient(model, params, batch, CE)
-    torch.testing.assert_close(gradient["linear3.weight"], alone["linear3.weight"])
-    assert not alone["exit1.weight"].any()

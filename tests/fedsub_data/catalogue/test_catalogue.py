@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from importlib import import_module
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,26 @@ import tomli_w
 
 from fedsub_core.errors import DataError
 from fedsub_data.catalogue import catalogue
-from fedsub_data.catalogue.catalogue import datasets_folder, names, read_dataset_card
+from fedsub_data.catalogue.catalogue import (
+    datasets_folder,
+    house_names,
+    names,
+    read_dataset_card,
+)
+from fedsub_data.catalogue.installed import GROUP, DataSet
 from fedsub_data.preparing import dreamt, pamap2
 from fedsub_data.preparing.hhar import preparer as hhar
 from fedsub_data.preparing.options import (
     OPTIONS,
     DREAMTOptions,
     HHAROptions,
+    NothingToChoose,
     PAMAP2Options,
     WESADOptions,
     WISDMOptions,
+    options_of,
 )
-from fedsub_data.preparing.preparers import PREPARERS
+from fedsub_data.preparing.preparers import PREPARERS, preparer
 from fedsub_data.preparing.uci_har import preparer as uci_har
 from fedsub_data.preparing.wesad import preparer as wesad
 from fedsub_data.preparing.wesad.recording import CLASSES as WESAD_CLASSES
@@ -33,22 +41,19 @@ from fedsub_data.preparing.wisdm.raw import CLASSES as WISDM_CLASSES
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDINGS = ["dreamt", "hhar", "pamap2", "uci-har", "watch", "wesad", "wisdm"]
-PICTURES = [
-    *("cifar10", "cifar100", "digits", "fashion-mnist", "mnist", "pacs", "svhn", "tiny-imagenet"),
-    "usps",
-]
-GRAPHS = ["citeseer", "cora", "ogbn-arxiv"]
-COLLECTIONS = ["ag-news", *GRAPHS, *PICTURES]
-#: No two independent records of these agree, or they lie at no address.
-UNKNOWN = ["citeseer", "pacs", "usps"]
-NAMES = sorted(RECORDINGS + COLLECTIONS)
+NAMES = RECORDINGS
 
 
 def test_every_folder_has_a_card_and_a_readme_and_no_python() -> None:
     assert datasets_folder() == ROOT / "datasets"
-    assert names() == NAMES
-    for folder in (ROOT / "datasets").iterdir():
-        assert folder.name in NAMES
+    assert house_names() == NAMES and set(names()) >= set(NAMES)
+    check_folders(ROOT / "datasets", NAMES)
+
+
+def check_folders(datasets: Path, names: list[str]) -> None:
+    """Check that there is a card and a readme of each, and nothing to run."""
+    assert sorted(folder.name for folder in datasets.iterdir()) == names
+    for folder in datasets.iterdir():
         assert {"card.toml", "README.md"} <= {path.name for path in folder.iterdir()}
         assert not list(folder.rglob("*.py"))
 
@@ -66,8 +71,14 @@ def test_a_card_is_complete(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_readme_names_licence_citation_and_every_file(name: str) -> None:
+    check_readme(ROOT / "datasets" / name)
+
+
+def check_readme(folder: Path) -> None:
+    """Check that a data set's page has what its card says."""
+    name = folder.name
     card = read_dataset_card(name)
-    readme = (ROOT / "datasets" / name / "README.md").read_text(encoding="utf-8")
+    readme = (folder / "README.md").read_text(encoding="utf-8")
     assert readme.startswith(f"# {name}: ")
     assert card.source.page in readme
     for heading in ("**Licence.**", "**Cite.**", "**As a federation.**", "**Mind.**"):
@@ -84,15 +95,12 @@ def test_a_readme_names_licence_citation_and_every_file(name: str) -> None:
 
 def test_the_checksums_known() -> None:
     known = {name: [(f.bytes, f.sha256) for f in read_dataset_card(name).files] for name in NAMES}
-    assert {name for name, files in known.items() if any(s for _, s in files)} == {
-        *("hhar", "uci-har", "wisdm", *COLLECTIONS)
-    } - {*UNKNOWN}
-    whole = set(COLLECTIONS) - {*UNKNOWN}
-    assert all(size and digest for name in whole for size, digest in known[name])
+    known_sums = {name for name, files in known.items() if any(s for _, s in files)}
+    assert known_sums == {"hhar", "uci-har", "wisdm"}
     assert known["wisdm"][0][0] == 11_404_612
     assert known["pamap2"] == [(None, None)]
     access = {name: read_dataset_card(name).source.access for name in NAMES}
-    others = {"dreamt": "credentialed", "pacs": "by-hand", "watch": "installed"}
+    others = {"dreamt": "credentialed", "watch": "installed"}
     assert access == dict.fromkeys(NAMES, "open") | others
 
 
@@ -125,54 +133,8 @@ def test_the_cards_say_what_the_preparers_do() -> None:
         assert signals is not None and signals.channels == named
 
 
-@pytest.mark.parametrize("name", COLLECTIONS)
-def test_a_collection_s_card_says_what_its_preparer_does(name: str) -> None:
-    card = read_dataset_card(name)
-    preparer = import_module(PREPARERS[name])
-    assert card.samples is not None
-    if card.labels is not None:
-        assert card.labels.classes == preparer.CLASSES
-    of = {"ag-news": ("tokens", "texts"), **dict.fromkeys(GRAPHS, ("node", "nodes"))}
-    kind, many = of.get(name, ("image", "images"))
-    assert card.samples.kind == kind
-    assert card.holds.endswith(f" {many}")
-
-
-OF_COLLECTIONS: list[tuple[list[str], object, str]] = [
-    (["people"], 30, "people: got 30, expected nothing beside samples"),
-    (["samples", "kind"], "sound", "samples.kind: got 'sound', expected one of image, tokens"),
-    (["samples", "count"], 0, "samples.count: got 0, expected a number above 0"),
-    (["samples", "classes"], 11, "samples.classes: got 11, expected .* as labels.classes has"),
-    (["samples", "parts"], [], r"samples.parts: got \(\), expected at least one"),
-    (["samples"], None, "people: got None, expected it, or samples of a collection"),
-]
-
-
-@pytest.mark.parametrize(("where", "value", "message"), OF_COLLECTIONS)
-def test_a_wrong_card_of_a_collection_is_refused(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    where: list[str],
-    value: object,
-    message: str,
-) -> None:
-    monkeypatch.setattr(catalogue, "datasets_folder", lambda: tmp_path)
-    (tmp_path / "mnist").mkdir()
-    table = tomllib.loads((ROOT / "datasets" / "mnist" / "card.toml").read_text(encoding="utf-8"))
-    inner: Any = table
-    for key in where[:-1]:
-        inner = inner[key]
-    inner.pop(where[-1], None)
-    if value is not None:
-        inner[where[-1]] = value
-    path = tmp_path / "mnist" / "card.toml"
-    path.write_text(tomli_w.dumps(table), encoding="utf-8")
-    with pytest.raises(DataError, match=f"^{re.escape(str(path))}: {message}"):
-        read_dataset_card("mnist")
-
-
 def test_an_unknown_name_gets_the_nearest() -> None:
-    with pytest.raises(DataError, match=r"'wisdom'; known are ag-news, .*Did you mean 'wisdm'\?"):
+    with pytest.raises(DataError, match=r"'wisdom'; known are .*Did you mean 'wisdm'\?"):
         read_dataset_card("wisdom")
     with pytest.raises(DataError, match=r"unknown data set '\.\./watch'"):
         read_dataset_card("../watch")
@@ -264,7 +226,34 @@ def test_cards_are_found_in_an_installed_package(
     module = tmp_path / "fedsub_data" / "catalogue" / "catalogue.py"
     monkeypatch.setattr(catalogue, "__file__", str(module))
     with pytest.raises(DataError, match=r"cards are at none of .*Reinstall fedsub"):
-        names()
+        house_names()
     shutil.copytree(ROOT / "datasets", tmp_path / "fedsub_data" / "cards")
-    assert names() == NAMES
+    assert house_names() == NAMES
     assert read_dataset_card("watch").source.file == "recordings.npz"
+
+
+def a_set(folder: Path) -> DataSet:
+    return DataSet(folder, "fedsub_data.preparing.watch", NothingToChoose)
+
+
+def test_a_package_offers_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mine"
+    shutil.copytree(ROOT / "datasets" / "watch", folder)
+    card = (folder / "card.toml").read_text("utf-8").replace('name = "watch"', 'name = "mine"', 1)
+    (folder / "card.toml").write_text(card, "utf-8")
+    for name, value in (("MINE", a_set(folder)), ("OTHER", "a text")):
+        monkeypatch.setitem(globals(), name, value)
+    points = {
+        name: EntryPoint(name, f"{__name__}:{attribute}", GROUP)
+        for name, attribute in (("mine", "MINE"), ("other", "OTHER"), ("lost", "LOST"))
+    }
+    for module in ("catalogue.catalogue", "catalogue.installed", "preparing.preparers"):
+        monkeypatch.setattr(f"fedsub_data.{module}.installed", lambda: points)
+    assert {"mine", "watch"} <= set(names())
+    assert read_dataset_card("mine").source.file == "recordings.npz"
+    assert options_of("mine") is NothingToChoose
+    assert preparer("mine").__name__ == "fedsub_data.preparing.watch"  # type: ignore[attr-defined]
+    with pytest.raises(DataError, match=r"data set 'other': got .*:OTHER, expected a DataSet"):
+        read_dataset_card("other")
+    with pytest.raises(DataError, match="data set 'lost': its package cannot be loaded: Attribute"):
+        read_dataset_card("lost")

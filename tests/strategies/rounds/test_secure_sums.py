@@ -15,7 +15,7 @@ from torch import Tensor
 from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import HOUSE, METHODS
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.summation import Summation
 from fedsub_core.secure.uploads import vector_of
@@ -33,7 +33,7 @@ PLAIN: dict[str, Any] = dict(
     robust="none", lr=0.05, batch_size=16, hidden="16", standardise="client"
 )
 SUMS = PLAIN | {"secure_aggregation": True}
-AVERAGING = [name for name, card in METHODS.items() if card.averages and name != "local"]
+AVERAGING = [name for name, card in HOUSE.items() if card.averages and name != "local"]
 
 
 def assert_close(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,8 @@ from fedsub_core.secure.uploads import NO_VECTOR
 from fedsub_core.training import TrainingSettings
 from fedsub_core.wire.bundles import Bits, Bundle, Floats
 from strategies.methods.fedsub.summed import KNOWN, MEANS, SummedFedSubStrategy
+from strategies.rounds.context import Addends
+from strategies.rounds.round import Round
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
 from ...lost_replies import lost
@@ -163,15 +166,15 @@ def test_people_who_go_silent_open_no_unit_of_fewer_than_it_takes(
 ) -> None:
     """Of six people four use a unit: with two of these silent the sum stays closed."""
     run, _ = watched(run_method, people(((0, 1, 2),) * 6), rounds=1)
-    half = run.strategy
+    half, round = run.strategy.half, run.strategy.round(2)
     assert isinstance(half, SummedFedSubStrategy)
     state = dict(run.states[0])
     for name in LAYERS:
         state[name + USED] = torch.zeros_like(state[name + USED])
     state["linear1" + USED][:2] = torch.tensor([4, 3])
-    addends = half.addends(state, list(half.population.clients), half.turn(2))
+    addends = half.addends(state, round, round.clients)
     assert addends is not None and addends.opened_of == 5
-    assert half._asked["linear1" + ASKED].tolist() == [True] + [False] * 7
+    assert addends.request["linear1" + ASKED].tolist() == [True] + [False] * 7
 
 
 def test_it_is_said_once_that_nothing_is_fused(
@@ -196,7 +199,7 @@ def test_weak_devices_are_in_no_sum_and_train_alone(
 
 def test_a_forgotten_person_is_counted_no_more(people: MakePeople, run_method: RunMethod) -> None:
     run, _ = watched(run_method, people(), rounds=1)
-    left = run.strategy.without(run.states[-1], "p1")
+    left = run.strategy.half.without(run.states[-1], "p1")
     assert left.keys() == run.states[-1].keys() - {"counted.in/p1"}
 
 
@@ -248,16 +251,16 @@ def test_counts_that_nobody_can_have_led_to_say_no_mean(
 ) -> None:
     """What else a person adds under masks is not seen: it moves a mean as an upload would."""
     run, _ = watched(run_method, people(), rounds=2)
-    half, state = run.strategy, run.states[0]
+    half, state = run.strategy.half, run.states[0]
     assert isinstance(half, SummedFedSubStrategy)
     asked = {
         f"{name}.asked": np.arange(units) < 1 for name, units in (("linear1", 8), ("linear2", 3))
     }
-    half._asked = asked
-    parts = {name: np.zeros(shape) for name, (shape, _) in half.parts.items()}
+    round = asking(run.strategy.round(2), asked)
+    parts = {name: np.zeros(shape) for name, (shape, _) in half.parts(round.model).items()}
     parts["linear1" + PEOPLE][0] = lie(4, 9)
     parts["linear1"][0] = 4.5
-    after, _ = half.aggregate_sum(state, opened(half, parts), {}, half.turn(2))
+    after, _ = half.aggregate_sum(state, round, opened(half, round, parts), {})
     assert int(after["linear1" + KNOWN].sum()) == units
     expected = torch.full((5,), 0.5 if units else 0.0)
     torch.testing.assert_close(after["linear1" + MEANS][0], expected)
@@ -269,20 +272,30 @@ def test_a_sum_of_more_people_than_there_are_is_of_no_use(
     count: float, people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
 ) -> None:
     run, _ = watched(run_method, people(), rounds=2)
-    half = run.strategy
+    half, nothing = run.strategy.half, {f"linear{i}.asked": np.zeros(n, bool) for i, n in UNITS}
     assert isinstance(half, SummedFedSubStrategy)
-    half._asked = {"linear1.asked": np.zeros(8, bool), "linear2.asked": np.zeros(3, bool)}
-    parts = {name: np.zeros(shape) for name, (shape, _) in half.parts.items()}
+    round = asking(run.strategy.round(3), nothing)
+    parts = {name: np.zeros(shape) for name, (shape, _) in half.parts(round.model).items()}
     parts["linear1" + USED][2] = count
-    after, _ = half.aggregate_sum(run.states[1], opened(half, parts), {}, half.turn(3))
+    after, _ = half.aggregate_sum(run.states[1], round, opened(half, round, parts), {})
     assert not any(after[name + end].any() for name in LAYERS for end in (USED, KNOWN))
     assert "the secure sum is of no use" in caplog.text
 
 
-def opened(half: SummedFedSubStrategy, parts: dict[str, Array]) -> Any:
+#: Units of each layer, by its number.
+UNITS = ((1, 8), (2, 3))
+
+
+def asking(round: Round, asked: dict[str, np.ndarray]) -> Round:
+    """Return a round that asks for these units."""
+    return replace(round, requested=Addends(round.clients, 0, 1.0, request=asked))
+
+
+def opened(half: SummedFedSubStrategy, round: Round, parts: dict[str, Array]) -> Any:
     """Return a sum of four people whose slots are these parts."""
     every = np.concatenate([one.ravel() for one in parts.values()])
-    numbers = every[layout.asked_for(half.parts, half._asked)]
+    assert round.requested is not None
+    numbers = every[layout.asked_for(half.parts(round.model), round.requested.request)]
     levels = Levels.among(4, 1, 8.0)
     sums = levels_of(levels).vector(numbers, 1)[:-2].astype(np.int32)
     of = sums * (levels.range / levels.each)

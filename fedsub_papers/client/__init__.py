@@ -1,0 +1,1 @@
+"""What runs on devices: halves of the methods, and what several of them share."""

@@ -1,0 +1,1 @@
+"""The device halves of the methods: one short file a method."""

@@ -1,0 +1,1 @@
+"""What several device halves share: activity of units, slices, sparse models."""

@@ -1,0 +1,1 @@
+"""The cards of the papers' methods, and what several of them declare."""

@@ -1,0 +1,1 @@
+"""Models with exits, pools of sub-models, and parts that messages name."""

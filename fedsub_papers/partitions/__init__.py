@@ -1,0 +1,1 @@
+"""Partitions that the papers' studies need: of domains, of graphs, of classes."""

@@ -1,0 +1,1 @@
+"""What turns official files of pictures, texts and graphs into federations."""

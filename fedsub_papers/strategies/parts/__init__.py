@@ -1,0 +1,1 @@
+"""What several server halves share: slices, single numbers, exits, masks, alignment."""
