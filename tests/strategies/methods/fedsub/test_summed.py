@@ -27,7 +27,7 @@ from fedsub_core.training import TrainingSettings
 from fedsub_core.wire.bundles import Bits, Bundle, Floats
 from strategies.methods.fedsub.summed import KNOWN, MEANS, SummedFedSubStrategy
 from strategies.rounds.context import Addends
-from strategies.rounds.round import Round
+from strategies.rounds.round import Round as Asking
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
 from ...lost_replies import lost
@@ -286,12 +286,12 @@ def test_a_sum_of_more_people_than_there_are_is_of_no_use(
 UNITS = ((1, 8), (2, 3))
 
 
-def asking(round: Round, asked: dict[str, np.ndarray]) -> Round:
+def asking(round: Asking, asked: dict[str, np.ndarray]) -> Asking:
     """Return a round that asks for these units."""
     return replace(round, requested=Addends(round.clients, 0, 1.0, request=asked))
 
 
-def opened(half: SummedFedSubStrategy, round: Round, parts: dict[str, Array]) -> Any:
+def opened(half: SummedFedSubStrategy, round: Asking, parts: dict[str, Array]) -> Any:
     """Return a sum of four people whose slots are these parts."""
     every = np.concatenate([one.ravel() for one in parts.values()])
     assert round.requested is not None
