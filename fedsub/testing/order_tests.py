@@ -20,6 +20,7 @@ from fedsub_core.methods.table import METHODS
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf
 
+ROUNDS = 3
 #: What a driver asks a half for.
 ASKED = ("participants", "addends", "downloads", "tested_with", "check", "placed", "aggregate",
          "aggregate_sum", "without", "of_nobody")  # fmt: skip
@@ -108,7 +109,7 @@ def differing(half: ServerHalf, calls: list[Call]) -> list[str]:
 
 def calls_of(name: str, half: ServerHalf | None = None, **keys: Any) -> list[Call]:
     """Return the calls of a method's half in a run of three rounds."""
-    few: dict[str, Any] = dict(rounds=3, device="cpu", threads=1, lr=0.05, batch_size=16)
+    few: dict[str, Any] = dict(rounds=ROUNDS, device="cpu", threads=1, lr=0.05, batch_size=16)
     config = RunConfig(
         method=name, beside="", hyper={name: METHODS[name].agreed()}, hidden=HIDDEN, **few | keys
     )
@@ -133,5 +134,7 @@ class OrderTests:
         keys: dict[str, Any] = {"secure_aggregation": sums}
         calls = calls_of(name, **keys)
         assert {"downloads", "participants"} <= {call.name for call in calls}
-        config = RunConfig(method=name, beside="", hyper={name: card.agreed()}, **keys)
+        config = RunConfig(
+            method=name, beside="", rounds=ROUNDS, hyper={name: card.agreed()}, **keys
+        )
         assert differing(ServerHalf.of(config.server_settings(name)), calls) == []
