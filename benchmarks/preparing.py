@@ -3,6 +3,7 @@
     python benchmarks/preparing.py [--sets cifar10 cora ...] [--share 1] [--data ../shared/data]
         [--steps prepare partition run] [--out benchmarks/results/preparing.csv]
 
+It needs `fedsub_papers`, whose data sets are among those.
 Official-looking files of a whole data set (`official_data_sets.py`), in a temporary folder, are
 made in a process of their own, which is not counted. Then come the commands that a person types,
 each as its own process: ``fedsub data prepare``, ``fedsub data partition`` where the set needs one,

@@ -31,6 +31,9 @@ test_it_computes_what_the_whole_does_with_the_others_zeroed = again(
 test_its_units_are_those_of_the_whole_that_are_left = again(
     house.test_its_units_are_those_of_the_whole_that_are_left, "name", SHAPES
 )
+test_it_holds_nothing_of_the_whole_model = again(
+    house.test_it_holds_nothing_of_the_whole_model, "name", ["digit5-cnn"]
+)
 
 
 @pytest.mark.parametrize(("name", "most"), [("resnet18", 0.07), ("digit5-cnn", 0.08)])
