@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.testing.cover import of, server
 from fedsub.testing.runs import Run, RunMethod, WholeRuns, people
 from fedsub_client.cohort import Cohort
 from fedsub_core.turn import Turn
@@ -89,6 +90,7 @@ class HostileTests(WholeRuns):
     #: Enough for all to learn something.
     hostile_rounds = 10
 
+    @of(server)
     def test_the_others_learn_on(self, name: str, run_method: RunMethod) -> None:
         half = self.hostile_rounds // 2
         keys: dict[str, Any] = {"rounds": self.hostile_rounds, "evaluate_every": half}
@@ -100,6 +102,7 @@ class HostileTests(WholeRuns):
             assert refused <= {EVIL}, f"times {-factor}"
             assert others_f1(run) > honest - 0.1, f"times {-factor}"
 
+    @of(server)
     def test_an_upload_without_numbers_is_refused_and_changes_nothing(
         self, name: str, run_method: RunMethod
     ) -> None:

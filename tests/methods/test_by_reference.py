@@ -6,4 +6,4 @@ from fedsub.testing import battery
 from fedsub.testing.by_reference_tests import ByReferenceTests
 from fedsub_core.methods.table import METHODS
 
-TestEveryMethod = battery(*METHODS, parts=(ByReferenceTests,))
+TestEveryMethod = battery(*METHODS, parts=(ByReferenceTests,), cover=True)

@@ -28,7 +28,7 @@ from fedsub_core.wire.bundles import Bundle, Floats
 
 from ..fedsub_core.models.modules import MODULES
 
-TestEveryMethod = battery(*METHODS, parts=(MeanTests,))
+TestEveryMethod = battery(*METHODS, parts=(MeanTests,), cover=True)
 
 #: One that adapts what it receives, one that keeps two models, one that mixes two.
 UNLIKE = ("fedavg-finetune", "ditto", "apfl")
