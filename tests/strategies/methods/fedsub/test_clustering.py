@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
@@ -88,7 +88,6 @@ def test_k_is_the_best_of_scikit_learns_own_scores(score: str, wisdm: Points) ->
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 20), st.integers(1, 5))
-@settings(max_examples=50, deadline=None)
 def test_davies_bouldin_is_scikit_learns(seed: int, m: int, d: int) -> None:
     rng = np.random.default_rng(seed)
     points, counts = rng.normal(size=(m, d)), rng.integers(1, 4, m)
@@ -144,7 +143,6 @@ def test_the_order_of_clients_changes_nothing(rule: str, wisdm: Points) -> None:
     st.integers(0, 2**63 - 1),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=100, deadline=None)
 def test_any_prototypes_give_canonical_labels_without_a_warning(
     values: list[tuple[int, int]], rule: str, seed: int, random: Random
 ) -> None:
