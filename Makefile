@@ -19,9 +19,11 @@ flower: $(VENV)/ray.installed
 test: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=15
 
-# Three workers: deployments wait more than they compute.
+# Three workers: deployments wait more than they compute. CI leaves out the marker `release`, and what
+# hypothesis tries many cases of.
+SLOW = slow or hypothesis
 test-slow: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m slow -v -n 3 --dist loadfile --no-loadscope-reorder --durations=40 $(ARGS)
+	$(BIN)/python -m pytest -m "$(SLOW)" --hypothesis-profile=many -v -n 3 --dist loadfile --no-loadscope-reorder --durations=40 $(ARGS)
 
 # The documents as a site, in the folder site/.
 site: $(VENV)/site.installed

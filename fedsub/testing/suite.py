@@ -61,11 +61,6 @@ def battery(*names: str, parts: Sequence[type] = PARTS, cover: bool = False, **f
     return type("Battery", tuple(parts), facts | own)
 
 
-def engines(*names: str, deployed: Sequence[str] | None = None) -> type:
-    """Return a class of slow tests: Ray and a deployment give what one process gives.
-
-    A deployment starts a process for every message: `deployed` are the methods that it runs, all
-    if left out.
-    """
-    facts = {"ray": list(names), "deployed": list(names if deployed is None else deployed)}
-    return type("Engines", (EngineTests,), facts)
+def engines(*names: str) -> type:
+    """Return a class of slow tests: Ray and a deployment give what one process gives."""
+    return type("Engines", (EngineTests,), {"names": names})

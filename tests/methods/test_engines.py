@@ -1,12 +1,16 @@
-"""Every method gives the same in every engine.
+"""A method of each kind of messages gives the same in every engine; before a release, each in Ray.
 
-Ray runs all methods of the table, one after another. A deployment starts a process for every
-message: it runs one method of each kind of messages.
+An engine carries messages, and knows no method.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from fedsub.testing import engines
+from fedsub.testing.engine_tests import by_ray, check_engine
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import mlp
 
@@ -22,4 +26,10 @@ def unlike() -> list[str]:
     return list(found.values())
 
 
-TestEveryEngine = engines(*METHODS, deployed=unlike())
+TestEveryEngine = engines(*unlike())
+
+
+@pytest.mark.slow
+@pytest.mark.release
+def test_every_method_in_ray(tmp_path: Path) -> None:
+    check_engine(by_ray, list(METHODS), tmp_path)

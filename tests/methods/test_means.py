@@ -171,6 +171,7 @@ def test_static_norms_use_statistics_of_the_mean_model(run_method: RunMethod) ->
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_a_deployment_gives_what_one_process_gives(tmp_path: Path) -> None:
     names = ["fedavg", "ditto"]
     check_engine(by_deployment, names, tmp_path, *(f"{name}.smooth=0.8" for name in names))

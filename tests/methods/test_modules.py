@@ -248,6 +248,7 @@ OF_EACH_KIND = ("fedsub", "fedrep", "fedproto", "caafp")
 
 
 @pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("engine", "main", "beside", "module", "norm"),
     [

@@ -561,12 +561,22 @@ def test_the_studies_that_come_along_can_be_read(file: Path) -> None:
 
 # The rivals' three differ in their data alone.
 SAME = {STUDIES / "rivals-uci-har.toml", STUDIES / "rivals-wesad.toml"}
+#: Run in CI, too; all others are only read there.
+OFTEN = {"quick", "secure-sums"}
+
+
+def study_files() -> list[object]:
+    """One case for each study."""
+    found = sorted({*STUDIES.glob("*.toml")} - SAME)
+    assert {file.stem for file in found} >= OFTEN
+    return [
+        pytest.param(file, marks=[pytest.mark.release] * (file.stem not in OFTEN), id=file.stem)
+        for file in found
+    ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "file", sorted({*STUDIES.glob("*.toml")} - SAME), ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", study_files())
 def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     """With a few samples in the place of their data, untuned: the last of their tables that mixes
     capacities, where a study shows each size, else their last."""
