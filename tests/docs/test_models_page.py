@@ -31,6 +31,7 @@ def test_the_pages_kinds_have_as_many_numbers_as_it_says() -> None:
         assert f"{counted:,}" == numbers, kind
 
 
+@pytest.mark.slow
 def test_the_pages_model_trains_and_is_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
