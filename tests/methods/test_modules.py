@@ -12,6 +12,8 @@ import torch
 
 from fedsub.engines.simulation import build_strategy, train_method
 from fedsub.export.formats import export
+from fedsub.testing import battery
+from fedsub.testing.cover import in_turn
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.engine_tests import (
     CLIENTS,
@@ -21,7 +23,7 @@ from fedsub.testing.engine_tests import (
     engine_models,
     two_people,
 )
-from fedsub.testing.runs import RunMethod, assert_equal, people
+from fedsub.testing.runs import RunMethod, WholeRuns, assert_equal, people
 from fedsub_client.device import Device
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import model_bytes
@@ -53,21 +55,28 @@ def place(name: str) -> str:
     return f"{FILE}:{MODULES[name].__name__}"
 
 
-@pytest.mark.parametrize("module", ["normalised", "convolved"])
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_trains_a_module(name: str, module: str, run_method: RunMethod) -> None:
-    if name in OF_CHAINS:
-        why = "expected a chain such as mlp or cnn1d: .*early exits stand behind"
-        with pytest.raises(ConfigError, match=why):
-            run_method(name, rounds=2, model=place(module))
-        return
-    run = run_method(name, rounds=2, model=place(module))
-    losses = run.metric("loss")
-    assert len(losses) == 2 * 4 and all(map(math.isfinite, losses.values()))
-    assert not [row for row in run.rows if row.metric == "refused_replies"]
-    if not METHODS[name].model:
-        for model in run.models().values():
-            assert any(tensor.endswith("running_var") for tensor in model)
+class ModuleTests(WholeRuns):
+    """What every method makes of a module."""
+
+    @in_turn("module", ["normalised", "convolved"])
+    def test_every_method_trains_a_module(
+        self, name: str, module: str, run_method: RunMethod
+    ) -> None:
+        if name in OF_CHAINS:
+            why = "expected a chain such as mlp or cnn1d: .*early exits stand behind"
+            with pytest.raises(ConfigError, match=why):
+                run_method(name, rounds=2, model=place(module))
+            return
+        run = run_method(name, rounds=2, model=place(module))
+        losses = run.metric("loss")
+        assert len(losses) == 2 * 4 and all(map(math.isfinite, losses.values()))
+        assert not [row for row in run.rows if row.metric == "refused_replies"]
+        if not METHODS[name].model:
+            for model in run.models().values():
+                assert any(tensor.endswith("running_var") for tensor in model)
+
+
+TestModules = battery(*METHODS, parts=(ModuleTests,), cover=True)
 
 
 @pytest.mark.parametrize("fusion", ["overlapping-any", "overlapping-additive", "avg", "leadership"])
