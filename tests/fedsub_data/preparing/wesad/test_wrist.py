@@ -78,6 +78,7 @@ def test_one_real_person(raw: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_two_real_people(raw: Path) -> None:
     """Those at the end, who have windows with too few beats."""
     people = [windows_of(r, WESADOptions(signals="wrist")) for r in real_recordings(raw, 15)[-2:]]
