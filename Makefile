@@ -7,7 +7,7 @@ export OMP_NUM_THREADS = 1
 # Tests start hundreds of processes: each would compile our code anew where images forbid keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run flower test test-slow site wheels lint clean
+.PHONY: run flower test test-slow cpu site wheels lint clean
 
 run: $(VENV)/run.installed
 	$(BIN)/fedsub run datasets/watch/run.toml
@@ -18,6 +18,11 @@ flower: $(VENV)/ray.installed
 # Two workers: each takes whole files, for the fixtures that their tests share.
 test: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=15
+
+# CPU seconds of the fast tests, by file.
+cpu: $(VENV)/dev.installed
+	$(BIN)/python -m pytest -p tests.cpu_seconds --cpu-seconds benchmarks/results/tests.csv \
+	    -m "not slow" -q -n 2 --dist loadfile
 
 # Three workers: deployments wait more than they compute. CI leaves out the marker `release`, and what
 # hypothesis tries many cases of.
