@@ -67,16 +67,16 @@ def chosen(names: Sequence[str], half: Half, values: int) -> set[tuple[str, int]
     return {(kept[i % len(kept)], i % values) for i in range(max(len(kept), values))}
 
 
-def cases(
-    names: Sequence[str], test: Test
-) -> tuple[list[str], list[tuple[tuple[object, ...], bool]]]:
-    """Return a test's arguments, and all combinations with whether the cover has each."""
+#: Values of a test's arguments, and whether a cover has them.
+Case = tuple[tuple[object, ...], bool]
+
+
+def cases(names: Sequence[str], test: Test) -> tuple[list[str], list[Case]]:
+    """Return a test's arguments, and all their combinations."""
     argument: str | None = getattr(test, "argument", None)
     values: Sequence[object] = getattr(test, "values", [None])
     kept = chosen(names, getattr(test, "half", pair), len(values))
     every = [(name, i, value) for name in names for i, value in enumerate(values)]
-    found = [
-        ((name,) if argument is None else (name, value), (name, i) in kept)
-        for name, i, value in every
-    ]
-    return ["name"] if argument is None else ["name", argument], found
+    if argument is None:
+        return ["name"], [((name,), (name, i) in kept) for name, i, _ in every]
+    return ["name", argument], [((name, value), (name, i) in kept) for name, i, value in every]

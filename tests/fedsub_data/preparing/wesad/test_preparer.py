@@ -110,7 +110,7 @@ def person_folder(root: Path, raw: bytes) -> Path:
 def test_the_chest_of_two_people_from_the_zip_and_from_the_folder(tmp_path: Path) -> None:
     source = official_zip(tmp_path / "WESAD.zip")
     seen: list[int] = []
-    prepared = prepare(source, WESADOptions(), 2, lambda done, total: seen.append(done))
+    prepared = prepare(source, WESADOptions(), 1, lambda done, total: seen.append(done))
     assert seen == [0, 1, 2]
     federation, card = prepared.federation, prepared.federation.card
     assert list(federation.clients) == ["02", "10"]
