@@ -233,7 +233,8 @@ def test_a_narrow_models_file_is_used_with_the_whole_ones_builder(
     assert isinstance(after.architecture, TorchModel)
     assert after.architecture.tensor_shapes == small.tensor_shapes
     np.testing.assert_array_equal(after.probabilities(x), before.probabilities(x))
-    for format in ("onnx", "torchscript", "safetensors"):
+    # ONNX takes seconds: of one narrow module here, of every whole one above.
+    for format in ("torchscript", "safetensors", *["onnx"] * (module == "recurrent")):
         found = export(after, format, tmp_path / f"model.{format}")
         assert found is not None and found < 1e-5
 

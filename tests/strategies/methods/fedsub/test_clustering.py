@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 import warnings
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -233,7 +234,7 @@ def test_a_few_k_are_tried_and_the_choice_is_that_of_all(
 ) -> None:
     stream = np.random.default_rng(0)
     towns = np.concatenate([stream.normal(at, 0.1, (9, 2)) for at in (0, 3, 6, 20)])
-    for points in (*wisdm.values(), towns):
+    for points in (*islice(wisdm.values(), 2), towns):
         with monkeypatch.context() as patched:
             patched.setattr(clustering, "FITTED", {rule: 10**6})
             expected = cluster(points, rule, 1)
