@@ -7,7 +7,7 @@ export OMP_NUM_THREADS = 1
 # Tests start hundreds of processes: each would compile our code anew where images forbid keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run flower test test-papers test-slow mutations site wheels lint clean
+.PHONY: run flower test test-papers test-slow mutations cpu site wheels lint clean
 
 run: $(VENV)/run.installed
 	$(BIN)/fedsub run datasets/watch/run.toml
@@ -23,10 +23,17 @@ test: $(VENV)/dev.installed
 test-papers: $(VENV)/dev.installed
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=15 fedsub_papers/tests
 
-# Three workers: deployments wait more than they compute.
+# CPU seconds of the fast tests, by file.
+cpu: $(VENV)/dev.installed
+	$(BIN)/python -m pytest -p tests.cpu_seconds --cpu-seconds benchmarks/results/tests.csv \
+	    -m "not slow" -q -n 2 --dist loadfile
+
+# Three workers: deployments wait more than they compute. CI leaves out the marker `release`, and what
+# hypothesis tries many cases of.
+SLOW = slow or hypothesis
 test-slow: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m slow -v -n 3 --dist loadfile --no-loadscope-reorder --durations=40 \
-	    tests fedsub_papers/tests $(ARGS)
+	$(BIN)/python -m pytest -m "$(SLOW)" --hypothesis-profile=many -v -n 3 --dist loadfile \
+	    --no-loadscope-reorder --durations=40 tests fedsub_papers/tests $(ARGS)
 
 # Faults made on purpose, each of which must fail a test: what the tests protect. No part of CI.
 mutations: $(VENV)/dev.installed

@@ -22,10 +22,11 @@ from .random_streams import seed_streams
 ROOT = Path(__file__).resolve().parents[1]
 torch.set_num_threads(1)
 
-# Cases follow from a test's name, too, and how long one takes depends on who else computes.
-# `--hypothesis-profile=default` searches for new ones.
-settings.register_profile("by-name", derandomize=True, deadline=None)
-settings.load_profile("by-name")
+# Cases follow from a test's name, too, and how long one takes depends on who else computes: few in
+# the fast suite, many in the slow one. `--hypothesis-profile=default` searches for new ones.
+settings.register_profile("few", derandomize=True, deadline=None, max_examples=25)
+settings.register_profile("many", derandomize=True, deadline=None, max_examples=300)
+settings.load_profile("few")
 
 #: On a disk each new file, transaction and deletion takes milliseconds; in memory none does.
 MEMORY, ROOM = Path("/dev/shm"), 8 * 2**30

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from fedsub.testing.cover import device, of
 from fedsub.testing.runs import RunMethod, WholeRuns, people
 
 BEST: dict[str, Any] = {"best_by": "validation", "rounds": 6, "lr": 0.3}
@@ -21,6 +22,7 @@ def crowd() -> Any:
 class BestRoundTests(WholeRuns):
     """What is tested where a validation part chooses."""
 
+    @of(device)
     def test_a_person_is_tested_with_the_best_model_so_far(
         self, name: str, run_method: RunMethod
     ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from fedsub.testing.cover import itself, of
 from fedsub_client.learner import Learner, make_learner
 from fedsub_client.predictor import Predictor
 from fedsub_core.methods.card import Hyperparameters
@@ -24,6 +25,7 @@ MEASURED = re.compile(
 class CardTests:
     """What a card must say, and what it may not."""
 
+    @of(itself)
     def test_a_card_is_complete(self, name: str) -> None:
         card = METHODS[name]
         assert card.name == name and card.paper and card.idea and card.up and card.down
@@ -44,6 +46,7 @@ class CardTests:
         assert all(re.fullmatch(r"[a-z0-9_]+", report) for report in card.reports)
         assert not any(MEASURED.fullmatch(report) for report in card.reports)
 
+    @of(itself)
     def test_what_predicts_is_told_by_a_file_and_goes_by_a_persons_tensors(self, name: str) -> None:
         card, model = METHODS[name], mlp(3, 6)
         learner = make_learner(card, model, TrainingSettings(lr=0.001), card.agreed())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub.testing.cover import device, of
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import NOTHING
 from fedsub_client.new_cohort import make_cohort
@@ -78,6 +79,7 @@ def from_a_neighbour(uploads: list[Bundle], of: Cohort) -> list[Bundle]:
 class CohortTests:
     """Who else is in a stack changes nobody's numbers, nor does padding."""
 
+    @of(device)
     def test_a_cohort_of_one_gives_the_numbers_of_the_stack(self, name: str) -> None:
         clients = people()
         stack, alone = cohort(name, clients), [cohort(name, [c]) for c in clients]

@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from fedsub.testing.cover import device, in_turn, of
 from fedsub.testing.runs import people
 from fedsub_client.cohort import Cohort
 from fedsub_client.new_cohort import make_cohort
@@ -93,7 +94,8 @@ def check_cost(name: str, epochs: int = 1, **hyper: Any) -> None:
 class CostTests:
     """What a round costs, of methods that train."""
 
-    @pytest.mark.parametrize("epochs", [1, 2])
+    @of(device)
+    @in_turn("epochs", [1, 2])
     def test_a_round_costs_what_the_card_says(self, name: str, epochs: int) -> None:
         """What trains nothing has no epochs: it solves by NumPy's products, not counted here."""
         if METHODS[name].trains:

@@ -146,11 +146,10 @@ def check_engine(engine: Engine, names: Sequence[str], folder: Path, *given: str
 class EngineTests:
     """Two people for two rounds, in every engine."""
 
-    ray: Sequence[str]
-    deployed: Sequence[str]
+    names: Sequence[str]
 
     def test_ray_gives_what_one_process_gives(self, tmp_path: Path) -> None:
-        check_engine(by_ray, self.ray, tmp_path)
+        check_engine(by_ray, self.names, tmp_path)
 
     def test_a_deployment_gives_what_one_process_gives(self, tmp_path: Path) -> None:
-        check_engine(by_deployment, self.deployed, tmp_path)
+        check_engine(by_deployment, self.names, tmp_path)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.testing.cover import in_turn, of, server
 from fedsub.testing.runs import Run, RunMethod, WholeRuns, people
 from fedsub_client.cohort import Cohort
 from fedsub_core.turn import Turn
@@ -89,17 +90,18 @@ class HostileTests(WholeRuns):
     #: Enough for all to learn something.
     hostile_rounds = 10
 
-    def test_the_others_learn_on(self, name: str, run_method: RunMethod) -> None:
+    @of(server)
+    @in_turn("times", [-1.0, -30.0])
+    def test_the_others_learn_on(self, name: str, times: float, run_method: RunMethod) -> None:
         half = self.hostile_rounds // 2
         keys: dict[str, Any] = {"rounds": self.hostile_rounds, "evaluate_every": half}
         honest = others_f1(run_method(name, SIX, **keys))
-        for factor in (1.0, 30.0):
-            run = run_method(name, SIX, prepare=infect(reversed_by(factor)), **keys)
-            assert run.strategy.finished_rounds == keys["rounds"]
-            refused = {c for (_, c), n in run.metric("refused_replies").items() if n}
-            assert refused <= {EVIL}, f"times {-factor}"
-            assert others_f1(run) > honest - 0.1, f"times {-factor}"
+        run = run_method(name, SIX, prepare=infect(reversed_by(-times)), **keys)
+        assert run.strategy.finished_rounds == keys["rounds"]
+        assert {c for (_, c), n in run.metric("refused_replies").items() if n} <= {EVIL}
+        assert others_f1(run) > honest - 0.1
 
+    @of(server)
     def test_an_upload_without_numbers_is_refused_and_changes_nothing(
         self, name: str, run_method: RunMethod
     ) -> None:

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from fedsub.testing.cover import device, of
 from fedsub.testing.runs import RunMethod, WholeRuns, assert_equal, assert_equal_models
 from fedsub_client.mean_models import KNOWN, MEAN
 
@@ -16,6 +17,7 @@ SMOOTH = 0.9
 class MeanTests(WholeRuns):
     """Whole runs with ``smooth``."""
 
+    @of(device)
     def test_means_over_rounds_predict_and_change_nothing_that_trains(
         self, name: str, run_method: RunMethod
     ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from fedsub.engines.simulation import save_models
+from fedsub.testing.cover import device, of
 from fedsub.testing.runs import Run, RunMethod, WholeRuns, people
 from fedsub_client.loaded_model import load_model
 
@@ -41,6 +42,7 @@ def assert_predicts_what_was_measured(run: Run, folder: Path) -> int:
 class PredictionTests(WholeRuns):
     """What the files of everybody's models predict."""
 
+    @of(device)
     def test_a_file_predicts_what_was_measured(
         self, name: str, run_method: RunMethod, tmp_path: Path
     ) -> None:

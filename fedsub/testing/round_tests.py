@@ -13,6 +13,7 @@ import torch
 
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_strategy
+from fedsub.testing.cover import device, in_turn, itself, of, server
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import (
     HIDDEN,
@@ -35,16 +36,18 @@ from fedsub_core.models.kinds import mlp
 from fedsub_core.training import TrainingSettings
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Kind
 
-SOME_LACK_CLASSES = people(((0, 1, 2), (0, 1), (2,), (0, 1, 2)))
-#: The second person has one batch, the third a single training sample of each class.
-FEW_SAMPLES = Federation(
-    people().card,
-    people().clients
-    | {
-        client: replace(people(samples=samples).clients["p1"], client=client)
-        for client, samples in (("p2", 4), ("p3", 2))
-    },
-)
+#: The second person of few samples has one batch, the third one training sample of each class.
+UNEQUAL = {
+    "few classes": people(((0, 1, 2), (0, 1), (2,), (0, 1, 2))),
+    "few samples": Federation(
+        people().card,
+        people().clients
+        | {
+            client: replace(people(samples=samples).clients["p1"], client=client)
+            for client, samples in (("p2", 4), ("p3", 2))
+        },
+    ),
+}
 
 
 def values(run: Run, *but: str) -> dict[tuple[object, ...], float]:
@@ -67,6 +70,7 @@ class RoundTests(WholeRuns):
     #: Whether the method makes a mean that is everybody's, on which filters work.
     makes_a_mean = True
 
+    @of(itself)
     def test_a_run_trains_everybody_and_reports_what_the_card_says(
         self, name: str, run_method: RunMethod
     ) -> None:
@@ -88,6 +92,7 @@ class RoundTests(WholeRuns):
         assert any(run.metric(report) for report in METHODS[name].reports)
         assert not [row for row in run.rows if row.metric == "refused_replies"]
 
+    @of(device)
     def test_whoever_comes_late_starts_from_the_servers_model(self, name: str) -> None:
         """Its first download goes into all models that it keeps, later ones into the first."""
         card = METHODS[name]
@@ -110,6 +115,7 @@ class RoundTests(WholeRuns):
                 assert (state[f"{other}.{key}"][0] == 7.0).all()
                 assert torch.equal(state[f"{other}.{key}"][1], untouched[f"{other}.{key}"][1])
 
+    @of(itself)
     def test_what_travels_is_what_the_card_says(self, name: str) -> None:
         run, card = plain(name), METHODS[name]
         model, hyper = run.strategy.model, run.strategy.hyper
@@ -168,6 +174,7 @@ class RoundTests(WholeRuns):
         late = {key: value for key, value in values(whole).items() if int(str(key[0])) > 2}
         assert values(resumed) == pytest.approx(late, abs=0, nan_ok=True)
 
+    @of(server)
     def test_the_order_of_clients_does_not_matter(self, name: str, run_method: RunMethod) -> None:
         federation = people()
         backwards = Federation(federation.card, {})
@@ -180,10 +187,11 @@ class RoundTests(WholeRuns):
             for key, tensor in model.items():
                 torch.testing.assert_close(models[client][key], tensor, atol=1e-6, rtol=0)
 
-    @pytest.mark.parametrize("federation", [SOME_LACK_CLASSES, FEW_SAMPLES], ids=["lacking", "few"])
+    @in_turn("people_of", ["few classes", "few samples"])
     def test_people_of_few_classes_or_samples(
-        self, name: str, federation: Federation, run_method: RunMethod
+        self, name: str, people_of: str, run_method: RunMethod
     ) -> None:
+        federation = UNEQUAL[people_of]
         # A batch larger than what most people have: they train on one batch, or on one sample.
         run = run_method(name, federation, batch_size=64)
         assert run.metric("loss").keys() == {(r, c) for r in (1, 2, 3) for c in federation.clients}
@@ -191,6 +199,7 @@ class RoundTests(WholeRuns):
             assert all(tensor.isfinite().all() for tensor in model.values())
         assert all(len(uploads) == len(federation.clients) for uploads in run.uploads)
 
+    @of(device)
     def test_no_tested_sample_reaches_the_learner(self, name: str, run_method: RunMethod) -> None:
         """Other tested samples, features and labels: other metrics, and the very same models."""
 
@@ -208,7 +217,8 @@ class RoundTests(WholeRuns):
         assert_equal(spoilt.lasting, run.lasting)
         assert spoilt.metric("loss") != run.metric("loss")
 
-    @pytest.mark.parametrize("robust", ["clip,multi-krum", "clip,trimmed-mean", "median"])
+    @of(server)
+    @in_turn("robust", ["clip,multi-krum", "clip,trimmed-mean", "median"])
     def test_every_filter_works_or_is_refused(
         self, name: str, robust: str, run_method: RunMethod
     ) -> None:
@@ -220,6 +230,7 @@ class RoundTests(WholeRuns):
         assert len(run.metric("loss")) == 2 * 4
         assert all(math.isfinite(loss) for loss in run.metric("loss").values())
 
+    @of(server)
     def test_only_some_take_part_in_a_round(self, name: str, run_method: RunMethod) -> None:
         first = run_method(name, rounds=4, clients_per_round=2, until=1)
         run = run_method(name, rounds=4, clients_per_round=2)
@@ -238,6 +249,7 @@ class RoundTests(WholeRuns):
                         "it trained without being asked"
                     )
 
+    @of(device)
     def test_who_was_not_drawn_yet_is_tested_with_what_it_would_start_from(
         self, name: str, run_method: RunMethod
     ) -> None:
@@ -259,6 +271,7 @@ class RoundTests(WholeRuns):
         again.strategy.forget(min(trained))
         assert again.strategy.memory.trained == trained - {min(trained)}
 
+    @of(device)
     def test_either_model_can_be_tested(self, name: str, run_method: RunMethod) -> None:
         first = METHODS[name].agreed().tested
         other = "received" if first == "trained" else "trained"
@@ -270,6 +283,7 @@ class RoundTests(WholeRuns):
         )
         assert all(len(run.metric("loss")) == 3 * 4 for run in runs.values())
 
+    @of(server)
     def test_people_who_join_late_are_tested(self, name: str, run_method: RunMethod) -> None:
         keys = {"split": "unseen", "unseen_share": 0.25, "unseen_rounds": 1}
         run = run_method(name, **keys)
@@ -277,6 +291,7 @@ class RoundTests(WholeRuns):
         assert {client for round, client in run.metric("loss") if round == 3} == {late}
         assert [late in uploads for uploads in run.uploads] == [False, False, True]
 
+    @of(server)
     def test_every_encoding_carries_it(self, name: str, run_method: RunMethod) -> None:
         exact = plain(name)
         for up, down in (("int8", "int8"), ("delta,int8,zstd", "delta,bfloat16,zstd")):

@@ -12,6 +12,7 @@ from fedsub.testing.by_reference_tests import ByReferenceTests
 from fedsub.testing.card_tests import CardTests
 from fedsub.testing.cohort_tests import CohortTests
 from fedsub.testing.cost_tests import CostTests
+from fedsub.testing.cover import cases
 from fedsub.testing.engine_tests import EngineTests
 from fedsub.testing.hostile_tests import HostileTests
 from fedsub.testing.mean_tests import MeanTests
@@ -34,7 +35,7 @@ PARTS: tuple[type, ...] = (
 )
 
 
-def battery(*names: str, parts: Sequence[type] = PARTS, **facts: Any) -> type:
+def battery(*names: str, parts: Sequence[type] = PARTS, cover: bool = False, **facts: Any) -> type:
     """Return a class of the tests that hold for every method, over the methods `names`.
 
     Bind it to a name that begins with ``Test``.
@@ -42,6 +43,8 @@ def battery(*names: str, parts: Sequence[type] = PARTS, **facts: Any) -> type:
     Parameters
     ----------
     parts : classes of tests; all that are fast, if left out.
+    cover : mark as ``slow`` and ``release`` what runs the same half of a method once more, or
+        the same method with another value (:mod:`fedsub.testing.cover`).
     facts : attributes of these that are otherwise of this method:
         ``makes_a_mean = False`` if it makes none that is everybody's, on which filters work;
         ``hostile_rounds`` if people need more than 10 to learn something.
@@ -49,14 +52,17 @@ def battery(*names: str, parts: Sequence[type] = PARTS, **facts: Any) -> type:
     wrong = [fact for fact in facts if not any(hasattr(part, fact) for part in parts)]
     if wrong:
         raise TypeError(f"battery: got {', '.join(wrong)}, of which no test makes use")
-    return pytest.mark.parametrize("name", list(names))(type("Battery", tuple(parts), facts))
+
+    def pytest_generate_tests(_: object, metafunc: pytest.Metafunc) -> None:
+        arguments, found = cases(names, metafunc.function)
+        left = (pytest.mark.slow, pytest.mark.release) if cover else ()
+        marked = [pytest.param(*one, marks=() if covered else left) for one, covered in found]
+        metafunc.parametrize(arguments, marked)
+
+    own = {"pytest_generate_tests": pytest_generate_tests}
+    return type("Battery", tuple(parts), facts | own)
 
 
-def engines(*names: str, deployed: Sequence[str] | None = None) -> type:
-    """Return a class of slow tests: Ray and a deployment give what one process gives.
-
-    A deployment starts a process for every message: `deployed` are the methods that it runs, all
-    if left out.
-    """
-    facts = {"ray": list(names), "deployed": list(names if deployed is None else deployed)}
-    return type("Engines", (EngineTests,), facts)
+def engines(*names: str) -> type:
+    """Return a class of slow tests: Ray and a deployment give what one process gives."""
+    return type("Engines", (EngineTests,), {"names": names})

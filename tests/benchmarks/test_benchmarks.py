@@ -1,7 +1,8 @@
 """Every benchmark still runs, and prints the lines that it is read for.
 
 A script says itself what it takes: ``TINY``, the arguments that ``--tiny`` stands for; ``LINES``,
-what its lines of results begin with; ``SLOW``, if even that size takes minutes.
+what its lines of results begin with; ``SLOW``, if even that size takes minutes: it runs before a
+release alone. That names of the product are still there is found by mypy, which reads all scripts.
 """
 
 from __future__ import annotations
@@ -39,12 +40,11 @@ SCRIPTS = [
 
 
 def scripts() -> list[object]:
-    """One case for each script of the folder; slow ones say so in their text."""
-    found = SCRIPTS
-    assert found
+    """One case for each script of the folder; those of minutes say so in their text."""
+    assert SCRIPTS
     return [
-        pytest.param(path, marks=[pytest.mark.slow] * ("\nSLOW = True\n" in path.read_text()))
-        for path in found
+        pytest.param(path, marks=[pytest.mark.release] * ("\nSLOW = True\n" in path.read_text()))
+        for path in SCRIPTS
     ]
 
 
@@ -65,6 +65,7 @@ def warm() -> Iterator[Nursery]:
         yield process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.name)
 def test_a_tiny_size_runs_and_prints_its_results(
     script: Path,
@@ -75,7 +76,7 @@ def test_a_tiny_size_runs_and_prints_its_results(
     monkeypatch.syspath_prepend(FOLDER)
     expected = runpy.run_path(str(script))["LINES"]
     env = environment(script, request)
-    if request.node.get_closest_marker("slow"):
+    if request.node.get_closest_marker("release"):
         # It starts processes itself, for which its own is looked at.
         command = [sys.executable, str(script), "--tiny"]
         done = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PEOPLE = 4
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    return runpy.run_path(str(ROOT / "benchmarks" / "sums_lies.py"))
+@pytest.fixture(scope="module")
+def script() -> Iterator[dict[str, Any]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "benchmarks")
+        yield runpy.run_path(str(ROOT / "benchmarks" / "sums_lies.py"))
 
 
 #: How many lies there are: the first is none.

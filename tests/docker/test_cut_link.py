@@ -31,7 +31,7 @@ from ..rounds_on_disk import rounds_on_disk
 from .deployment import DEVICES, Deployment, prepared
 from .netns import Traffic
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.release]
 
 SETTINGS: dict[str, str | int | float | bool] = {
     "rounds": 7,

@@ -80,6 +80,7 @@ def test_the_list_has_all_that_images_need_in_the_tested_versions() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_the_lines_of_a_devices_image_install_all_that_it_needs(tmp_path: Path) -> None:
     """On this machine, from the package index that it knows: PyTorch's own is another."""
     build = CLIENT.read_text(encoding="utf-8").split("\nFROM ")[1].replace("\\\n", " ")

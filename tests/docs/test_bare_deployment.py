@@ -68,6 +68,7 @@ class WithBareDevice(Rehearsal):
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_it_takes_part_in_a_deployment(tmp_path: Path) -> None:
     write_federation(tmp_path / "data", people())
     places = {"data": str(tmp_path / "data"), "out": str(tmp_path / "out")}

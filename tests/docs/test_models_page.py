@@ -37,6 +37,7 @@ def check_kinds(kinds: set[str]) -> None:
         assert f"{counted:,}" == numbers, kind
 
 
+@pytest.mark.slow
 def test_the_pages_model_trains_and_is_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

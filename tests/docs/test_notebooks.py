@@ -23,6 +23,7 @@ def test_they_are_kept_without_what_they_print(path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_from_a_csv_to_probabilities_of_a_personal_onnx_model(tmp_path: Path) -> None:
     read: Any = nbformat.read  # which has no types
     notebook = read(FOLDER / "csv-to-phone.ipynb", as_version=4)

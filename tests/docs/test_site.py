@@ -44,6 +44,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Names]:
     return {path: Names(path.read_text("utf-8")) for path in folder.glob("*.html")}
 
 
+@pytest.mark.slow
 def test_every_document_is_a_page(pages: dict[Path, Names]) -> None:
     sources: list[str] = [source for _, _, source in SITE["PAGES"]]
     folder = ROOT / "docs"

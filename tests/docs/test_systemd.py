@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,18 +27,23 @@ def test_there_are_five() -> None:
     assert len(UNITS) == 5
 
 
+@cache
+def known(home: Path, name: str, *part: str) -> set[str]:
+    """Return a program's options; several units start the same one."""
+    called = [flower_program(name), *part, "--help"]
+    env = flower_environment(home)
+    told = subprocess.run(called, env=env, capture_output=True, text=True, timeout=60)
+    return set(re.findall(r"--[a-z-]+", told.stdout))
+
+
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_flower_knows_every_option(unit: Path, tmp_path: Path) -> None:
+def test_flower_knows_every_option(unit: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     program, *arguments = command(unit)
     name = program.removeprefix(INSTALLED)
-    env = flower_environment(tmp_path)
     part = [word for word in arguments[:1] if not word.startswith("--")]
-    told = subprocess.run(
-        [flower_program(name), *part, "--help"], env=env, capture_output=True, text=True, timeout=60
-    )
     options = {argument for argument in arguments if argument.startswith("--")}
     assert ("--superexec-auth-secret-file" in options) == (name != "fedsub")
-    assert options <= set(re.findall(r"--[a-z-]+", told.stdout))
+    assert options <= known(tmp_path_factory.getbasetemp(), name, *part)
 
 
 def test_the_status_of_no_run_does_not_make_its_unit_loop(tmp_path: Path) -> None:

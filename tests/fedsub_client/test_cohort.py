@@ -19,7 +19,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.handshake import Facts
 
-TestStacks = battery(*HOUSE, parts=(CohortTests,))
+TestStacks = battery(*HOUSE, parts=(CohortTests,), cover=True)
 
 
 def test_clients_that_are_not_addressed_stay_as_they_are() -> None:

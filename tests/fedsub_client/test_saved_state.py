@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -157,7 +157,6 @@ def test_every_truncation_is_noticed() -> None:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
 def test_any_damage_is_noticed(data: Any) -> None:
     whole = bytearray(example().to_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
@@ -171,7 +170,6 @@ def test_any_damage_is_noticed(data: Any) -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(deadline=None)
 def test_what_is_no_state_is_refused(data: bytes) -> None:
     assert read(data) is None
     assert read(len(data).to_bytes(8, "little") + data) is None

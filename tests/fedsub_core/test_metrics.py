@@ -8,7 +8,7 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 from torch import Tensor
@@ -37,7 +37,6 @@ def ragged(seed: int, counts: list[int], classes: int) -> tuple[Tensor, Tensor, 
     return logits, y, valid
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     counts=st.lists(st.integers(1, 40), min_size=1, max_size=6),

@@ -373,6 +373,7 @@ def test_a_flip_in_any_page_is_refused_or_changes_nothing(path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_thousands_of_flips_are_refused_or_change_nothing(path: Path) -> None:
     flip_everywhere(path, 2000, seed=2)
 

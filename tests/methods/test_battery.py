@@ -8,5 +8,7 @@ from fedsub_core.methods.table import HOUSE
 
 #: It makes no mean that is everybody's.
 PEERS = "fedamp"
-TestEveryMethod = battery(*(name for name in HOUSE if name != PEERS), parts=(RoundTests,))
-TestMethodOfPeers = battery(PEERS, parts=(RoundTests,), makes_a_mean=False)
+TestEveryMethod = battery(
+    *(name for name in HOUSE if name != PEERS), parts=(RoundTests,), cover=True
+)
+TestMethodOfPeers = battery(PEERS, parts=(RoundTests,), cover=True, makes_a_mean=False)

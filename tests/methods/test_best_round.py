@@ -28,7 +28,7 @@ from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
 
 Runner = Callable[..., Run]
-TestBestRounds = battery(*HOUSE, parts=(BestRoundTests,))
+TestBestRounds = battery(*HOUSE, parts=(BestRoundTests,), cover=True)
 
 
 def test_tested_labels_do_not_decide_the_round(run_method: Runner) -> None:

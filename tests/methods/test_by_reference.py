@@ -6,4 +6,4 @@ from fedsub.testing import battery
 from fedsub.testing.by_reference_tests import ByReferenceTests
 from fedsub_core.methods.table import HOUSE
 
-TestEveryMethod = battery(*HOUSE, parts=(ByReferenceTests,))
+TestEveryMethod = battery(*HOUSE, parts=(ByReferenceTests,), cover=True)

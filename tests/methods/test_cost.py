@@ -10,7 +10,9 @@ from fedsub.testing import battery
 from fedsub.testing.cost_tests import CostTests, check_cost
 from fedsub_core.methods.table import HOUSE, METHODS
 
-TestCosts = battery(*(name for name in HOUSE if METHODS[name].trains), parts=(CostTests,))
+TestCosts = battery(
+    *(name for name in HOUSE if METHODS[name].trains), parts=(CostTests,), cover=True
+)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
-"""Every method gives the same in every engine.
+"""A method of each kind of messages gives the same in every engine; before a release, each in Ray.
 
-Ray runs all methods of the table, one after another. A deployment starts a process for every
-message: it runs one method of each kind of messages.
+An engine carries messages, and knows no method.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
 
 from fedsub.testing import engines
+from fedsub.testing.engine_tests import by_ray, check_engine
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import HOUSE
 from fedsub_core.models.kinds import mlp
@@ -25,4 +28,10 @@ def unlike(cards: Mapping[str, MethodCard]) -> list[str]:
     return list(found.values())
 
 
-TestEveryEngine = engines(*HOUSE, deployed=unlike(HOUSE))
+TestEveryEngine = engines(*unlike(HOUSE))
+
+
+@pytest.mark.slow
+@pytest.mark.release
+def test_every_method_in_ray(tmp_path: Path) -> None:
+    check_engine(by_ray, list(HOUSE), tmp_path)

@@ -27,8 +27,10 @@ from .test_groups import two_types
 UNBOUND: dict[str, Any] = {"rounds": 10, "robust": "none", "largest_number": 1e3}
 #: Its rounds are single steps.
 STEPS = "fedsgd"
-TestHostilePeople = battery(*(name for name in HOUSE if name != STEPS), parts=(HostileTests,))
-TestHostilePeopleInSteps = battery(STEPS, parts=(HostileTests,), hostile_rounds=40)
+TestHostilePeople = battery(
+    *(name for name in HOUSE if name != STEPS), parts=(HostileTests,), cover=True
+)
+TestHostilePeopleInSteps = battery(STEPS, parts=(HostileTests,), cover=True, hostile_rounds=40)
 
 Attack = Callable[[Bundle, Bundle], Bundle]
 

@@ -28,7 +28,7 @@ from fedsub_core.wire.bundles import Bundle, Floats
 
 from ..fedsub_core.models.modules import MODULES
 
-TestEveryMethod = battery(*HOUSE, parts=(MeanTests,))
+TestEveryMethod = battery(*HOUSE, parts=(MeanTests,), cover=True)
 
 #: One that adapts what it receives, one that keeps two models, one that mixes two.
 UNLIKE = ("fedavg-finetune", "ditto", "apfl")
@@ -171,6 +171,7 @@ def test_static_norms_use_statistics_of_the_mean_model(run_method: RunMethod) ->
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_a_deployment_gives_what_one_process_gives(tmp_path: Path) -> None:
     names = ["fedavg", "ditto"]
     check_engine(by_deployment, names, tmp_path, *(f"{name}.smooth=0.8" for name in names))

@@ -12,6 +12,8 @@ import torch
 
 from fedsub.engines.simulation import build_strategy, train_method
 from fedsub.export.formats import export
+from fedsub.testing import battery
+from fedsub.testing.cover import in_turn
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.engine_tests import (
     CLIENTS,
@@ -21,7 +23,7 @@ from fedsub.testing.engine_tests import (
     engine_models,
     two_people,
 )
-from fedsub.testing.runs import RunMethod, assert_equal, people
+from fedsub.testing.runs import RunMethod, WholeRuns, assert_equal, people
 from fedsub_client.device import Device
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import model_bytes
@@ -51,16 +53,23 @@ def place(name: str) -> str:
     return f"{FILE}:{MODULES[name].__name__}"
 
 
-@pytest.mark.parametrize("module", ["normalised", "convolved"])
-@pytest.mark.parametrize("name", HOUSE)
-def test_every_method_trains_a_module(name: str, module: str, run_method: RunMethod) -> None:
-    run = run_method(name, rounds=2, model=place(module))
-    losses = run.metric("loss")
-    assert len(losses) == 2 * 4 and all(map(math.isfinite, losses.values()))
-    assert not [row for row in run.rows if row.metric == "refused_replies"]
-    if not METHODS[name].model:
-        for model in run.models().values():
-            assert any(tensor.endswith("running_var") for tensor in model)
+class ModuleTests(WholeRuns):
+    """What every method makes of a module."""
+
+    @in_turn("module", ["normalised", "convolved"])
+    def test_every_method_trains_a_module(
+        self, name: str, module: str, run_method: RunMethod
+    ) -> None:
+        run = run_method(name, rounds=2, model=place(module))
+        losses = run.metric("loss")
+        assert len(losses) == 2 * 4 and all(map(math.isfinite, losses.values()))
+        assert not [row for row in run.rows if row.metric == "refused_replies"]
+        if not METHODS[name].model:
+            for model in run.models().values():
+                assert any(tensor.endswith("running_var") for tensor in model)
+
+
+TestModules = battery(*HOUSE, parts=(ModuleTests,), cover=True)
 
 
 @pytest.mark.parametrize("fusion", ["overlapping-any", "overlapping-additive", "avg", "leadership"])
@@ -217,7 +226,8 @@ def test_a_narrow_models_file_is_used_with_the_whole_ones_builder(
     assert isinstance(after.architecture, TorchModel)
     assert after.architecture.tensor_shapes == small.tensor_shapes
     np.testing.assert_array_equal(after.probabilities(x), before.probabilities(x))
-    for format in ("onnx", "torchscript", "safetensors"):
+    # ONNX takes seconds: of one narrow module here, of every whole one above.
+    for format in ("torchscript", "safetensors", *["onnx"] * (module == "recurrent")):
         found = export(after, format, tmp_path / f"model.{format}")
         assert found is not None and found < 1e-5
 
@@ -237,6 +247,7 @@ def test_a_device_runs_no_code_that_its_owner_did_not_name(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     "engine, main, beside, module, norm",
     [

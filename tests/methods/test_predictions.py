@@ -16,7 +16,7 @@ from fedsub.testing.prediction_tests import (
 from fedsub.testing.runs import Run
 from fedsub_core.methods.table import HOUSE
 
-TestPredictions = battery(*HOUSE, parts=(PredictionTests,))
+TestPredictions = battery(*HOUSE, parts=(PredictionTests,), cover=True)
 
 
 @pytest.mark.parametrize("standardise", ["federation-median", "client", "none"])

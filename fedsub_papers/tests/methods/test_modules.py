@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fedsub.testing import battery
 from fedsub.testing.engine_tests import by_ray
 from fedsub.testing.runs import RunMethod
 from fedsub_core.errors import ConfigError
@@ -22,10 +23,8 @@ def test_of_a_module_no_exits_are_known(name: str, run_method: RunMethod) -> Non
         run_method(name, rounds=2, model=house.place("convolved"))
 
 
-test_every_method_trains_a_module = again(
-    house.test_every_method_trains_a_module,
-    "name",
-    [name for name in WING if name not in OF_CHAINS],
+TestModules = battery(
+    *(name for name in WING if name not in OF_CHAINS), parts=(house.ModuleTests,), cover=True
 )
 test_what_stays_at_home = again(house.test_what_stays_at_home, "name", ["fedmef"])
 test_weak_devices_keep_their_norms_at_home = again(

@@ -228,6 +228,7 @@ def test_people_learn_their_digits(real_data: Path, run_method: RunMethod) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("engine", "cut"), [(by_ray, "digits"), (by_deployment, "news")], ids=["ray", "deployed"]
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -35,7 +35,6 @@ def shares(clients: dict[str, ClientData], classes: int) -> NDArray[np.float64]:
     return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 60), min_size=2, max_size=8).filter(lambda s: sum(s) >= 24),
     st.integers(1, 6),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -62,7 +62,6 @@ def test_sizes_and_shares_have_the_distributions_they_should() -> None:
     np.testing.assert_allclose(share.var(), 0.125, rtol=0.1)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 400), min_size=4, max_size=7),
     st.integers(2, 8),
@@ -142,7 +141,6 @@ def test_a_class_too_small_for_its_share_is_made_up_for_by_the_others() -> None:
     assert (held <= sizes).all() and (held[:4, 0] == 20).any()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(1, 400), min_size=4, max_size=7),
     st.integers(2, 8),

@@ -6,6 +6,11 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
+from fedsub.studies import local_engine
+
+from ..studies.in_this_process import in_this_process
 from .calls import Call, assert_refused
 
 STUDY = """
@@ -24,12 +29,16 @@ lr = [0.01, 0.05]
 """
 
 
-def test_rows_of_which_a_run_failed_are_missing_and_said(fedsub: Call, town_folder: Path) -> None:
+@pytest.mark.usefixtures("blank_figures")
+def test_rows_of_which_a_run_failed_are_missing_and_said(
+    fedsub: Call, town_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rest of the study goes on, and has its tables and page."""
+    # Each process takes longer to start than all runs do; tests of studies start some.
+    monkeypatch.setattr(local_engine, "local_engine", lambda jobs: in_this_process)
     file, folder = Path("small.toml").resolve(), Path("runs/small").resolve()
     file.write_text(STUDY.format(data=town_folder, layers=9))
-    # One process: a second would take longer to start than all runs do.
-    code, out, err = fedsub("compare", file, "--jobs", "1")
+    code, out, err = fedsub("compare", file)
     assert code == 2 and "2 runs failed, the others are kept" in err
     # No terminal, no bar.
     assert re.match(r"tuning: 0 of 6 runs ended, 0%\n(tuning: .+\n)*runs: 0 of 2 runs", out)
@@ -42,7 +51,7 @@ def test_rows_of_which_a_run_failed_are_missing_and_said(fedsub: Call, town_fold
     assert_refused(fedsub("report", folder), "the study has runs to do")
     # Corrected, it goes on as if it never had been wrong.
     file.write_text(STUDY.format(data=town_folder, layers=1))
-    code, out, err = fedsub("compare", file, "--jobs", "1", "--json")
+    code, out, err = fedsub("compare", file, "--json")
     assert code == 0, err
     tables = (folder / "tables.md").read_text("utf-8")
     said = json.loads(out)

@@ -238,7 +238,10 @@ main()
 """
 
 
-@pytest.mark.parametrize("form", ["", "safetensors", "torchscript"])
+@pytest.mark.parametrize(
+    "form",
+    ["", *(pytest.param(one, marks=pytest.mark.slow) for one in ("safetensors", "torchscript"))],
+)
 def test_a_device_predicts_and_exports_without_any_extra(
     state: Path, new: Path, tmp_path: Path, form: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from .calls import Call, assert_refused
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_run_ends_with_its_report_which_can_be_written_again(
     fedsub: Call, town_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

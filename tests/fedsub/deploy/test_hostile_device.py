@@ -53,6 +53,7 @@ def others_f1(database: Path) -> float:
     return fmean(value for client, value in found.items() if client != EVIL)
 
 
+@pytest.mark.release
 def test_no_round_is_lost_and_the_others_learn_on(
     mark: Callable[[], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ LEAST_MUTANTS = 500
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_mutants_end_no_run_and_a_raw_device_takes_part_beside_them(
     town: Callable[..., Federation], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -137,7 +137,9 @@ def test_a_deployment_runs_over_tls_and_leaves_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.release)]
+)
 def test_ended_in_the_middle_it_leaves_nothing(
     rehearse: Callable[..., Rehearsal], mark: Left, number: signal.Signals
 ) -> None:

@@ -33,6 +33,7 @@ from .equal_runs import LOST, assert_equal, assert_equal_devices, metrics_of
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.release,
     pytest.mark.usefixtures("quick_heartbeats"),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc"),
 ]

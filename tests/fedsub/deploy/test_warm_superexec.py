@@ -312,6 +312,7 @@ def test_a_warm_process_that_hangs_is_killed(
     assert flowers == [second]
 
 
+@pytest.mark.slow
 def test_a_new_version_gets_a_warm_process_of_its_own(
     executor: WarmExecutor,
     spec: ExecutionSpec,
@@ -402,6 +403,7 @@ def test_flower_gets_a_warm_executor_in_place_of_its_own_for_programs(
     assert [type(executor) for executor in got] == [made]
 
 
+@pytest.mark.slow
 def test_there_is_none_where_an_import_has_started_a_thread(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"

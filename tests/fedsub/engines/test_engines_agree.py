@@ -103,6 +103,7 @@ def assert_equal(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> in
 
 
 @pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("engine", [by_ray, by_deployment])
 def test_a_weak_device_is_the_same_in_every_engine(
     engine: Callable[[Keys, Path], Path], tmp_path: Path
@@ -123,6 +124,7 @@ def test_a_weak_device_is_the_same_in_every_engine(
 
 
 @pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("engine", [by_ray, by_deployment])
 def test_an_engine_and_cohort_grid_give_equal_models(
     engine: Callable[[Keys, Path], Path], tmp_path: Path

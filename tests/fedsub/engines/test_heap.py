@@ -34,6 +34,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what glibc does is changed")
 def test_a_step_takes_the_pages_of_the_step_before() -> None:
     # glibc's first thresholds, which it else moves as it goes; of PyTorch's steps, as the

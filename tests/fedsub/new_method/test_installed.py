@@ -72,6 +72,7 @@ def test_it_trains_in_simulation(python: Call, tmp_path: Path) -> None:
     assert_trained(next(tmp_path.iterdir()), 2)
 
 
+@pytest.mark.release
 def test_it_trains_in_a_deployment(python: Call, tmp_path: Path) -> None:
     given = ("--clients", 2, "--out", tmp_path, "--set", "method=mine", "--set", "rounds=2")
     said = python(*fedsub("deploy", "local", *given))

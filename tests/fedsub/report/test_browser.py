@@ -76,8 +76,15 @@ def of_a_study(place: Path) -> tuple[str, int]:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome on the path")
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("make", [of_a_run, of_a_study])
+@pytest.mark.parametrize(
+    ("make", "dark"),
+    [
+        (of_a_run, False),
+        (of_a_study, True),
+        pytest.param(of_a_run, True, marks=pytest.mark.slow),
+        pytest.param(of_a_study, False, marks=pytest.mark.slow),
+    ],
+)
 def test_every_figure_is_shown_and_nothing_scrolls_sideways(
     make: Callable[[Path], tuple[str, int]], tmp_path: Path, dark: bool
 ) -> None:

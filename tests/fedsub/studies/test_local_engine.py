@@ -28,6 +28,7 @@ def dies(task: Task, folder: Path, place: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_who_made_a_process_die_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two processes at work, then of one that has a task to itself."""
     monkeypatch.setattr(local_engine, "_train", dies)

@@ -48,6 +48,7 @@ for line in sys.stdin:
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.release,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="kills processes made by fork"),
 ]
 

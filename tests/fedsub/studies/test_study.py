@@ -559,8 +559,20 @@ def test_the_studies_that_come_along_can_be_read(file: Path) -> None:
     assert f"`{file.name}`" in (file.parent / "README.md").read_text()
 
 
+#: Run in CI, too; all others are only read there.
+OFTEN = {"quick", "secure-sums", "weak-devices"}
+
+
+def study_files(folder: Path = STUDIES) -> list[object]:
+    """One case for each study of a folder."""
+    return [
+        pytest.param(file, marks=[pytest.mark.release] * (file.stem not in OFTEN), id=file.stem)
+        for file in sorted(folder.glob("*.toml"))
+    ]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("file", sorted(STUDIES.glob("*.toml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", study_files())
 def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     """With a few samples in the place of their data, untuned: the last of their tables that mixes
     capacities, where a study shows each size, else their last."""

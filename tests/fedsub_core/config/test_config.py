@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fedsub_core.config.run_config import (
@@ -366,7 +366,6 @@ KEYS = {o.key: values_of(o) for o in describe(RunConfig) if o.key not in PROTECT
 }
 
 
-@settings(max_examples=60, deadline=None)
 @given(flat=st.fixed_dictionaries({}, optional=KEYS))
 def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, Any]) -> None:
     held_out = flat.get("split") == "unseen"

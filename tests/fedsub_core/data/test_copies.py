@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_client.split_client import split_client
@@ -43,7 +43,6 @@ def test_the_first_that_is_the_same() -> None:
     assert first_copies(x[[0, 1, 4]]) is None
 
 
-@settings(max_examples=150, deadline=None)
 @given(samples, st.data())
 def test_copies_within_a_part_follow_from_those_of_all(
     drawn: list[tuple[int, int]], data: st.DataObject
@@ -74,7 +73,6 @@ def test_an_outline_is_divided_as_the_client_is(kind: SplitKind, best_by: str) -
     assert outline.digest == twin.digest != client(whole.x[:, 0] + 1, whole.y).digest
 
 
-@settings(max_examples=150, deadline=None)
 @given(samples, st.floats(0.1, 0.9), st.sampled_from(KINDS), st.integers(0, 3))
 def test_no_copy_of_a_tested_sample_is_trained_on(
     drawn: list[tuple[int, int]], share: float, kind: SplitKind, seed: int
@@ -88,7 +86,6 @@ def test_no_copy_of_a_tested_sample_is_trained_on(
     assert not set(train) & set(test)
 
 
-@settings(max_examples=150, deadline=None)
 @given(samples, samples, st.sampled_from(KINDS), st.integers(0, 3))
 def test_nor_where_the_file_grew(
     first: list[tuple[int, int]], more: list[tuple[int, int]], kind: SplitKind, seed: int

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_core.data.card import Card
@@ -35,7 +35,6 @@ def test_a_file_seen_once_is_split_as_ever(kind: SplitKind) -> None:
         assert np.array_equal(mine, theirs)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     sizes=st.lists(st.integers(40, 400), min_size=2, max_size=6, unique=True),
     kind=st.sampled_from(["stratified", "blocked"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
@@ -39,7 +39,6 @@ labels = st.lists(st.integers(0, 2), min_size=2, max_size=60).filter(
 shares = st.floats(0.01, 0.99)
 
 
-@settings(max_examples=200, deadline=None)
 @given(labels, shares, st.integers(0, 9))
 def test_stratified_covers_all_and_takes_the_share_of_each_class(
     y: list[int], share: float, seed: int
@@ -69,7 +68,6 @@ def test_stratified_is_random_by_seed_and_client_and_repeats() -> None:
         assert not np.array_equal(first[1], other[1])
 
 
-@settings(max_examples=200, deadline=None)
 @given(labels, shares, st.floats(0.5, 20.0), st.data())
 def test_blocked_in_seconds_never_overlaps_and_drops_only_the_gap(
     y: list[int], share: float, window_s: float, data: st.DataObject
@@ -92,7 +90,6 @@ def test_blocked_in_seconds_never_overlaps_and_drops_only_the_gap(
         assert person.t[(person.y == label) & tested].min() >= latest_untested
 
 
-@settings(max_examples=200, deadline=None)
 @given(labels, shares, st.sampled_from([0.0, 0.25, 0.5, 0.75, 0.9]), st.booleans())
 def test_blocked_in_windows_keeps_the_gap(
     y: list[int], share: float, overlap: float, ordered: bool

@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_core.data.standardise import Moments, apply, median_pool, moments, pool, scaling
@@ -38,7 +38,6 @@ def test_raw_windows_count_every_time_step_per_channel() -> None:
     np.testing.assert_allclose(scaled.std(axis=(0, 2)), 1, atol=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(0, 99), st.booleans())
 def test_pooling_equals_one_client_holding_all(sizes: list[int], seed: int, raw: bool) -> None:
     x = draw((sum(sizes), 4, 3) if raw else (sum(sizes), 4), seed)

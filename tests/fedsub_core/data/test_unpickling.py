@@ -78,6 +78,7 @@ def test_two_hundred_crafted_pickles_do_nothing() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_thousands_of_changed_pickles_do_nothing() -> None:
     found = hostile(changed=20_000, seed=2)["changed"]
     assert len(found) == 20_000 and 0 < found.count("read") < 20_000

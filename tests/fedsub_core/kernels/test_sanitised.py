@@ -101,6 +101,7 @@ def test_sanitisers_find_nothing(runtime: str, kernels: library.Kernels, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.release
 def test_they_find_what_is_broken(
     name: str, runtime: str, kernels: library.Kernels, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_core.errors import MessageRefused
@@ -38,7 +38,6 @@ def valid(declarations: Declarations, drifting_bundles: Drift) -> bytes:
 
 @pytest.mark.parametrize("name", ["fedsub", "model", "kinds"])
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=30, deadline=None)
 def test_a_bundle_survives_the_wire_bit_for_bit(
     seed: int, name: str, declarations: Declarations, drifting_bundles: Drift
 ) -> None:

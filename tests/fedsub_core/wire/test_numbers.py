@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
@@ -34,13 +34,11 @@ def bits(values: FloatArray) -> bytes:
 
 
 @given(any_floats(allow_nan=True))
-@settings(max_examples=100, deadline=None)
 def test_float32_is_exact(values: FloatArray) -> None:
     assert bits(there_and_back(values, "float32")) == bits(values)
 
 
 @given(any_floats())
-@settings(max_examples=300, deadline=None)
 def test_bfloat16_rounds_as_pytorch_does_and_never_to_infinity(values: FloatArray) -> None:
     theirs = torch.from_numpy(values).to(torch.bfloat16).to(torch.float32).numpy()
     theirs = np.clip(theirs, -LARGEST_BFLOAT16, LARGEST_BFLOAT16)
@@ -75,7 +73,6 @@ MODERATE = st.floats(-(2.0**100), 2.0**100, width=32)
 
 
 @given(some.arrays(np.float32, SHAPES, elements=MODERATE))
-@settings(max_examples=200, deadline=None)
 def test_int8_errs_by_half_a_step_at_most(values: FloatArray) -> None:
     exact = values.astype(np.float64)
     error = np.abs(there_and_back(values, "int8") - exact).max(axis=1)
@@ -112,7 +109,6 @@ def test_every_format_takes_no_rows_and_single_numbers(
 
 
 @given(SHAPES.flatmap(lambda s: st.tuples(*[some.arrays(np.uint32, s)] * 2)))
-@settings(max_examples=200, deadline=None)
 def test_differences_are_exact_for_all_bit_patterns(
     pair: tuple[np.ndarray, np.ndarray],
 ) -> None:

@@ -31,7 +31,7 @@ def make_synthetic() -> Callable[..., Federation]:
     return synthetic
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def awkward() -> Federation:
     made = synthetic(5, names=NAMES)
     card = Card("a <script>&", "t", NAMES, tuple("abcd"), window_s=2.0, overlap=0.5)

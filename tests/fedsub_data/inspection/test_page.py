@@ -52,11 +52,13 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
-@pytest.fixture
-def written(awkward: Federation, tmp_path: Path) -> tuple[Inspection, Path]:
-    inspection = inspect_federation(awkward, 0)
-    write_inspection(inspection, tmp_path / "deep" / "look")
-    return inspection, tmp_path / "deep" / "look"
+@pytest.fixture(scope="module")
+def written(
+    awkward: Federation, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Inspection, Path]:
+    inspection, folder = inspect_federation(awkward, 0), tmp_path_factory.mktemp("inspected")
+    write_inspection(inspection, folder / "deep" / "look")
+    return inspection, folder / "deep" / "look"
 
 
 def test_all_files_are_there_and_hold_what_was_inspected(written: tuple[Inspection, Path]) -> None:

@@ -43,7 +43,7 @@ def overlapping(found: Sequence[Bbox]) -> list[tuple[Bbox, Bbox]]:
 
 
 @pytest.mark.parametrize("draw", DRAWERS)
-@pytest.mark.parametrize(("clients", "classes"), [(2, 2), (36, 6), (120, 9)])
+@pytest.mark.parametrize(("clients", "classes"), [(2, 2), (120, 9)])
 def test_no_label_overlaps_another_or_leaves_the_figure(
     make_synthetic: Callable[..., Federation],
     draw: Callable[[Inspection], Figure],
@@ -62,7 +62,7 @@ def test_no_label_overlaps_another_or_leaves_the_figure(
     assert all(b.x0 >= 0 and b.y0 >= 0 and b.x1 <= width and b.y1 <= height for b in found)
 
 
-@pytest.mark.parametrize("clients", [1, 2, 15, 120])
+@pytest.mark.parametrize("clients", [1, 15, 120])
 def test_sizes_stay_readable_on_a_screen(
     make_synthetic: Callable[..., Federation], clients: int
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -42,7 +42,6 @@ def numbers(clients: dict[str, ClientData]) -> list[int]:
     return sorted(int(i) for data in clients.values() for i in data.x[:, 0])
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.integers(0, 60), min_size=2, max_size=8).filter(lambda s: sum(s) >= 24),
     st.integers(1, 6),
@@ -91,7 +90,6 @@ def test_dirichlet_shares_have_the_variance_of_the_distribution() -> None:
     np.testing.assert_allclose(shares.var(), 0.1 * 0.9 / (k * alpha + 1), rtol=0.1)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.integers(2, 50), min_size=2, max_size=8),
     st.integers(1, 12),

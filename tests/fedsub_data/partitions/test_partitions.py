@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_core.data.federation import (
@@ -67,7 +67,6 @@ def same(one: Federation, other: Federation) -> bool:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(KINDS), st.integers(0, 2**31), st.booleans(), st.randoms())
 def test_samples_stay_whole_and_come_once_whatever_the_order_of_clients(
     kind: tuple[str, Any], seed: int, timed: bool, random: random.Random

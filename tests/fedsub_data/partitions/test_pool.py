@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_core.data.federation import Card, ClientData, Federation
@@ -175,7 +175,6 @@ def test_clients_that_cannot_be_used(y: list[int], since: list[int] | None, mess
     check_splittable([person("1", [0, 1, 0])], "half")
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.integers(4, 40), min_size=2, max_size=4),
     st.sampled_from([0.25, 0.5, 0.75, 0.9]),

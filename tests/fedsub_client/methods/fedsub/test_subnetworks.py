@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_client.methods.fedsub.subnetworks import (
@@ -39,7 +39,6 @@ cases = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(cases)
 def test_masks_and_uploads(case: tuple[Chain, int, int, int]) -> None:
     model, clients, seed, depth = case
@@ -72,7 +71,6 @@ def test_unit_rows_put_the_bias_last() -> None:
     assert rows[1, 4, -1] == params["conv1.bias"][1, 4]
 
 
-@settings(max_examples=60, deadline=None)
 @given(cases)
 def test_integration_replaces_the_named_rows_and_nothing_else(
     case: tuple[Chain, int, int, int],

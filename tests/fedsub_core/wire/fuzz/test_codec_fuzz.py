@@ -240,5 +240,6 @@ def test_mutants_are_refused_or_whole(targets: list[Target], mutate: Mutate) -> 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error")
+@pytest.mark.release
 def test_many_mutants_are_refused_or_whole(targets: list[Target], mutate: Mutate) -> None:
     assert_reached(run(range(10_000, 70_000), targets, mutate))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_core.capacity import Capacity
@@ -53,7 +53,6 @@ honest = Introduction(
 keys = st.sampled_from(sorted(honest))
 
 
-@settings(max_examples=400, deadline=None)
 @given(changes=st.dictionaries(keys, values, max_size=4), gone=st.sets(keys, max_size=2))
 def test_an_introduction_is_usable_or_refused(changes: dict[str, Any], gone: set[str]) -> None:
     record = ConfigRecord({k: v for k, v in ({**honest} | changes).items() if k not in gone})
@@ -86,7 +85,6 @@ metric_keys = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.dictionaries(metric_keys, metric_values, max_size=9), st.booleans())
 def test_metrics_and_reports_are_in_range_or_refused(given: dict[str, Any], whole: bool) -> None:
     fine = {"macro_f1": 0.5, "weighted_f1": 0.5, "accuracy": 1.0, "loss": 0.1, "examples": 9.0}
@@ -107,7 +105,6 @@ def test_metrics_and_reports_are_in_range_or_refused(given: dict[str, Any], whol
     assert all(isinstance(value, float) for value in report.values())
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from(["payload", "turn", "report", "metrics"]), values))
 def test_messages_of_other_records_are_refused(given: dict[str, Any]) -> None:
     content = RecordDict()

@@ -67,6 +67,7 @@ def plausible(x: np.ndarray, y: np.ndarray) -> None:
     assert columns["acc_sd"][y == 1].mean() > columns["acc_sd"][y == 3].mean()
 
 
+@pytest.mark.slow
 def test_one_real_person(raw: Path) -> None:
     (recording,) = real_recordings(raw, 1)
     windows = windows_of(recording, WESADOptions(signals="wrist", window_s=120.0, overlap=0.0))
@@ -78,6 +79,7 @@ def test_one_real_person(raw: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_two_real_people(raw: Path) -> None:
     """Those at the end, who have windows with too few beats."""
     people = [windows_of(r, WESADOptions(signals="wrist")) for r in real_recordings(raw, 15)[-2:]]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tomllib
 import warnings
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
@@ -88,7 +89,6 @@ def test_k_is_the_best_of_scikit_learns_own_scores(score: str, wisdm: Points) ->
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 20), st.integers(1, 5))
-@settings(max_examples=50, deadline=None)
 def test_davies_bouldin_is_scikit_learns(seed: int, m: int, d: int) -> None:
     rng = np.random.default_rng(seed)
     points, counts = rng.normal(size=(m, d)), rng.integers(1, 4, m)
@@ -144,7 +144,6 @@ def test_the_order_of_clients_changes_nothing(rule: str, wisdm: Points) -> None:
     st.integers(0, 2**63 - 1),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=100, deadline=None)
 def test_any_prototypes_give_canonical_labels_without_a_warning(
     values: list[tuple[int, int]], rule: str, seed: int, random: Random
 ) -> None:
@@ -235,7 +234,7 @@ def test_a_few_k_are_tried_and_the_choice_is_that_of_all(
 ) -> None:
     stream = np.random.default_rng(0)
     towns = np.concatenate([stream.normal(at, 0.1, (9, 2)) for at in (0, 3, 6, 20)])
-    for points in (*wisdm.values(), towns):
+    for points in (*islice(wisdm.values(), 2), towns):
         with monkeypatch.context() as patched:
             patched.setattr(clustering, "FITTED", {rule: 10**6})
             expected = cluster(points, rule, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_core.methods.fedsub import FUSIONS, READINGS
@@ -40,7 +40,6 @@ def integrated(rows: Array, fused: Array, replaced: Array) -> Array:
 
 @pytest.mark.parametrize(("fusion", "reading"), WAYS)
 @given(round=rounds)
-@settings(max_examples=60, deadline=None)
 def test_equals_the_equations(fusion: str, reading: str, round: Round) -> None:
     fused, replaced = run(fusion, *round, reading)
     expected, expected_replaced = reference(fusion, *round, reading)
@@ -57,7 +56,6 @@ def test_the_reference_comparison_is_not_empty(fusion: str, reading: str) -> Non
 
 @pytest.mark.parametrize(("fusion", "reading"), WAYS)
 @given(round=rounds, seed=st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
 def test_permuting_clients_permutes_the_result(
     fusion: str, reading: str, round: Round, seed: int
 ) -> None:
@@ -84,7 +82,6 @@ def test_a_cluster_of_one_gives_its_member_back(fusion: str, reading: str) -> No
 
 @pytest.mark.parametrize("fusion", READ)
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
 def test_alone_a_client_keeps_its_rows(fusion: str, seed: int) -> None:
     rows, masks, clusters, contributes, omega = federation(seed, have=1.0)
     clusters[:] = np.arange(len(rows))[:, None]
@@ -124,7 +121,6 @@ def test_a_class_that_only_u_has_adds_nobody_elses_rows(fusion: str, reading: st
 
 @pytest.mark.parametrize(("fusion", "reading"), WAYS)
 @given(round=rounds)
-@settings(max_examples=30, deadline=None)
 def test_imputed_members_contribute_nothing(fusion: str, reading: str, round: Round) -> None:
     """What stands in the cache of a class that a client lacks changes nobody's result."""
     rows, masks, clusters, contributes, omega = round
@@ -136,7 +132,6 @@ def test_imputed_members_contribute_nothing(fusion: str, reading: str, round: Ro
 
 @pytest.mark.parametrize("reading", READINGS)
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
 def test_all_ones_masks_make_overlapping_equal_avg(reading: str, seed: int) -> None:
     rows, masks, clusters, contributes, omega = federation(seed, select=1.0, imputed=0.5)
     contributes[:, 0] = True  # a client without any class takes no part in overlapping
@@ -150,7 +145,6 @@ def test_all_ones_masks_make_overlapping_equal_avg(reading: str, seed: int) -> N
 
 
 @given(round=rounds)
-@settings(max_examples=30, deadline=None)
 def test_overlapping_is_the_most_cautious(round: Round) -> None:
     """What overlapping replaces, -any replaces too, and avg replaces what -any does."""
     rows, masks, clusters, contributes, omega = round

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -50,7 +50,6 @@ def reference(prototypes: Array, has: Array, neighbours: int) -> tuple[Array, Ar
     st.integers(1, 8),
     st.floats(0, 1),
 )
-@settings(max_examples=100, deadline=None)
 def test_equals_the_reference(
     seed: int, n: int, classes: int, d: int, neighbours: int, share: float
 ) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import settings as trials
 from torch import Tensor
 
 from fedsub_core.config.robust import RobustSettings
@@ -49,7 +48,6 @@ def weighted(rows: Tensor, shares: Tensor) -> Tensor:
 
 @pytest.mark.parametrize(("fusion", "reading"), WAYS)
 @given(round=rounds)
-@trials(max_examples=60, deadline=None)
 def test_with_the_weighted_mean_nothing_changes(fusion: str, reading: str, round: Round) -> None:
     rows, masks, clusters, contributes, omega = round
     weights = cluster_weights(fusion, clusters, contributes, omega, reading)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.methods.fedsub.membership import cluster_weights
@@ -86,7 +86,6 @@ def shares_of(round: Round, seed: int) -> Array:
 
 @pytest.mark.parametrize("mix", MIXES)
 @given(round=rounds, seed=st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
 def test_hidden_units(mix: Mix, round: Round, seed: int) -> None:
     shares = shares_of(round, seed)
     fused, replaced = run(round, shares, mix)

@@ -296,8 +296,6 @@ absences = st.dictionaries(
 
 @given(scripts, absences, st.booleans(), st.floats(0.5, 6))
 @settings(
-    max_examples=200,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # it makes a server each time
 )
 def test_whatever_happens_everybody_is_heard_or_missing(
