@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from flwr.app import Context
@@ -23,7 +24,6 @@ from fedsub_server.forgotten import read_forgotten
 from fedsub_server.live import Live
 from fedsub_server.live_file import nodes_of, read_live
 from fedsub_server.personal_models import collect_models
-from fedsub_server.reports import write_reports
 from fedsub_server.results import (
     encodings,
     export_csv,
@@ -44,6 +44,11 @@ __all__ = ["app"]
 
 log = logging.getLogger("fedsub")
 app = ServerApp()
+
+
+#: Entry points of what writes reports at the end of a run: it stands above this package, and wants
+#: packages that not every server has.
+REPORTS = "fedsub.reports"
 
 
 @app.main()
@@ -142,3 +147,20 @@ def run_folder(config: RunConfig) -> Path:
     folder = Path(config.folder)
     make_folder(folder)
     return folder
+
+
+def write_reports(folder: Path) -> None:
+    """Have the reports on the run in `folder` written; log where they lie, or how to make them.
+
+    Whatever goes wrong is logged: the run is complete without.
+    """
+    later = f"`fedsub report {folder}` writes it where fedsub[run] is installed"
+    points = entry_points(group=REPORTS)
+    if not points:
+        log.warning("report: %s", later)
+    for point in points:
+        try:
+            log.warning("%s: %s", point.name, point.load()(folder))
+        except Exception as error:  # a package that is missing, or whatever another one raises
+            said = f"{type(error).__name__}: {error}"
+            log.warning("%s: not written (%s); %s", point.name, said, later)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,6 @@ from fedsub.commands.declared import options_of
 from fedsub.commands.engines import check_engine, engine_options
 from fedsub.commands.interruption import told_how_to_go_on
 from fedsub.commands.progress import progress
-from fedsub.commands.sections import Sectioned
 from fedsub.commands.tracking import check_tracking, tracking
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -33,6 +32,8 @@ from fedsub_core.config.settings import (
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import describe, key_values
 
+#: The section of options that no other names.
+REST = "Other options"
 #: In which order the help lists options, and those that no class of settings declares.
 SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
     "What to run": (RunAsked, ("set", "resume")),
@@ -50,6 +51,29 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
         "engine", "ray-address", "device", "threads", "out", "folder", "checkpoint-seconds",
         "report", "json", "tensorboard", "mlflow")),
 }  # fmt: skip
+
+
+class Sectioned(click.Command):
+    """A command whose help lists options in sections: titles, and the keys of options."""
+
+    sections: Mapping[str, Sequence[str]]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each section under its title, what no section names at the end."""
+        records = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                records[parameter.opts[-1].removeprefix("--")] = record
+        for title, keys in self.sections.items():
+            self._write(title, [records.pop(key) for key in keys], formatter)
+        self._write(REST, list(records.values()), formatter)
+
+    def _write(
+        self, title: str, rows: Sequence[tuple[str, str]], formatter: click.HelpFormatter
+    ) -> None:
+        with formatter.section(title):
+            formatter.write_dl(rows)
 
 
 class _Run(Sectioned):

@@ -1,18 +1,30 @@
-"""What a simulated person's file predicts is what the run's metrics say of that person."""
+"""What predicts: a person's file, a mean over rounds, the best round by a validation part."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import f1_score
 
 from fedsub.engines.simulation import save_models
-from fedsub.testing.runs import Run, RunMethod, WholeRuns, people
+from fedsub.testing.runs import Run, RunMethod, WholeRuns, assert_equal, assert_equal_models, people
 from fedsub_client.loaded_model import load_model
+from fedsub_client.mean_models import KNOWN, MEAN
 
 FEDERATION = people(((0, 1, 2), (0, 1), (0, 1, 2), (1, 2)))
+
+
+#: Of a person's past, as much as a run so short takes.
+SMOOTH = 0.9
+BEST: dict[str, Any] = {"best_by": "validation", "rounds": 6, "lr": 0.3}
+#: What a person's tested model reaches, by which it can be told from another one.
+REACHED_BY = ("macro_f1", "accuracy", "loss")
 
 
 def assert_predicts_what_was_measured(run: Run, folder: Path) -> int:
@@ -46,3 +58,60 @@ class PredictionTests(WholeRuns):
     ) -> None:
         run = run_method(name, FEDERATION, model="mlp")
         assert assert_predicts_what_was_measured(run, tmp_path) > 100
+
+
+class MeanTests(WholeRuns):
+    """Whole runs with ``smooth``."""
+
+    def test_means_over_rounds_predict_and_change_nothing_that_trains(
+        self, name: str, run_method: RunMethod
+    ) -> None:
+        plain = run_method(name, rounds=4, hyper={"smooth": 0.0})
+        run = run_method(name, rounds=4, hyper={"smooth": SMOOTH})
+        assert_equal(run.lasting, plain.lasting)
+        theirs = run.models()
+        for client, model in plain.models().items():
+            kept = run.client_state(client)
+            means = {key for key in kept if key.startswith(MEAN)}
+            assert means, "no mean is kept"
+            rest = {key: kept[key] for key in kept.keys() - means if key != KNOWN}
+            assert_equal(rest, plain.client_state(client))
+            assert any(not torch.equal(theirs[client][key], t) for key, t in model.items())
+        losses = plain.metric("loss")
+        assert all(math.isfinite(run.metric("loss")[key]) for key in losses)
+        for key, loss in losses.items():
+            same = run.metric("loss")[key] == loss
+            assert same == (key[0] == 1), "the mean of one round is its model, of two it is not"
+
+        half = run_method(name, rounds=4, until=2, hyper={"smooth": SMOOTH})
+        resumed = run_method(name, rounds=4, after=half, hyper={"smooth": SMOOTH})
+        assert_equal_models(resumed, run)
+        for client in theirs:
+            assert_equal(resumed.client_state(client), run.client_state(client))
+
+
+def crowd() -> Any:
+    """Return people whose classes lie so near that their scores go up and down."""
+    made = people(samples=16)
+    return replace(made, clients={n: replace(c, x=c.x * 0.5) for n, c in made.clients.items()})
+
+
+class BestRoundTests(WholeRuns):
+    """What is tested where a validation part chooses."""
+
+    def test_a_person_is_tested_with_the_best_model_so_far(
+        self, name: str, run_method: RunMethod
+    ) -> None:
+        run = run_method(name, crowd(), **{**BEST, "rounds": 4, "lr": 0.05})
+        chosen, validation = run.metric("best_round"), run.metric("validation_macro_f1")
+        assert {chosen[1, c] for c in ("p1", "p2", "p3", "p4")} == {1}
+        for (round, client), best in chosen.items():
+            if round == 1:
+                continue
+            before = round - 1, client
+            assert validation[round, client] >= validation[before]
+            assert best in (round, chosen[before])
+            if best == chosen[before]:
+                for metric in REACHED_BY:
+                    values = run.metric(metric)
+                    assert values[round, client] == values[before], (metric, round, client)

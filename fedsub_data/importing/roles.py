@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 from fedsub_data.importing.in_turns import check_turns
 from fedsub_data.importing.options import NONE, ImportOptions
-from fedsub_data.importing.other_labels import other_labels
 from fedsub_data.importing.rising import rising
 from fedsub_data.importing.unit_rows import check_unit_rows
 
@@ -37,6 +36,13 @@ COUNTERS = ("", "unnamed0", "index", "row", "rowid", "column00", "nr", "no")
 MOSTLY = 0.9
 _NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _EMPTY = {"", "na", "nan", "n/a", "null", "none", "?"}
+#: More labels than this are measurements, not classes.
+MOST_CLASSES = 500
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PREFIX = re.compile(r"([A-Za-z]+)[^A-Za-z0-9]+(?=.)")
+_LABEL = {"label", "labels"}
+#: Values of a label in the first rows at most.
+_MOST = 50
 
 
 @dataclass(frozen=True)
@@ -203,10 +209,33 @@ def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[
     return {**kept, **dict.fromkeys((t for t in texts if t in empty), None)}
 
 
-#: More labels than this are measurements, not classes.
-MOST_CLASSES = 500
-
-
 def _whole(text: str) -> str:
     value = float(text)
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else text
+
+
+def other_labels(
+    columns: Mapping[str, Sequence[str | None]], label: str, known: Collection[str]
+) -> list[str]:
+    """Return the columns whose names say that they are labels, too.
+
+    ``label:walking``, ``posture_label`` and ``Label2`` have the word in their name. Where the label
+    itself is called ``state:day``, so are ``state:night`` and others with few values.
+
+    Parameters
+    ----------
+    columns : the first rows' texts by column.
+    label : the column of the classes.
+    known : words for a label, in small letters.
+    """
+    own = _PREFIX.match(label)
+    start = own[0] if own and own[1].lower() in known else None
+    return [
+        name
+        for name, values in columns.items()
+        if name != label
+        and (
+            not _LABEL.isdisjoint(word.lower() for word in _WORD.findall(name))
+            or (start is not None and name.startswith(start) and len(set(values)) <= _MOST)
+        )
+    ]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedsub.testing.streams import positions
+from fedsub.testing.runs import positions
 from fedsub_core.data.stacks import Stack, select_params, stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
