@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 from fedsub_data.importing.in_turns import check_turns
 from fedsub_data.importing.options import NONE, ImportOptions
+from fedsub_data.importing.other_labels import other_labels
 from fedsub_data.importing.rising import rising
 from fedsub_data.importing.unit_rows import check_unit_rows
 
@@ -38,11 +39,6 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*", re.ASCI
 _EMPTY = {"", "na", "nan", "n/a", "null", "none", "?"}
 #: More labels than this are measurements, not classes.
 MOST_CLASSES = 500
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_PREFIX = re.compile(r"([A-Za-z]+)[^A-Za-z0-9]+(?=.)")
-_LABEL = {"label", "labels"}
-#: Values of a label in the first rows at most.
-_MOST = 50
 
 
 @dataclass(frozen=True)
@@ -85,6 +81,68 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
         Where a column that was named is not there, or one that is needed cannot be guessed.
     """
     names, notes = list(columns), list[str]()
+    _check_named(options, names, where)
+    # Axes are called x, y and z.
+    labels = [one for one in LABELS if one != "y" or "z" not in map(plain, names)]
+    taken = {options.label, options.time, options.subject, *options.named_features} - {""}
+
+    def guessed(key: str, given: str, known: Sequence[str], *more: str | None) -> str | None:
+        left = [name for name in names if name not in taken.union(more)]
+        found = given or _by_name(left, known)
+        if found and not given:
+            notes.append(f"Guessed: --{key} {found}.")
+        return found
+
+    subject = None
+    if not options.subject_from_name:
+        subject = guessed("subject", options.subject, SUBJECTS)
+    label = guessed("label", options.label, labels, subject)
+    if label is None:
+        raise DataError(
+            f"{where}: got columns {', '.join(names)}, expected a column of classes. Name it "
+            "with --label COLUMN"
+        )
+    time = None
+    if options.time != NONE:
+        time = guessed("time", options.time, TIMES, subject, label)
+    used = {subject, label, time}
+    features = options.named_features
+    if not features:
+        rest = {name: values for name, values in columns.items() if name not in used}
+        # A second name of the person or the class would give the answer away.
+        like = {n for n in rest if plain(n) in {*SUBJECTS, *labels, *TIMES}}
+        like |= set(other_labels(columns, label, set(LABELS) - {"y"}))
+        features = _guessed_features(rest, like, notes)
+    if not features:
+        raise DataError(
+            f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
+            f"{', '.join(str(one) for one in used if one)}. Name them with --features A,B,C"
+        )
+    if wrong := used & set(features):
+        raise DataError(
+            f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
+            "expected others. Leave it out of --features"
+        )
+    numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
+    check_unit_rows(numeric, columns, time, options, where)
+    found = Roles(subject, label, time, features, tuple(notes))
+    return found if options.named_features else _checked(found, columns, options, where)
+
+
+def _checked(
+    guess: Roles, columns: Mapping[str, Sequence[str | None]], options: ImportOptions, where: str
+) -> Roles:
+    """Return guessed roles with features that rise; raise a DataError where devices take turns."""
+    people = columns[guess.subject] if guess.subject else [None] * len(columns[guess.label])
+    if options.window != NONE and (guess.time is not None or options.rate):
+        used = (guess.subject, guess.label, guess.time)
+        check_turns({n: each for n, each in columns.items() if n not in used}, people, where)
+    rise = rising({name: _numbers(columns[name]) for name in guess.features}, people)
+    return replace(guess, rising=rise)
+
+
+def _check_named(options: ImportOptions, names: Sequence[str], where: str) -> None:
+    """Raise a DataError where a column that was named is not there."""
     for key, named in (
         ("subject", options.subject),
         ("label", options.label),
@@ -98,71 +156,37 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
                 f"{', '.join(names)}.{hint}"
             )
 
-    def guessed(key: str, given: str, known: Sequence[str], taken: set[str]) -> str | None:
-        if given:
-            return given
-        by_plain = {plain(name): name for name in reversed(names) if name not in taken}
-        found = next((by_plain[one] for one in known if one in by_plain), None)
-        if found is not None:
-            notes.append(f"Guessed: --{key} {found}.")
-        return found
 
-    # Axes are called x, y and z.
-    labels = [one for one in LABELS if one != "y" or "z" not in map(plain, names)]
-    taken = {options.label, options.time, options.subject, *options.named_features} - {""}
-    subject = None
-    if not options.subject_from_name:
-        subject = guessed("subject", options.subject, SUBJECTS, taken)
-    label = guessed("label", options.label, labels, taken | {subject or ""})
-    if label is None:
-        raise DataError(
-            f"{where}: got columns {', '.join(names)}, expected a column of classes. Name it "
-            "with --label COLUMN"
-        )
-    time = None
-    if options.time != NONE:
-        time = guessed("time", options.time, TIMES, taken | {subject or "", label})
-    used = {subject, label, time}
-    features = options.named_features
-    if not features:
-        rest = [name for name in names if name not in used]
-        counters = [name for name in rest if plain(name) in COUNTERS]
-        # A second name of the person or the class would give the answer away.
-        taken_names = {*SUBJECTS, *labels, *TIMES}
-        more = other_labels(columns, label, set(LABELS) - {"y"})
-        like = [n for n in rest if n not in counters and (plain(n) in taken_names or n in more)]
-        rest = [name for name in rest if name not in like]
-        numbers = [n for n in rest if n not in counters and _mostly_numbers(columns[n])]
-        features = tuple(numbers)
-        if features:
-            notes.append(f"Guessed: --features {','.join(features)}.")
-        if counters:
-            notes.append(f"Left out, as they number rows: {', '.join(map(repr, counters))}.")
-        if like:
-            said = ", ".join(map(repr, like))
-            notes.append(f"Left out, as they seem to name person, class or time: {said}.")
-        if words := [name for name in rest if name not in (*counters, *numbers)]:
-            notes.append(f"Left out, as they are not numeric: {', '.join(map(repr, words))}.")
-    if not features:
-        raise DataError(
-            f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
-            f"{', '.join(str(one) for one in used if one)}. Name them with --features A,B,C"
-        )
-    if wrong := used & set(features):
-        raise DataError(
-            f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
-            "expected others. Leave it out of --features"
-        )
-    numeric = [*features, *([time] if time else [])]
-    check_unit_rows({n: _are_numbers(columns[n]) for n in numeric}, columns, time, options, where)
-    rise: tuple[str, ...] = ()
-    if not options.named_features:
-        people = columns[subject] if subject else [None] * len(columns[label])
-        rise = rising({name: _numbers(columns[name]) for name in features}, people)
-        if options.window != NONE and (time is not None or options.rate):
-            rest = [name for name in names if name not in used]
-            check_turns({name: columns[name] for name in rest}, people, where)
-    return Roles(subject, label, time, features, tuple(notes), rise)
+def _by_name(names: Sequence[str], known: Sequence[str]) -> str | None:
+    """Return the name that means the first of some known ones."""
+    by_plain = {plain(name): name for name in reversed(names)}
+    return next((by_plain[one] for one in known if one in by_plain), None)
+
+
+def _guessed_features(
+    rest: Mapping[str, Sequence[str | None]], like: Collection[str], notes: list[str]
+) -> tuple[str, ...]:
+    """Return the columns that are features; note what is left out.
+
+    Parameters
+    ----------
+    rest : columns that are nothing else.
+    like : those that seem to name person, class or time.
+    """
+    counters = [name for name in rest if plain(name) in COUNTERS]
+    like = [name for name in rest if name in like and name not in counters]
+    others = [name for name in rest if name not in (*counters, *like)]
+    features = tuple(name for name in others if _mostly_numbers(rest[name]))
+    if features:
+        notes.append(f"Guessed: --features {','.join(features)}.")
+    for names, why in (
+        (counters, "number rows"),
+        (like, "seem to name person, class or time"),
+        ([name for name in others if name not in features], "are not numeric"),
+    ):
+        if names:
+            notes.append(f"Left out, as they {why}: {', '.join(map(repr, names))}.")
+    return features
 
 
 def _are_numbers(values: Sequence[str | None]) -> list[bool | None]:
@@ -212,30 +236,3 @@ def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[
 def _whole(text: str) -> str:
     value = float(text)
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else text
-
-
-def other_labels(
-    columns: Mapping[str, Sequence[str | None]], label: str, known: Collection[str]
-) -> list[str]:
-    """Return the columns whose names say that they are labels, too.
-
-    ``label:walking``, ``posture_label`` and ``Label2`` have the word in their name. Where the label
-    itself is called ``state:day``, so are ``state:night`` and others with few values.
-
-    Parameters
-    ----------
-    columns : the first rows' texts by column.
-    label : the column of the classes.
-    known : words for a label, in small letters.
-    """
-    own = _PREFIX.match(label)
-    start = own[0] if own and own[1].lower() in known else None
-    return [
-        name
-        for name, values in columns.items()
-        if name != label
-        and (
-            not _LABEL.isdisjoint(word.lower() for word in _WORD.findall(name))
-            or (start is not None and name.startswith(start) and len(set(values)) <= _MOST)
-        )
-    ]

@@ -56,10 +56,9 @@ def tick_seconds(
     if options.time_unit != AUTO:
         return SECONDS[options.time_unit], ""
     shown, why = _shown(clocks, column)
-    if shown in _LONGER:
-        if signal:
-            raise _unread(column, f"{why} {shown}")
-        shown = None
+    if shown in _LONGER and signal:
+        raise _unread(column, f"{why} {shown}")
+    shown = None if shown in _LONGER else shown
     steps = [one.per_row for one in clocks.values() if one.per_row is not None]
     if not steps:
         return SECONDS[shown or "s"], f"Guessed: --time-unit {shown or 's'}."
@@ -77,13 +76,13 @@ def tick_seconds(
         guess += f". If column {column!r} numbers the rows, give --time none and --rate"
     if not signal or between is None:
         return SECONDS[unit], f"{guess}."
+    rate = f"--rate {1 / between:g}"
     for longer, length in _LONGER.items():
         if abs(step * length / between - 1) < _EXACT:
-            raise _unread(column, f"steps of {step:.4g}, at --rate {1 / between:g} {longer}")
+            raise _unread(column, f"steps of {step:.4g}, at {rate} {longer}")
     if unit == shown:
         return SECONDS[unit], f"{guess}."
     reading = f"{why} {shown}, which is {1 / (step * SECONDS[shown]):.4g} a second"
-    rate = f"--rate {1 / between:g}"
     if 1 / _AS_GIVEN <= step * SECONDS[unit] / between <= _AS_GIVEN:
         return SECONDS[unit], f"{guess}, as {rate} is given; {reading}."
     raise DataError(
