@@ -18,6 +18,7 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.files import make_folder, stamped_folder, write_whole
 from fedsub_core.logs import set_up_logs
 from fedsub_core.packages import package_build
+from fedsub_core.spelling import spelling, toml
 from fedsub_server.data_notes import data_in_words, note_devices, read_notes
 from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
@@ -52,6 +53,7 @@ REPORTS = "fedsub.reports"
 
 
 @app.main()
+@spelling(toml)
 def main(grid: Grid, context: Context) -> None:
     """Run the configured methods' rounds, one method after another, from where each left off.
 

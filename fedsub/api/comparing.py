@@ -18,7 +18,6 @@ from fedsub.api.data import flat_settings
 from fedsub.api.modules import is_given, place_of
 from fedsub.api.running import Report, shown_with_place
 from fedsub.api.tables import table
-from fedsub.api.wording import in_python
 from fedsub.commands.study_progress import study_progress
 from fedsub.studies.engine import Underway, federation_of, train_run, what_went_wrong
 from fedsub.studies.kept_study import keep_study, kept_study
@@ -34,6 +33,7 @@ from fedsub_core.data.federation import write_federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.files import make_folder, stamped_folder
 from fedsub_core.models.known_code import note_code
+from fedsub_core.spelling import python, spelling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,7 @@ class Comparison:
         return f"Comparison({str(self.folder)!r}, rows={rows}, seeds={self._study.seeds})"
 
 
-@in_python()
+@spelling(python)
 def compare(
     data: Any = WATCH,
     methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = "local,fedavg,fedsub-ridge",

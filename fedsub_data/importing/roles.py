@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.in_turns import check_turns
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.other_labels import other_labels
@@ -90,7 +91,7 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
         left = [name for name in names if name not in taken.union(more)]
         found = given or _by_name(left, known)
         if found and not given:
-            notes.append(f"Guessed: --{key} {found}.")
+            notes.append(f"Guessed: {spelt(key, found)}.")
         return found
 
     subject = None
@@ -100,7 +101,7 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
     if label is None:
         raise DataError(
             f"{where}: got columns {', '.join(names)}, expected a column of classes. Name it "
-            "with --label COLUMN"
+            f"with {spelt('label', 'COLUMN')}"
         )
     time = None
     if options.time != NONE:
@@ -116,12 +117,13 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
     if not features:
         raise DataError(
             f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
-            f"{', '.join(str(one) for one in used if one)}. Name them with --features A,B,C"
+            f"{', '.join(str(one) for one in used if one)}. Name them with "
+            f"{spelt('features', 'A,B,C')}"
         )
     if wrong := used & set(features):
         raise DataError(
             f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
-            "expected others. Leave it out of --features"
+            f"expected others. Leave it out of {spelt('features')}"
         )
     numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
     check_unit_rows(numeric, columns, time, options, where)
@@ -178,7 +180,7 @@ def _guessed_features(
     others = [name for name in rest if name not in (*counters, *like)]
     features = tuple(name for name in others if _mostly_numbers(rest[name]))
     if features:
-        notes.append(f"Guessed: --features {','.join(features)}.")
+        notes.append(f"Guessed: {spelt('features', ','.join(features))}.")
     for names, why in (
         (counters, "number rows"),
         (like, "seem to name person, class or time"),
@@ -224,7 +226,7 @@ def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[
         raise DataError(
             f"{where}: got {len(found):,} classes, expected {MOST_CLASSES} at most: is it a "
             "measurement? Numbers are not predicted (no regression). Name another column with "
-            "--label"
+            f"{spelt('label')}"
         )
     ordered = sorted(found, key=float) if numbers else sorted(found)
     by = {word: word for word in ordered}
