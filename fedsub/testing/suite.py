@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from fedsub.testing.by_reference_tests import ByReferenceTests
 from fedsub.testing.card_tests import CardTests
 from fedsub.testing.cohort_tests import CohortTests
-from fedsub.testing.cost_tests import CostTests
+from fedsub.testing.cost_tests import ByReferenceTests, CostTests
 from fedsub.testing.engine_tests import EngineTests
 from fedsub.testing.hostile_tests import HostileTests
 from fedsub.testing.prediction_tests import BestRoundTests, MeanTests, PredictionTests

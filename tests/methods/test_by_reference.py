@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedsub.testing import battery
-from fedsub.testing.by_reference_tests import ByReferenceTests
+from fedsub.testing.cost_tests import ByReferenceTests
 from fedsub_core.methods.table import METHODS
 
 TestEveryMethod = battery(*METHODS, parts=(ByReferenceTests,))

@@ -78,8 +78,8 @@ def prepare(source: Path, options: UCIHAROptions, workers: int, progress: Progre
         for person in np.intersect1d(people[0], people[1]):
             got = f"person {person} in train and in test"
             raise refused(str(folder), got, "each in one of them")
-    whole = map(np.concatenate, (people, labels, windows, x))
-    return _federation(options, names, *whole, str(folder))
+    whole = np.concatenate(people), np.concatenate(labels), np.concatenate(windows)
+    return _federation(options, names, *whole, np.concatenate(x), str(folder))
 
 
 def starts(windows: NDArray[np.float32]) -> NDArray[np.float64]:
