@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -15,7 +15,6 @@ from fedsub_core.metric_names import BEST_ROUND, CAPACITY, OWN_HEADS
 from fedsub_server.convergence import last_fall
 from fedsub_server.method_summary import FEWEST, MethodSummary
 from fedsub_server.remarks import by_reason, diverged, left_out
-from fedsub_server.reported_epsilon import reported_epsilon
 from fedsub_server.round_remarks import in_rounds
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.twins import Scores, held_against
@@ -23,6 +22,17 @@ from fedsub_server.twins import Scores, held_against
 #: What is counted of messages, up, down and for an evaluation.
 _MESSAGES = ("up_papers", "up_union", "up_sent", "up_flower", "down_sent", "down_flower",
              "evaluation_sent", "evaluation_flower")  # fmt: skip
+#: Of each option of a noise: its delta's, and what its epsilon is of.
+NOISES = {
+    "dp-noise": ("dp-delta", "all of one person, in the means that devices are sent"),
+    "fedsub-ridge.noise": ("fedsub-ridge.noise-delta", "one sample, in the sums that devices get"),
+} | {
+    f"{method}.prototype-noise": (
+        f"{method}.prototype-delta",
+        "one person's samples of a class, in their prototype, of whoever spent most",
+    )
+    for method in ("fedsub", "fedsub-gated")
+}
 
 
 @dataclass(frozen=True)
@@ -201,3 +211,22 @@ def _median(values: Iterable[float]) -> float | None:
 
 def _ratio(value: float | None, full: float | None) -> float | None:
     return value / full if value is not None and full else None
+
+
+class Epsilon(NamedTuple):
+    """What noise has spent, at which delta, and what it is of; all None without noise."""
+
+    epsilon: float | None = None
+    epsilon_delta: float | None = None
+    epsilon_of: str | None = None
+
+
+def reported_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) -> Epsilon:
+    """Return the greatest epsilon that a run has reported."""
+    # Of each person the newest: who was silent since then has spent it all the same.
+    last = {r.client: r.value for r in db.metrics("epsilon") if math.isfinite(r.value)}
+    for option, (delta, of) in NOISES.items():
+        mine = option.partition(".")[0] in (method, option)
+        if last and mine and config.get(option) not in (None, 0, "none"):
+            return Epsilon(max(last.values()), config.get(delta), of)
+    return Epsilon()

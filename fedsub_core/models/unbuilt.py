@@ -54,9 +54,9 @@ class Unbuilt:
             If the user named another, or none, or what it builds has other tensors.
         """
         if is_place(self.kind) and named != self.kind:
-            got = spelt("model", named) if named else f"no {spelt('model')}"
+            given = spelt("model", named) if named else f"no {spelt('model')}"
             raise ConfigError(
-                f"its model is built by {self.kind}, which is code: got {got}, expected "
+                f"its model is built by {self.kind}, which is code: got {given}, expected "
                 f"{spelt('model', self.kind)}, if you trust that code"
             )
         made = build_model(self.kind, self.input_shape, self.classes, self.norm)

@@ -36,14 +36,7 @@ class Trained(NamedTuple):
 
 
 class Work(TypedDict, total=False):
-    """What is done instead of the settings' work, or beside it.
-
-    Parameters
-    ----------
-    phase : names the batches of a phase of its own; "" is the round's main phase.
-    epochs : instead of the settings' work; 0 leaves everything as it is.
-    steps : instead of epochs: so many steps for each client.
-    """
+    """Passes instead of the settings' work; no epoch or step leaves everything as it is."""
 
     phase: str
     epochs: int | None
