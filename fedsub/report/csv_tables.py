@@ -55,7 +55,7 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
 
 def _some_runs(frame: Frame, found: Sequence[Recovery]) -> dict[str, str]:
     """Return the tables that not every run has."""
-    files: dict[str, str] = {}
+    files, head = dict[str, str](), tuple[str, ...]()
     weak = [
         (trace.seed, trace.method, share, *facts.values())
         for trace in frame.traces
