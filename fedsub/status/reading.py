@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsub.status.facts import Status, Together, Trouble
+from fedsub.status.facts import Status, Together
 from fedsub.status.machine import (
     certificate_days,
     free_bytes,
@@ -19,10 +18,7 @@ from fedsub.status.machine import (
 from fedsub.status.people import people_of
 from fedsub.status.run_facts import RunFacts, number, texts
 from fedsub.status.troubles import troubles
-from fedsub.studies.engine import SECONDS_FILE
-from fedsub.studies.kept_study import kept_study
-from fedsub.studies.runner import RUNS
-from fedsub.studies.study import STUDY_FILE, tasks, tuning_tasks
+from fedsub.studies.study import STUDY_FILE
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import RunError
 from fedsub_server.live_file import read_live
@@ -59,7 +55,7 @@ def read_status(folder: Path, certificate: Path | None = None) -> Status:
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder; give that of a run, or of a deployment")
     if (folder / STUDY_FILE).is_file():
-        from fedsub.status.reading import study_status  # it loads what trains
+        from fedsub.status.studies import study_status  # it loads what trains
 
         return study_status(folder)
     if (folder / RUN_FILE).is_file():
@@ -164,48 +160,3 @@ def _groups(numbers: Mapping[str, float]) -> list[Sequence[str]]:
             yield tuple(sorted(client for client, own in numbers.items() if own == group))
 
     return sorted((one for one in members() if len(one) > 1), key=lambda one: (-len(one), one))
-
-
-def study_status(folder: Path) -> Status:
-    """Return how a study is doing, its runs counted as rounds.
-
-    Raises
-    ------
-    ConfigError, RunError
-        If its file is no study any more.
-    """
-    study = kept_study(folder)
-    # Whatever values are chosen, there are as many runs; several tables may share one.
-    rows = {task.name for task in tasks(study, lambda entry, cell: study.candidates(entry)[0])}
-    wanted = len(rows) + len({task.name for task in tuning_tasks(study)})
-    ended, seconds, parts, files = 0, 0.0, [], []
-    for run in sorted((folder / RUNS).glob("*")) if (folder / RUNS).is_dir() else []:
-        if (run / SECONDS_FILE).is_file():
-            ended += 1
-            with suppress(OSError, ValueError):
-                seconds += float((run / SECONDS_FILE).read_text())
-            continue
-        for path in sorted(run.glob(f"*/{DATABASE_FILE}")):
-            files.append(path)
-            with suppress(RunError):  # just being made
-                parts.append(f"{run.name}: round {glance(path).round}")
-    process = holder(files)
-    going = process is not None
-    state = "finished" if ended >= wanted else "going on" if going else "stopped"
-    status = Status(
-        path=str(folder),
-        kind="study",
-        state=state if ended or parts or going else "not begun",
-        round=min(ended + bool(parts), wanted),
-        finished=min(ended, wanted),
-        rounds=wanted,
-        seconds=seconds,
-        seconds_left=seconds / ended * (wanted - ended) if going and ended else None,
-        disk_free=free_bytes(folder),
-        memory=None if process is None else memory_of(process),
-        parts=tuple(parts),
-    )
-    if status.state != "stopped":
-        return status
-    said, todo = f"stopped after {ended} of {wanted} runs", "Start it again, and it goes on"
-    return replace(status, troubles=(Trouble("stopped", said, todo=todo),))
