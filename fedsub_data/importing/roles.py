@@ -94,9 +94,8 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
             notes.append(f"Guessed: {spelt(key, found)}.")
         return found
 
-    subject = None
-    if not options.subject_from_name:
-        subject = guessed("subject", options.subject, SUBJECTS)
+    named = options.subject_from_name
+    subject = None if named else guessed("subject", options.subject, SUBJECTS)
     label = guessed("label", options.label, labels, subject)
     if label is None:
         raise DataError(

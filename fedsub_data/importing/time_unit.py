@@ -49,8 +49,7 @@ def tick_seconds(
     Raises
     ------
     DataError
-        Where size, name or steps show a unit that contradicts the rate that is given, or minutes,
-        hours or days.
+        Where the unit that shows contradicts the rate that is given, or is longer than seconds.
     """
     if not ticks:
         return 1.0, ""
@@ -74,8 +73,7 @@ def tick_seconds(
             shown = other if off[other] < np.log(_FAR) or step == 1 else unit
     guess = f"Guessed: {spelt('time-unit', unit)}"
     if between is None and step == 1 and why == _STEPS:
-        none = f"{spelt('time', 'none')} and {spelt('rate')}"
-        guess += f". If column {column!r} numbers the rows, give {none}"
+        guess += f". If column {column!r} numbers the rows, give {_by_rate()}"
     if not signal or between is None:
         return SECONDS[unit], f"{guess}."
     rate = f"{spelt('rate', f'{1 / between:g}')}"
@@ -94,11 +92,16 @@ def tick_seconds(
     )
 
 
+def _by_rate() -> str:
+    """Return the options with which rows follow one another evenly."""
+    return f"{spelt('time', 'none')} and {spelt('rate')}"
+
+
 def _unread(column: str, got: str) -> DataError:
     """Return the error for a time in minutes, hours or days."""
     return DataError(
         f"column {column!r}: got {got}, expected {', '.join(SECONDS)} or dates. Write it in "
-        f"seconds; or give {spelt('time', 'none')} and {spelt('rate')} if rows follow one another "
+        f"seconds; or give {_by_rate()} if rows follow one another "
         f"evenly, or the unit with {spelt('time-unit')} if it is another"
     )
 

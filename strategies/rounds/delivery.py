@@ -133,8 +133,7 @@ class Delivery:
         self._clients, self._failed, self._lost = {}, Counter(), Counter()
         self._newest, self._activated, self._took = {}, {}, {}
         self._offline, self.unregistered = set(), frozenset()
-        awaited: dict[str, tuple[str, Message]] = {}
-        stranded = dict(asked)
+        awaited, stranded = dict[str, tuple[str, Message]](), dict(asked)
         yield from self._send(link, stranded, awaited, stranded, nodes)
         # From now on: an engine in this process works while messages are pushed.
         since = time.monotonic()
