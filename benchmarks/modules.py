@@ -26,7 +26,7 @@ from fedsub_core.models.kinds import builder_of
 from fedsub_core.models.model import Params
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.training import TrainingSettings, Turn, train
-from fedsub_core.training.batches import order_of_epoch, stream_of
+from fedsub_core.training.passes import Passes, order_of_epoch
 
 TURN, CLASSES, SIZE = Turn(1, 1, 0), 6, 32
 CPU = torch.device("cpu")
@@ -113,7 +113,7 @@ def plain_loop(
     descents = [
         torch.optim.SGD(module.requires_grad_().parameters(), 0.01, 0.9) for module in modules
     ]
-    order, _ = order_of_epoch(data, SIZE, TURN, stream_of("", 0))
+    order, _ = order_of_epoch(data, SIZE, TURN, *Passes(1, SIZE).streams)
 
     def epoch() -> None:
         for i, (module, descent) in enumerate(zip(modules, descents, strict=True)):

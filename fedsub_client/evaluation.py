@@ -7,18 +7,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedsub_client.best_so_far import MACRO_F1, ROUND
 from fedsub_client.learner import Learner, State
-from fedsub_client.own_gains import own_gains
 from fedsub_client.scaled_data import ScaledData
+from fedsub_client.split_client import SplitClient
 from fedsub_core.cores import each
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.metric_names import LABELLED, NEW, UNLABELLED
 from fedsub_core.metrics import Evaluation, evaluate
+from fedsub_core.paired import Gain, paired_gain
+from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 
 Said = TypeVar("Said")
@@ -88,3 +91,26 @@ def _said_of(stack: Stack, data: ScaledData, predict: Callable[[Tensor], Said]) 
     size = stack.x.shape[1] if stack.context else data.tested_at_a_time
     blocks = torch.split(stack.x, size, 1)
     return each(lambda block: predict(inputs(block, stack.scale)), blocks)
+
+
+def own_gains(
+    test: Stack, clients: Sequence[SplitClient], ours: Tensor, theirs: Tensor, turn: Turn
+) -> list[Gain | None]:
+    """Return each client's gain of predictions `ours` over `theirs`; None without samples.
+
+    Parameters
+    ----------
+    test : the samples that were predicted.
+    clients : whose they are, in the order of `test`.
+    ours, theirs : int64 [clients, samples].
+    turn : of the test, which the resamples' seed is derived from.
+    """
+    gains: list[Gain | None] = []
+    for i, (client, count) in enumerate(zip(clients, test.counts, strict=True)):
+        y, first, second = (t[i, :count].cpu().numpy() for t in (test.y, ours, theirs))
+        if client.t is not None and count:
+            order = np.argsort(client.t[client.test[:count]], kind="stable")
+            y, first, second = y[order], first[order], second[order]
+        seed = derive_seed(turn.seed, client.client, turn.round, "gain")
+        gains.append(paired_gain(y, first, second, seed, client.together) if count else None)
+    return gains

@@ -23,10 +23,11 @@ from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.model import Model, Params
-from fedsub_core.training.batches import Step, each_batch
+from fedsub_core.training.batches import Step
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import CE, Objective, Term
+from fedsub_core.training.passes import Passes, each_batch
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 
@@ -260,19 +261,10 @@ class Learner(InSums, ABC):
         """Let `step` change stacked tensors with every batch of the round.
 
         Returns them without those `beside`, and each client's mean loss:
-        :func:`fedsub_core.training.batches.each_batch`.
+        :func:`fedsub_core.training.passes.each_batch`.
         """
-        return each_batch(
-            state,
-            data,
-            turn,
-            step,
-            epochs=self.settings.epochs,
-            batch_size=self.settings.batch_size,
-            beside=beside,
-            steps=self.settings.steps or None,
-            fewest=self.model.fewest_samples,
-        )
+        passes, fewest = Passes.of(self.settings), self.model.fewest_samples
+        return each_batch(state, data, turn, step, passes, beside=beside, fewest=fewest)
 
     def uploads(self, params: Params, data: Stack) -> list[Bundle]:
         """Return, for each client, the parameters that the card says are sent, whole."""

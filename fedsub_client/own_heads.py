@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
-from fedsub_core.closed_form.personal import OWN, personal_head
+from fedsub_core.closed_form.personal import OWN, Mixing, personal_head
 from fedsub_core.cores import each
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder
@@ -97,7 +97,7 @@ def _reached(
     key = _digest(parts, repr((encoder, classes, None if scale is None else scale.bits)))
     if (found := _kept.get(key)) is None:
         x, y, tested, right = parts
-        head = personal_head(seen(x, scale, encoder), y, classes, heads=OWN)
+        head = personal_head(seen(x, scale, encoder), y, classes, how=Mixing(heads=OWN))
         weight, bias = head.alone
         logits = torch.from_numpy(seen(tested, scale, encoder) @ weight.T + bias)
         labels = torch.from_numpy(right)

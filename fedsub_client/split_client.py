@@ -174,15 +174,8 @@ def split_client(
     first = np.ones(len(y), np.bool_) if since is None else since <= 1
     first[sizes[0] if sizes else len(y) :] = False
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
-    comes = since is not None and bool((since > 1).any())
     validation = None
     if s.validation:
-        if comes:
-            raise DataError(
-                f"client {client.client!r}: best-by = validation: got samples that come during the "
-                "run, expected all of them from the start: rounds before and after are judged by "
-                "other samples. Set best-by = last"
-            )
         train, validation = _held_back(train, client, card, kind, s, grown=len(sizes) > 1)
     parts = SplitClient(client.client, client.x, train, test, y[train], y[test])
     parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn)
@@ -192,7 +185,7 @@ def split_client(
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
     parts = replace(parts, note=_note(parts, client, card))
-    if since is None or not comes:
+    if since is None or not _comes(client):
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])
     if 0 in parts.held(1):
@@ -203,6 +196,11 @@ def split_client(
             "keep more classes from the start, or change split or test-share."
         )
     return parts
+
+
+def _comes(client: ClientData) -> bool:
+    """Return whether samples come during the run."""
+    return client.since is not None and bool((client.since > 1).any())
 
 
 def _note(parts: SplitClient, client: ClientData, card: Card) -> SplitNote:
@@ -229,7 +227,18 @@ def _held_back(
 
     Of windows that overlap none is on both sides. Who has too few for that holds none back. Nor
     does a device whose file has `grown` during the run: other samples would judge than before.
+
+    Raises
+    ------
+    DataError
+        Where samples come during the run.
     """
+    if _comes(client):
+        raise DataError(
+            f"client {client.client!r}: best-by = validation: got samples that come during the "
+            "run, expected all of them from the start: rounds before and after are judged by "
+            "other samples. Set best-by = last"
+        )
     none = np.empty(0, np.int64)
     if grown:
         return train, none

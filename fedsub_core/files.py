@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedsub_core.errors import FedSubError, RunError
+from fedsub_core.spelling import spelt
 
 #: How a file's name begins before it is whole.
 DRAFT = ".new-"
@@ -31,7 +32,8 @@ def check_new(path: Path, force: bool) -> None:
     if path.is_dir():
         raise RunError(f"{path}: got a folder, expected the name of a file. Add a name")
     if path.exists() and not force:
-        raise RunError(f"{path}: already exists; it is kept. Choose another name, or add --force")
+        add = spelt("force")
+        raise RunError(f"{path}: already exists; it is kept. Choose another name, or add {add}")
 
 
 def private(path: str | os.PathLike[str], flags: int) -> int:
@@ -190,7 +192,7 @@ def stamped_folder(out: Path, name: str) -> Path:
         Where it cannot be made.
     """
     if out.exists() and not out.is_dir():
-        raise RunError(f"{out}: is a file, expected a folder; choose another --out")
+        raise RunError(f"{out}: is a file, expected a folder; choose another {spelt('out')}")
     stem = f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     for attempt in range(100):
         folder = out / (stem if attempt == 0 else f"{stem}-{attempt}")
@@ -201,10 +203,11 @@ def stamped_folder(out: Path, name: str) -> Path:
             continue
         except OSError as error:
             raise RunError(
-                f"{folder}: cannot be made ({error.strerror}); choose another --out"
+                f"{folder}: cannot be made ({error.strerror}); choose another {spelt('out')}"
             ) from error
         return folder
-    raise RunError(f"{out}: a hundred folders of this name and second; choose another --out")
+    another = spelt("out")
+    raise RunError(f"{out}: a hundred folders of this name and second; choose another {another}")
 
 
 def _why(error: OSError) -> str:

@@ -5,25 +5,27 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 
-from flwr.app import Context
+from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from fedsub_core.config.idle import named_idle
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
 from fedsub_core.data.sources import card_here
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.files import make_folder, stamped_folder, write_whole
+from fedsub_core.errors import cut
+from fedsub_core.files import make_folder, remove_drafts, stamped_folder, write_whole
 from fedsub_core.logs import set_up_logs
 from fedsub_core.packages import package_build
+from fedsub_core.spelling import spelling, toml
+from fedsub_core.wire import exchange
 from fedsub_server.data_notes import data_in_words, note_devices, read_notes
 from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
 from fedsub_server.live import Live
 from fedsub_server.live_file import nodes_of, read_live
-from fedsub_server.personal_models import collect_models
-from fedsub_server.reports import write_reports
 from fedsub_server.results import (
     encodings,
     export_csv,
@@ -37,16 +39,27 @@ from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.protections.standardising import merged
+from strategies.rounds.delivery import Delivery
+from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
+from strategies.rounds.population import Population
 from strategies.strategy import PersonalizedStrategy
 
 __all__ = ["app"]
 
 log = logging.getLogger("fedsub")
 app = ServerApp()
+#: Entry points of what writes reports at the end of a run: it stands above this package, and wants
+#: packages that not every server has.
+REPORTS = "fedsub.reports"
+#: Seconds that all models of simulated people are waited for.
+MODEL_SECONDS = 120.0
+#: Bytes of a file beside its parameters: what it says of itself, names of classes and features.
+HEADER_BYTES = 2**20
 
 
 @app.main()
+@spelling(toml)
 def main(grid: Grid, context: Context) -> None:
     """Run the configured methods' rounds, one method after another, from where each left off.
 
@@ -142,3 +155,56 @@ def run_folder(config: RunConfig) -> Path:
     folder = Path(config.folder)
     make_folder(folder)
     return folder
+
+
+def write_reports(folder: Path) -> None:
+    """Have the reports on the run in `folder` written; log where they lie, or how to make them.
+
+    Whatever goes wrong is logged: the run is complete without.
+    """
+    later = f"`fedsub report {folder}` writes it where fedsub[run] is installed"
+    points = entry_points(group=REPORTS)
+    if not points:
+        log.warning("report: %s", later)
+    for point in points:
+        try:
+            log.warning("%s: %s", point.name, point.load()(folder))
+        except Exception as error:  # a package that is missing, or whatever another one raises
+            said = f"{type(error).__name__}: {error}"
+            log.warning("%s: not written (%s); %s", point.name, said, later)
+
+
+def collect_models(link: Link, population: Population, most: int, folder: Path, run: str) -> None:
+    """Write every simulated person's model to ``<folder>/<client>.safetensors``.
+
+    A real person's model never leaves the device, which would refuse: nodes are only asked where
+    all say that they are simulated. One of more than `most` bytes of parameters is refused.
+    A node that did not train in the run called `run` has another run's model, and gives none.
+    """
+    said = population.registry.introductions
+    simulated = sorted(population.registry.online)
+    if not simulated or not all(said[client].people for client in simulated):
+        return
+    make_folder(folder)
+    remove_drafts(folder)
+    question = RecordDict({exchange.MODEL: ConfigRecord({"run": run})})
+    asked = [
+        (client, Message(question, population.nodes[client], MessageType.QUERY, group_id="models"))
+        for client in simulated
+    ]
+    delivery = Delivery()
+    for reply in delivery.exchange(link, asked, MODEL_SECONDS, population.nodes):
+        client = delivery.client_of(reply)
+        if reply.has_error():
+            log.warning("client %s: sends no model: %s", client, cut(reply.error.reason))
+            continue
+        try:
+            sent = exchange.unpack(reply.content)
+            if len(sent) > most + HEADER_BYTES:
+                raise ValueError(f"got {len(sent)} bytes, expected {most + HEADER_BYTES} at most")
+        except ValueError as error:
+            log.warning("client %s: sends no model: %s", client, cut(str(error)))
+            continue
+        write_whole(folder / f"{client}.safetensors", sent)
+    for client in sorted(delivery.missing):
+        log.warning("client %s: sends no model: no answer within %g s", client, MODEL_SECONDS)

@@ -12,11 +12,12 @@ import zlib
 from collections.abc import Iterator, Mapping
 from weakref import ref
 
+import torch
 from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from fedsub_core.identifiers import is_client_id
-from fedsub_server.rundb_bytes import to_bytes
 
 Tensors = dict[str, Tensor]
 #: Between a group's name and a person's, in which no line ends.
@@ -110,3 +111,13 @@ def _same(before: _Written | None, now: _Written) -> bool:
     if before is None or before[0] != now[0]:
         return False
     return all(a() is b() and v == w for (a, v), (b, w) in zip(before[1], now[1], strict=True))
+
+
+def to_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Serialise named tensors; copying makes views of a stack plain tensors of their own."""
+    return save_tensors(
+        {
+            name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+            for name, tensor in tensors.items()
+        }
+    )

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -15,10 +15,24 @@ from fedsub_core.metric_names import BEST_ROUND, CAPACITY, OWN_HEADS
 from fedsub_server.convergence import last_fall
 from fedsub_server.method_summary import FEWEST, MethodSummary
 from fedsub_server.remarks import by_reason, diverged, left_out
-from fedsub_server.reported_epsilon import reported_epsilon
 from fedsub_server.round_remarks import in_rounds
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.twins import Scores, held_against
+
+#: What is counted of messages, up, down and for an evaluation.
+_MESSAGES = ("up_papers", "up_union", "up_sent", "up_flower", "down_sent", "down_flower",
+             "evaluation_sent", "evaluation_flower")  # fmt: skip
+#: Of each option of a noise: its delta's, and what its epsilon is of.
+NOISES = {
+    "dp-noise": ("dp-delta", "all of one person, in the means that devices are sent"),
+    "fedsub-ridge.noise": ("fedsub-ridge.noise-delta", "one sample, in the sums that devices get"),
+} | {
+    f"{method}.prototype-noise": (
+        f"{method}.prototype-delta",
+        "one person's samples of a class, in their prototype, of whoever spent most",
+    )
+    for method in ("fedsub", "fedsub-gated")
+}
 
 
 @dataclass(frozen=True)
@@ -61,31 +75,17 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
 
     A run that has not been evaluated yet gives None where an evaluation is missing.
     """
-    method = db.path.parent.name
-    macro_f1, weighted_f1, loss, accuracy = (
-        by_round(db, m) for m in ("macro_f1", "weighted_f1", "loss", "accuracy")
-    )
-    own, own_weighted, own_loss = (by_round(db, name) for name in OWN_HEADS)
+    method, config = db.path.parent.name, json.loads(db.meta().get("config", "{}"))
+    macro_f1, accuracy, loss = (by_round(db, m) for m in ("macro_f1", "accuracy", "loss"))
+    own = by_round(db, OWN_HEADS[0])
     last = max(macro_f1, default=-1)
-    alone = summarise(list(own[last].values())) if last in own else None
-    reached = summarise(list(macro_f1[last].values())) if macro_f1 else None
-    right = summarise(list(accuracy[last].values())) if last in accuracy else None
-    full_model = _per_client_and_round(db, "bytes_full_model")
-    papers, union, sent = (
-        _per_client_and_round(db, f"bytes_up_{what}") for what in ("papers", "union", "sent")
-    )
-    flower, down, flower_down, evaluation, flower_evaluation = (
-        _per_client_and_round(db, f"bytes_{what}")
-        for what in (
-            "up_flower",
-            "down_sent",
-            "down_flower",
-            "evaluation_sent",
-            "evaluation_flower",
-        )
-    )
-    config = json.loads(db.meta().get("config", "{}"))
+    reached = _over_clients(macro_f1, last)
     absent = left_out(db, config, macro_f1[last], last) if reached else {}
+    evaluated = {"macro_f1": macro_f1, "accuracy": accuracy, "loss": loss}
+    by_capacity = {name: each[last] for name, each in evaluated.items() if last in each}
+    alone = None
+    if local is not None:
+        alone = Scores(by_round(local, "macro_f1"), by_round(local, OWN_HEADS[0]))
     return MethodSummary(
         method=method,
         tested=config.get(f"{method}.tested"),
@@ -99,59 +99,54 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         left_out=by_reason(absent),
         diverged=diverged(loss.get(last, {})),
         in_rounds=in_rounds(db, method),
-        macro_f1=reached.mean if reached else None,
-        macro_f1_ci95=reached.ci95 if reached else None,
-        macro_f1_p10=reached.p10 if reached else None,
-        macro_f1_std=reached.std if reached else None,
-        macro_f1_min=reached.min if reached else None,
-        macro_f1_max=reached.max if reached else None,
-        accuracy=right.mean if right else None,
-        accuracy_std=right.std if right else None,
-        accuracy_min=right.min if right else None,
-        accuracy_max=right.max if right else None,
-        weighted_f1=_mean(weighted_f1.get(last, {}).values()),
+        **_spread("macro_f1", reached, "ci95", "p10", "std", "min", "max"),
+        **_spread("accuracy", _over_clients(accuracy, last), "std", "min", "max"),
+        weighted_f1=_mean_in(db, "weighted_f1", last),
         loss=_mean(loss.get(last, {}).values()),
         sparsity_weights=_of_the_run(db, "sparsity_weights"),
         sparsity_all=_of_the_run(db, "sparsity_all"),
-        bytes_up=sent,
-        full_models_up_papers=_ratio(papers, full_model),
-        full_models_up_union=_ratio(union, full_model),
-        full_models_up_sent=_ratio(sent, full_model),
-        full_models_up_flower=_ratio(flower, full_model),
-        full_models_down_sent=_ratio(down, full_model),
-        full_models_down_flower=_ratio(flower_down, full_model),
-        full_models_evaluation_sent=_ratio(evaluation, full_model),
-        full_models_evaluation_flower=_ratio(flower_evaluation, full_model),
-        by_capacity=_by_capacity(
-            by_round(db, CAPACITY).get(last, {}),
-            {
-                name: each[last]
-                for name, each in (("macro_f1", macro_f1), ("accuracy", accuracy), ("loss", loss))
-                if last in each
-            },
-        ),
+        **_sizes(db),
+        by_capacity=_by_capacity(by_round(db, CAPACITY).get(last, {}), by_capacity),
         loss_fall=last_fall(loss),
-        own_heads_clients=alone.n if alone else 0,
-        own_heads_macro_f1=alone.mean if alone else None,
-        own_heads_macro_f1_ci95=alone.ci95 if alone else None,
-        own_heads_macro_f1_p10=alone.p10 if alone else None,
-        own_heads_weighted_f1=_mean(own_weighted.get(last, {}).values()),
-        own_heads_loss=_mean(own_loss.get(last, {}).values()),
-        **asdict(
-            held_against(
-                method,
-                Scores(macro_f1, own),
-                None
-                if local is None
-                else Scores(by_round(local, "macro_f1"), by_round(local, OWN_HEADS[0])),
-            )
-        ),
+        **_of_own_heads(db, own, last),
+        **asdict(held_against(method, Scores(macro_f1, own), alone)),
         **reported_epsilon(db, config, method)._asdict(),
         seconds=db.seconds(),
         server_milliseconds=None if (took := db.server_seconds()) is None else 1000 * took,
         memory=db.memory(),
         backend=db.backend(),
     )
+
+
+def _over_clients(values: Mapping[int, Mapping[str, float]], round: int) -> OverClients | None:
+    return summarise(list(values[round].values())) if round in values else None
+
+
+def _spread(name: str, over: OverClients | None, *more: str) -> dict[str, Any]:
+    """Return a mean, and how it is spread, as fields of a summary; None of nobody."""
+    fields = {name: "mean"} | {f"{name}_{one}": one for one in more}
+    return {field: over and getattr(over, one) for field, one in fields.items()}
+
+
+def _of_own_heads(
+    db: RunDatabase, macro_f1: Mapping[int, Mapping[str, float]], round: int
+) -> dict[str, Any]:
+    """Return what people's own heads reached, as fields of a summary."""
+    alone = _over_clients(macro_f1, round)
+    return {
+        "own_heads_clients": alone.n if alone else 0,
+        **_spread("own_heads_macro_f1", alone, "ci95", "p10"),
+        "own_heads_weighted_f1": _mean_in(db, OWN_HEADS[1], round),
+        "own_heads_loss": _mean_in(db, OWN_HEADS[2], round),
+    }
+
+
+def _sizes(db: RunDatabase) -> dict[str, Any]:
+    """Return the bytes of a client's messages of a round as fields of a summary."""
+    full = _per_client_and_round(db, "bytes_full_model")
+    sizes = {name: _per_client_and_round(db, f"bytes_{name}") for name in _MESSAGES}
+    ratios = {f"full_models_{name}": _ratio(size, full) for name, size in sizes.items()}
+    return {"bytes_up": sizes["up_sent"], **ratios}
 
 
 def _by_capacity(
@@ -205,6 +200,10 @@ def _mean(values: Iterable[float]) -> float | None:
     return float(np.mean(kept)) if kept else None
 
 
+def _mean_in(db: RunDatabase, metric: str, round: int) -> float | None:
+    return _mean(by_round(db, metric).get(round, {}).values())
+
+
 def _median(values: Iterable[float]) -> float | None:
     kept = list(values)
     return float(np.median(kept)) if kept else None
@@ -212,3 +211,22 @@ def _median(values: Iterable[float]) -> float | None:
 
 def _ratio(value: float | None, full: float | None) -> float | None:
     return value / full if value is not None and full else None
+
+
+class Epsilon(NamedTuple):
+    """What noise has spent, at which delta, and what it is of; all None without noise."""
+
+    epsilon: float | None = None
+    epsilon_delta: float | None = None
+    epsilon_of: str | None = None
+
+
+def reported_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) -> Epsilon:
+    """Return the greatest epsilon that a run has reported."""
+    # Of each person the newest: who was silent since then has spent it all the same.
+    last = {r.client: r.value for r in db.metrics("epsilon") if math.isfinite(r.value)}
+    for option, (delta, of) in NOISES.items():
+        mine = option.partition(".")[0] in (method, option)
+        if last and mine and config.get(option) not in (None, 0, "none"):
+            return Epsilon(max(last.values()), config.get(delta), of)
+    return Epsilon()

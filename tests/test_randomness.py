@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsub.testing.streams import positions
+from fedsub.testing.runs import positions
 
 from .random_streams import seed_streams
 from .test_arrows import BELOW, ROOT, modules
@@ -36,8 +36,8 @@ ALLOWED = {
     # Modules of others draw from the process's stream: at a seed of the run's, put back afterwards.
     ("fedsub_core/models/drawing.py", "torch.default_generator.manual_seed(seed)"),
     # And what looks where streams are does not draw.
-    ("fedsub/testing/streams.py", "np.random.get_state(legacy=False)"),
-    ("fedsub/testing/streams.py", "random.getstate()"),
+    ("fedsub/testing/runs.py", "np.random.get_state(legacy=False)"),
+    ("fedsub/testing/runs.py", "random.getstate()"),
 }
 
 

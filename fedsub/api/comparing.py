@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,12 +18,11 @@ from fedsub.api.data import flat_settings
 from fedsub.api.modules import is_given, place_of
 from fedsub.api.running import Report, shown_with_place
 from fedsub.api.tables import table
-from fedsub.api.wording import in_python
 from fedsub.commands.study_progress import study_progress
-from fedsub.studies.engine import Engine, Underway, federation_of, train_run, what_went_wrong
+from fedsub.studies.engine import Underway, federation_of, train_run, what_went_wrong
 from fedsub.studies.kept_study import keep_study, kept_study
 from fedsub.studies.local_engine import local_engine
-from fedsub.studies.runner import Stage, choose, run_study
+from fedsub.studies.runner import choose, run_study
 from fedsub.studies.study import Study, Task
 from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import write_study_page
@@ -34,6 +33,7 @@ from fedsub_core.data.federation import write_federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.files import make_folder, stamped_folder
 from fedsub_core.models.known_code import note_code
+from fedsub_core.spelling import python, spelling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,7 @@ class Comparison:
         return f"Comparison({str(self.folder)!r}, rows={rows}, seeds={self._study.seeds})"
 
 
-@in_python()
+@spelling(python)
 def compare(
     data: Any = WATCH,
     methods: str | Iterable[str] | Mapping[str, Mapping[str, Any]] = "local,fedavg,fedsub-ridge",
@@ -102,7 +102,6 @@ def compare(
     *,
     seeds: Sequence[int] = (0,),
     tune: Mapping[str, Sequence[Any]] | None = None,
-    model: Any = None,
     folder: Path | str | None = None,
     jobs: int | None = None,
     progress: bool = True,
@@ -112,9 +111,9 @@ def compare(
 
     Parameters
     ----------
-    data, model, rounds, settings
-        As `fedsub.run` takes them. A model in memory is trained in this process, one run
-        after another.
+    data, rounds, settings
+        As `fedsub.run` takes them. A `model` in memory is trained in this process, one run after
+        another.
     methods
         Names, also as one text with commas; or rows by a label, each with ``method`` and
         hyperparameters of its own.
@@ -133,29 +132,27 @@ def compare(
     ConfigError, DataError, RunError
         As ``fedsub compare`` does.
     """
+    model = settings.pop("model", None)
     place = place_of(model) if model is not None else ""
     keys = flat_settings(settings) | ({"model": place} if place else {})
     keys |= {"rounds": rounds} if rounds is not None else {}
     names = methods.split(",") if isinstance(methods, str) else methods
-    chosen = dict(names) if isinstance(names, Mapping) else {name: {} for name in names}
+    own = names if isinstance(names, Mapping) else {name: {} for name in names}
+    chosen = {label: dict(keys) for label, keys in own.items()}
     to = Path(folder) if folder is not None else stamped_folder(Path("runs"), "compare")
     make_folder(to)
     with _lying(data) as source, tempfile.TemporaryDirectory(prefix="fedsub-study-") as draft:
         file = Path(draft, "comparison.toml")
-        told = {
-            "seeds": list(seeds),
-            "run": {**keys, "data": source},
-            "methods": {label: dict(own) for label, own in chosen.items()},
-            "tune": {key: list(values) for key, values in (tune or {}).items()},
-        }
+        told = {"seeds": list(seeds), "run": {**keys, "data": source}, "methods": chosen}
+        told["tune"] = {key: list(values) for key, values in (tune or {}).items()}
         file.write_text(tomli_w.dumps(told), "utf-8")
         study = read_study(file)
         keep_study(to, file, None, {"seeds": None, "rounds": None, "only": [], "row": []})
         for one in study.models:
             note_code(one)
         engine = _here if is_given(place) else local_engine(jobs or usable_cores())
-        values = run_study(study, to, engine, _silent) if not progress else _told(study, to, engine)
-        runs = finished(study, to, values)
+        with study_progress(Console()) if progress else nullcontext(lambda stage: None) as tell:
+            runs = finished(study, to, run_study(study, to, engine, tell))
         write_tables(study, to, runs)
     return Comparison(to, study, runs)
 
@@ -164,15 +161,6 @@ def kept(folder: Path) -> Comparison:
     """Return the comparison whose folder this is; raises RunError where a run has not finished."""
     study = kept_study(folder)
     return Comparison(folder, study, finished(study, folder, choose(study, folder)))
-
-
-def _silent(stage: Stage) -> None:
-    """Tell nobody."""
-
-
-def _told(study: Study, folder: Path, engine: Engine) -> dict[str, Mapping[str, Any]]:
-    with study_progress(Console()) as tell:
-        return run_study(study, folder, engine, tell)
 
 
 def _here(

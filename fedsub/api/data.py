@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub.api.wording import in_python, python_words
 from fedsub_core.config.toml import flatten
 from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.sources import WATCH, load_federation
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import Value, describe, nearest
+from fedsub_core.spelling import python, spelling
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns
 from fedsub_data.importing.cells import texts, times
 from fedsub_data.importing.importing import Imported, in_memory, open_source
@@ -29,7 +29,7 @@ from fedsub_data.importing.source import OpenSource
 log = logging.getLogger("fedsub")
 
 
-@in_python()
+@spelling(python)
 def federation(data: Any, **options: Any) -> Federation:
     """Return people's samples as a federation, in memory.
 
@@ -86,7 +86,7 @@ def federation(data: Any, **options: Any) -> Federation:
     return made
 
 
-@in_python()
+@spelling(python)
 def save(federation: Federation, folder: Path | str) -> None:
     """Write a federation to a new folder; raises DataError where that already holds something."""
     write_federation(folder, federation)
@@ -236,10 +236,10 @@ def _no_options(options: Mapping[str, Any], what: str) -> None:
 
 def _tell(made: Imported) -> None:
     for note in made.notes:
-        log.info("%s", python_words(note))
+        log.info("%s", note)
     resampled = resampled_sentences(made.dropped.resampled.by_person())
     for line in (*resampled, *made.dropped.sentences()):
-        log.warning("%s", python_words(line))
+        log.warning("%s", line)
 
 
 def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

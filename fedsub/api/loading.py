@@ -9,15 +9,15 @@ from fedsub.api.comparing import Comparison, kept
 from fedsub.api.models import PersonModel
 from fedsub.api.modules import given, is_given, place_of
 from fedsub.api.running import Run
-from fedsub.api.wording import in_python
 from fedsub.studies.study import STUDY_FILE
 from fedsub_client.loaded_model import load_model
 from fedsub_core.errors import RunError
 from fedsub_core.models.known_code import note_code
+from fedsub_core.spelling import python, spelling
 from fedsub_server.run_folder import RUN_FILE
 
 
-@in_python()
+@spelling(python)
 def load(folder: Path | str, model: Any = None) -> Run | Comparison | PersonModel:
     """Return the run or the comparison in a folder, or the person's model in a file.
 

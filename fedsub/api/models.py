@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub.api.data import even
-from fedsub.api.wording import in_python
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import python, spelling
 
 
 class PersonModel:
@@ -68,7 +68,7 @@ class PersonModel:
         names: NDArray[np.str_] = np.array(self.classes)[self(x, edges).argmax(axis=1)]
         return names
 
-    @in_python()
+    @spelling(python)
     def export(self, path: Path | str, format: str | None = None, force: bool = False) -> Path:
         """Write the model as one file that needs nothing of FedSub; return its path.
 

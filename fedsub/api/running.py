@@ -18,7 +18,6 @@ from fedsub.api.data import flat_settings
 from fedsub.api.models import PersonModel
 from fedsub.api.modules import is_given, place_of
 from fedsub.api.tables import table
-from fedsub.api.wording import in_python, python_words
 from fedsub.commands.progress import progress as told
 from fedsub.studies.run import check_data, new_folder, train_methods
 from fedsub.studies.run_data import data_notes
@@ -29,6 +28,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.errors import RunError
 from fedsub_core.models.known_code import check_code
+from fedsub_core.spelling import python, spelling
 from fedsub_data.importing.client_ids import nearest_person
 from fedsub_server.results import method_summaries
 from fedsub_server.run_folder import DATABASE_FILE, MODELS, RUN_FILE
@@ -202,7 +202,7 @@ class Report:
         return f"Report({str(self.path)!r})"
 
 
-@in_python()
+@spelling(python)
 def run(
     data: Any = WATCH,
     method: str | None = None,
@@ -249,7 +249,7 @@ def run(
     check_data(config, people)
     notes = data_notes(config, people)
     for text in notes.warnings if progress else ():
-        print(f"Warning: {python_words(text)}")
+        print(f"Warning: {text}")
     return Run(_trained(config, people, progress))
 
 

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fedsub.commands.as_json import AS_JSON, beside, print_json
-from fedsub.commands.engines import check_engine, engine_options
+from fedsub.commands.declared import handed
+from fedsub.commands.engines import EngineAsked, engine_options
 from fedsub.commands.interruption import told_how_to_go_on
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedsub.studies.study import Study
+    from fedsub.studies.study_results import Run
+
+
+@dataclass(frozen=True)
+class StudyAsked:
+    """What is asked for instead of, or of, what a study's file says."""
+
+    seeds: str | None
+    rounds: int | None
+    only: tuple[str, ...]
+    row: tuple[str, ...]
 
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
@@ -31,10 +50,16 @@ from fedsub.commands.interruption import told_how_to_go_on
     help="how many runs at a time, one thread each [default: as many as there are cores]",
 )
 @engine_options("runs")
-@click.option("--seeds", help="seeds to use instead of the file's, such as 0,1,2")
-@click.option("--rounds", type=click.IntRange(min=1), help="rounds instead of the file's")
-@click.option("--only", multiple=True, metavar="KEY=VALUE", help="make only tables with this value")
-@click.option("--row", multiple=True, metavar="NAME", help="make only this row of the tables")
+@handed(
+    "asked",
+    StudyAsked,
+    click.option("--seeds", help="seeds to use instead of the file's, such as 0,1,2"),
+    click.option("--rounds", type=click.IntRange(min=1), help="rounds instead of the file's"),
+    click.option(
+        "--only", multiple=True, metavar="KEY=VALUE", help="make only tables with this value"
+    ),
+    click.option("--row", multiple=True, metavar="NAME", help="make only this row of the tables"),
+)
 @click.option(
     "--model",
     "models",
@@ -49,12 +74,8 @@ def compare(
     out: Path | None,
     data: Path | None,
     jobs: int | None,
-    engine: str,
-    ray_address: str | None,
-    seeds: str | None,
-    rounds: int | None,
-    only: tuple[str, ...],
-    row: tuple[str, ...],
+    engine: EngineAsked,
+    asked: StudyAsked,
     models: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -70,41 +91,49 @@ def compare(
     from fedsub.studies.ray_engine import ray_engine
     from fedsub.studies.runner import RunsFailedError, run_study
     from fedsub.studies.study_file import read_study
-    from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
-    from fedsub.studies.study_tables import TABLES_FILE, plain_tables, write_tables
+    from fedsub.studies.study_tables import plain_tables
     from fedsub_core.cores import usable_cores
     from fedsub_core.files import make_folder
     from fedsub_core.models.known_code import check_code, note_code
 
-    check_engine(engine, ray_address)
     console = beside(as_json)
-    wanted = shortened(read_study(study, data), seeds, rounds, only, row)
+    wanted = shortened(read_study(study, data), **asdict(asked))
     for place in wanted.models:
         check_code(place, study, models)
         note_code(place)
     folder = (out or Path("runs") / study.stem).resolve()
     if not folder.exists():
         check_some_data(wanted)
-    spread = (
-        ray_engine(ray_address, jobs)
-        if engine == "ray"
-        else nullcontext(local_engine(jobs or usable_cores()))
-    )
+    here = nullcontext(local_engine(jobs or usable_cores()))
+    spread = ray_engine(engine.ray_address, jobs) if engine.on_ray else here
     # A cluster that refuses leaves no folder behind.
     with spread as over, told_how_to_go_on(lambda: sys.argv[1:]), study_progress(console) as tell:
         make_folder(folder)
-        asked = {"seeds": seeds, "rounds": rounds, "only": only, "row": row}
-        keep_study(folder, study, data, asked)
+        keep_study(folder, study, data, asdict(asked))
         failed = None
         try:
-            chosen = run_study(wanted, folder, over, tell)
+            runs = finished(wanted, folder, run_study(wanted, folder, over, tell))
         except RunsFailedError as error:
-            failed, wanted, chosen = error, error.rest, error.chosen
+            failed, wanted = error, error.rest
             if not any(wanted.rows()):
                 raise
-    runs = finished(wanted, folder, chosen)
-    console.print(write_tables(wanted, folder, runs), markup=False, soft_wrap=True)
+            runs = finished(wanted, folder, error.chosen)
+    report = _print_study(console, wanted, folder, runs)
+    if as_json:
+        found = {"title": wanted.title, "seeds": wanted.seeds}
+        found["tables"] = plain_tables(wanted, runs)
+        print_json({"folder": str(folder), "report": str(report), **found})
+    if failed is not None:
+        raise failed
+
+
+def _print_study(console: Console, study: Study, folder: Path, runs: list[Run]) -> Path:
+    """Print the tables and where they lie; write and return the page."""
+    from fedsub.studies.study_page import write_study_page
+    from fedsub.studies.study_tables import TABLES_FILE, write_tables
+
+    console.print(write_tables(study, folder, runs), markup=False, soft_wrap=True)
     times: dict[str, float] = {}
     # Tables may have runs in common.
     for run in {run.task.name: run for run in runs}.values():
@@ -113,17 +142,6 @@ def compare(
     took = ", ".join(f"{label} {time:.0f}" for label, time in times.items())
     console.print(f"Seconds of rounds, tuning left out: {took}", markup=False)
     console.print(f"Study folder: {folder} ({TABLES_FILE})", soft_wrap=True, markup=False)
-    report = write_study_page(wanted, folder, runs)
+    report = write_study_page(study, folder, runs)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "report": str(report),
-                "title": wanted.title,
-                "seeds": wanted.seeds,
-                "tables": plain_tables(wanted, runs),
-            }
-        )
-    if failed is not None:
-        raise failed
+    return report

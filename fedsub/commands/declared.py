@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
 from typing import Any
 
 import click
 
 from fedsub_core.options import Option, describe
 
+#: What adds options to a command.
+Command = Callable[[Callable[..., None]], Callable[..., None]]
 
-def options_of(declared: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+
+def options_of(declared: type[Any]) -> Command:
     """Return a decorator that adds one option per field of `declared` to a command."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -19,6 +24,29 @@ def options_of(declared: type[Any]) -> Callable[[Callable[..., None]], Callable[
             kind = values or option.type.__name__.upper()
             command = click.option(name, help=help_text(option), metavar=kind)(command)
         return command
+
+    return decorate
+
+
+def handed(name: str, value: type[Any], *options: Command) -> Command:
+    """Return a decorator that adds options to a command, which gets them as one value.
+
+    Parameters
+    ----------
+    name : the command's parameter.
+    value : the dataclass of that value, with a field for each option.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_value(**given: Any) -> None:
+            own = {field.name: given.pop(field.name) for field in fields(value)}
+            command(**given, **{name: value(**own)})
+
+        decorated: Callable[..., None] = with_value
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
 
     return decorate
 

@@ -10,46 +10,19 @@ from typing import TYPE_CHECKING
 import click
 
 from fedsub.commands.as_json import AS_JSON, print_json
+from fedsub.commands.whose_model import ModelAsked, run_of, whose_model
 from fedsub_core.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_CLIENT = click.option(
-    "--client", metavar="ID", help="the person whose model to use, from a run on this machine"
-)
-_RUN = click.option(
-    "--run",
-    type=click.Path(path_type=Path),
-    help="that run's folder [default: the newest in runs/ with saved models]",
-)
-_METHOD = click.option(
-    "--method", metavar="NAME", help="which of that run's methods [default: its --method]"
-)
-_STATE = click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    help="instead of --client and --run: a device's state (<state-dir>/<client-id>, or <state-dir> "
-    "with a single client) or a model's file (<run>/<method>/models/<client>.safetensors)",
-)
-_MODEL = click.option(
-    "--model",
-    metavar="PLACE",
-    default="",
-    help="package.module:builder or file.py:builder, if one made the model: a model's file names "
-    "its code, but does not contain it",
-)
 _FORCE = click.option("--force", is_flag=True, help="replace an existing file")
 _ENDINGS = (".csv", ".npz")
 
 
 @click.command(short_help="Use a person's model on new samples.")
-@_CLIENT
-@_RUN
-@_METHOD
-@_STATE
-@_MODEL
+@whose_model
 @click.option(
     "--input",
     "samples",
@@ -66,11 +39,7 @@ _ENDINGS = (".csv", ".npz")
 @AS_JSON
 @_FORCE
 def predict(
-    client: str | None,
-    run: Path | None,
-    method: str | None,
-    state: Path | None,
-    model: str,
+    whose: ModelAsked,
     samples: Path,
     output: Path | None,
     as_json: bool,
@@ -94,7 +63,7 @@ def predict(
             ending = repr(output.suffix) if output.suffix else "none"
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
         check_new(output, force)
-    own = load_model(_where(client, run, method, state), model)
+    own = load_model(whose.place(), whose.model)
     given = read_samples(samples)
     found = own.probabilities(given["x"], str(samples), given.get("edges"))
     classes = own.card.classes
@@ -122,11 +91,7 @@ def predict(
 
 
 @click.command(short_help="Write a person's model for other programs.")
-@_CLIENT
-@_RUN
-@_METHOD
-@_STATE
-@_MODEL
+@whose_model
 @click.option(
     "--format",
     type=click.Choice(("onnx", "torchscript", "safetensors")),
@@ -142,11 +107,7 @@ def predict(
 )
 @_FORCE
 def export(
-    client: str | None,
-    run: Path | None,
-    method: str | None,
-    state: Path | None,
-    model: str,
+    whose: ModelAsked,
     format: str,
     output: Path,
     capacity: str | None,
@@ -159,21 +120,20 @@ def export(
     safetensors file has the parameters, and the classes, features, standardisation and architecture
     as metadata.
     """
-    from fedsub.commands.whose_model import run_of
     from fedsub.export.formats import export as write_model
     from fedsub_client.loaded_model import load_model
     from fedsub_core.config.capacities import EXPECTED
     from fedsub_core.data.samples import Pixels, Tokens
     from fedsub_core.options import read_share
 
-    where, share = _where(client, run, method, state), None
+    where, share = whose.place(), None
     if capacity is not None and (share := read_share(capacity)) is None:
         raise ConfigError(f"--capacity: got {capacity!r}, expected {EXPECTED}")
-    own = load_model(where, model)
+    own = load_model(where, whose.model)
     if share is not None:
         from fedsub.export.weak import weak_model  # it builds what a server holds: other packages
 
-        own = weak_model(own, share, None if state is not None else run_of(where), model)
+        own = weak_model(own, share, None if whose.state else run_of(where), whose.model)
     difference = write_model(own, format, output, force)
     checked = (
         "not checked: onnxruntime is not installed"
@@ -185,25 +145,6 @@ def export(
     about = f"client {own.client}, {own.method}'s model of round {own.round}"
     about += "" if share is None else f" for a device of capacity {share:g}"
     click.echo(f"{about}, x [batch, {shape}]{of}: {checked}: {output}")
-
-
-def _where(client: str | None, run: Path | None, method: str | None, state: Path | None) -> Path:
-    """Return where the model lies that the options mean; say it where it was looked for."""
-    from fedsub.commands.whose_model import find_model
-
-    more = run is not None or method is not None
-    if (client is None) == (state is None) or (state is not None and more):
-        got = "--state with --client, --run or --method" if state else "no --client"
-        raise ConfigError(
-            f"got {got}, expected "
-            "--client ID (from --run FOLDER, or from the newest run) or --state PATH"
-        )
-    if state is not None:
-        return state
-    assert client is not None
-    found = find_model(client, run, method)
-    click.echo(f"Model: {found}", err=True)
-    return found
 
 
 def _csv(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> str:

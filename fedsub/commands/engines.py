@@ -2,36 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import click
 
+from fedsub.commands.declared import Command, handed
 from fedsub_core.errors import ConfigError
 
 
-def engine_options(what: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+@dataclass(frozen=True)
+class EngineAsked:
+    """Where training is asked for: ``local``, or ``ray`` on a cluster.
+
+    Raises
+    ------
+    ConfigError
+        Where an address is given to an engine that has none.
+    """
+
+    engine: str
+    ray_address: str | None
+
+    def __post_init__(self) -> None:
+        if self.ray_address is not None and not self.on_ray:
+            raise ConfigError("--ray-address needs --engine ray: leave it out, or add --engine ray")
+
+    @property
+    def on_ray(self) -> bool:
+        """Whether a Ray cluster trains."""
+        return self.engine == "ray"
+
+    @property
+    def options(self) -> list[str]:
+        """The options that ask for it."""
+        place = [] if self.ray_address is None else ["--ray-address", self.ray_address]
+        return ["--engine", self.engine, *place] if self.on_ray else []
+
+
+def engine_options(what: str) -> Command:
     """Add ``--engine`` and ``--ray-address`` to a command, of whatever is trained."""
-    where = click.option(
-        "--engine",
-        type=click.Choice(["local", "ray"]),
-        default="local",
-        show_default=True,
-        help=f"where {what} are trained: on this machine, or on the nodes of a Ray cluster",
+    return handed(
+        "engine",
+        EngineAsked,
+        click.option(
+            "--engine",
+            type=click.Choice(["local", "ray"]),
+            default="local",
+            show_default=True,
+            help=f"where {what} are trained: on this machine, or on the nodes of a Ray cluster",
+        ),
+        click.option(
+            "--ray-address",
+            metavar="HOST:PORT",
+            help="the cluster for --engine ray [default: RAY_ADDRESS, or the one that this machine "
+            "is in]",
+        ),
     )
-    address = click.option(
-        "--ray-address",
-        metavar="HOST:PORT",
-        help="the cluster for --engine ray [default: RAY_ADDRESS, or the one that this machine is "
-        "in]",
-    )
-
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        return where(address(command))
-
-    return add
-
-
-def check_engine(engine: str, ray_address: str | None) -> None:
-    """Raise a ConfigError where an address is given to an engine that has none."""
-    if ray_address is not None and engine != "ray":
-        raise ConfigError("--ray-address needs --engine ray: leave it out, or add --engine ray")

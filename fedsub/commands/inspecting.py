@@ -24,10 +24,9 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
     """
     from fedsub_core.data.samples import NODE, TOKENS
     from fedsub_core.data.sources import load_outlines
-    from fedsub_data.importing.resampled import resampled_sentences
+    from fedsub_data.importing.resampled import resampled_people, resampled_sentences
     from fedsub_data.inspection.inspection import Look
     from fedsub_data.inspection.page import write_inspection
-    from fedsub_data.inspection.resampled_people import resampled_people
     from fedsub_data.inspection.tables import tables
 
     look = Look()

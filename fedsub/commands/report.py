@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from fedsub.commands.tracking import tracking
+from fedsub.commands.tracking import TrackersAsked, tracking
 
 
 @click.command(short_help="Write a page on what a run reached.")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--watch", is_flag=True, help="renew the report while the run goes on, until it ends")
 @tracking
-def report(folder: Path, watch: bool, tensorboard: bool, mlflow: str | None) -> None:
+def report(folder: Path, watch: bool, trackers: TrackersAsked) -> None:
     """Write report.html into the run's folder FOLDER: curves, tables, who gains and who does not.
 
     The report is one file, to read offline. figures/ has its figures as PNG, tables/ its numbers as
@@ -26,18 +26,17 @@ def report(folder: Path, watch: bool, tensorboard: bool, mlflow: str | None) -> 
     from fedsub.report.watching import watch_report
     from fedsub.studies.study import STUDY_FILE
     from fedsub.studies.study_page import renew_study_page
-    from fedsub.trackers.following import trackers
 
     if (folder / STUDY_FILE).is_file():
         if watch:
             raise click.UsageError("--watch: expected the folder of a run, got a study's")
         path, runs = renew_study_page(folder)
-        for run in runs if tensorboard or mlflow else ():
-            with trackers(run, tensorboard, mlflow) as following:
+        for run in runs if trackers.any else ():
+            with trackers.following(run) as following:
                 following.update()
         click.echo(f"Report: {path}")
         return
-    with trackers(folder, tensorboard, mlflow) as following:
+    with trackers.following(folder) as following:
         if watch:
             path = watch_report(folder, click.echo, sleep=following.pause)
         else:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedsub.commands.as_json import AS_JSON, beside, print_json
 from fedsub.commands.declared import options_of
-from fedsub.commands.engines import check_engine, engine_options
+from fedsub.commands.engines import EngineAsked, engine_options
 from fedsub.commands.interruption import told_how_to_go_on
 from fedsub.commands.progress import progress
-from fedsub.commands.sections import Sectioned
-from fedsub.commands.tracking import check_tracking, tracking
+from fedsub.commands.tracking import TrackersAsked, tracking
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.config.run_options import RunAsked
@@ -33,6 +32,13 @@ from fedsub_core.config.settings import (
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import describe, key_values
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fedsub_server.data_notes import DataNotes
+
+#: The section of options that no other names.
+REST = "Other options"
 #: In which order the help lists options, and those that no class of settings declares.
 SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
     "What to run": (RunAsked, ("set", "resume")),
@@ -50,6 +56,29 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
         "engine", "ray-address", "device", "threads", "out", "folder", "checkpoint-seconds",
         "report", "json", "tensorboard", "mlflow")),
 }  # fmt: skip
+
+
+class Sectioned(click.Command):
+    """A command whose help lists options in sections: titles, and the keys of options."""
+
+    sections: Mapping[str, Sequence[str]]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each section under its title, what no section names at the end."""
+        records = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                records[parameter.opts[-1].removeprefix("--")] = record
+        for title, keys in self.sections.items():
+            self._write(title, [records.pop(key) for key in keys], formatter)
+        self._write(REST, list(records.values()), formatter)
+
+    def _write(
+        self, title: str, rows: Sequence[tuple[str, str]], formatter: click.HelpFormatter
+    ) -> None:
+        with formatter.section(title):
+            formatter.write_dl(rows)
 
 
 class _Run(Sectioned):
@@ -96,10 +125,8 @@ def run(
     settings: tuple[str, ...],
     with_report: bool,
     as_json: bool,
-    engine: str,
-    ray_address: str | None,
-    tensorboard: bool,
-    mlflow: str | None,
+    engine: EngineAsked,
+    trackers: TrackersAsked,
     **options: str | None,
 ) -> None:
     """Train a method, and others to compare with, on a federation.
@@ -108,20 +135,62 @@ def run(
     prints a comparison of the methods, and the paths of the run's folder and report.
     """
     from fedsub.engines.simulation import build_grid, ray_grids
-    from fedsub.report.tables import print_results
-    from fedsub.studies.run import go_on, load_data, new_folder, resumed_config, train_methods
+    from fedsub.studies.run import go_on, load_data, new_folder, train_methods
     from fedsub.studies.run_data import data_notes
-    from fedsub_core.data.findings import split_warning
-    from fedsub_core.data.sources import WATCH, absolute_source
-    from fedsub_core.models.known_code import check_code
-    from fedsub_server.results import method_summaries, summarise_run
+    from fedsub_server.results import summarise_run
 
     if with_report:
         from fedsub.report.report import write_report  # what it lacks is said before hours of work
 
-    check_tracking(tensorboard, mlflow)
-    check_engine(engine, ray_address)
+    trackers.check()
     console = beside(as_json)
+    resolved = _resolved(config, resume, settings, options)
+    federation = load_data(resolved, resume)
+    notes = data_notes(resolved, federation)
+    for text in notes.warnings:
+        console.print(f"Warning: {text}", style="yellow", highlight=False, markup=False)
+    if resume is not None:
+        go_on(resume, resolved, federation)
+    report = None
+    with ray_grids(engine.ray_address) if engine.on_ray else nullcontext(build_grid) as make_grid:
+        folder = resume or new_folder(resolved)
+        # Options that the folder does not keep.
+        more = [] if with_report else ["--no-report"]
+        more += [*(["--json"] if as_json else []), *engine.options, *trackers.options]
+        with told_how_to_go_on(lambda: ["run", "--resume", str(folder.absolute()), *more]):
+            with progress(console, "rounds", resolved.methods) as tell:
+                train_methods(
+                    resolved,
+                    federation,
+                    folder,
+                    lambda name, round: tell(name, round, resolved.rounds),
+                    make_grid,
+                )
+            _print_run(console, resolved, folder, notes, next(iter(federation.clients)))
+            if with_report:
+                # Last, so that nothing of what was trained and printed depends on it.
+                report = str(write_report(folder)[0])
+                console.print(f"Report: {report}", soft_wrap=True, markup=False)
+            if trackers.any:
+                with trackers.following(folder) as following:
+                    following.update()
+                for place in following.places():
+                    console.print(place, soft_wrap=True, markup=False)
+    if as_json:
+        print_json({"folder": str(folder), "report": report, **summarise_run(folder)})
+
+
+def _resolved(
+    config: str | None,
+    resume: Path | None,
+    settings: Sequence[str],
+    options: Mapping[str, str | None],
+) -> RunConfig:
+    """Return the run's configuration: the file's or the resumed run's, and what overrides it."""
+    from fedsub.studies.run import resumed_config
+    from fedsub_core.data.sources import WATCH, absolute_source
+    from fedsub_core.models.known_code import check_code
+
     overrides: dict[str, Any] = {
         key.replace("_", "-"): value for key, value in options.items() if value is not None
     }
@@ -140,64 +209,23 @@ def run(
         check_given(resolved, overrides, "command line")
         if config is not None:
             check_code(resolved.model, config, [str(overrides.get("model", ""))])
-    resolved = replace(resolved, data=absolute_source(resolved.data))
-    federation = load_data(resolved, resume)
-    notes = data_notes(resolved, federation)
-    for text in notes.warnings:
-        console.print(f"Warning: {text}", style="yellow", highlight=False, markup=False)
-    if resume is not None:
-        go_on(resume, resolved, federation)
-    grids = ray_grids(ray_address) if engine == "ray" else nullcontext(build_grid)
-    with grids as make_grid:
-        folder = resume or new_folder(resolved)
-        more = _not_kept(with_report, as_json, engine, ray_address, tensorboard, mlflow)
-        with told_how_to_go_on(lambda: ["run", "--resume", str(folder.absolute()), *more]):
-            with progress(console, "rounds", resolved.methods) as tell:
-                train_methods(
-                    resolved,
-                    federation,
-                    folder,
-                    lambda name, round: tell(name, round, resolved.rounds),
-                    make_grid,
-                )
-            print_results(console, method_summaries(folder))
-            said = split_warning([one.split for one in notes.splits.values()])
-            said = said or "Everybody's samples were split in time."
-            console.print(said, soft_wrap=True, highlight=False)
-            console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
-            person = next(iter(federation.clients))
-            use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"
-            others = " (--method NAME for another's)" if len(resolved.methods) > 1 else ""
-            whose = f"A person's model by {resolved.method}{others}"
-            console.print(f"{whose}: {use}", soft_wrap=True, markup=False)
-            report = None
-            if with_report:
-                # Last, so that nothing of what was trained and printed depends on it.
-                report = str(write_report(folder)[0])
-                console.print(f"Report: {report}", soft_wrap=True, markup=False)
-            if tensorboard or mlflow:
-                from fedsub.trackers.following import trackers
-
-                with trackers(folder, tensorboard, mlflow) as following:
-                    following.update()
-                for place in following.places():
-                    console.print(place, soft_wrap=True, markup=False)
-    if as_json:
-        print_json({"folder": str(folder), "report": report, **summarise_run(folder)})
+    return replace(resolved, data=absolute_source(resolved.data))
 
 
-def _not_kept(
-    with_report: bool,
-    as_json: bool,
-    engine: str,
-    ray_address: str | None,
-    tensorboard: bool,
-    mlflow: str | None,
-) -> list[str]:
-    """Return the options of a run that its folder does not keep."""
-    options = [] if with_report else ["--no-report"]
-    options += ["--json"] if as_json else []
-    options += ["--engine", engine] if engine != "local" else []
-    options += ["--ray-address", ray_address] if ray_address is not None else []
-    options += ["--tensorboard"] if tensorboard else []
-    return options + (["--mlflow", mlflow] if mlflow is not None else [])
+def _print_run(
+    console: Console, config: RunConfig, folder: Path, notes: DataNotes, person: str
+) -> None:
+    """Print how methods compare, where the run lies, and how `person`'s model is used."""
+    from fedsub.report.tables import print_results
+    from fedsub_core.data.findings import split_warning
+    from fedsub_server.results import method_summaries
+
+    print_results(console, method_summaries(folder))
+    said = split_warning([one.split for one in notes.splits.values()])
+    said = said or "Everybody's samples were split in time."
+    console.print(said, soft_wrap=True, highlight=False)
+    console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
+    use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"
+    others = " (--method NAME for another's)" if len(config.methods) > 1 else ""
+    whose = f"A person's model by {config.method}{others}"
+    console.print(f"{whose}: {use}", soft_wrap=True, markup=False)

@@ -2,37 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-_TENSORBOARD = click.option(
-    "--tensorboard",
-    is_flag=True,
-    help="write TensorBoard's event files into the run's folder, under tensorboard/ "
-    "(needs: pip install 'fedsub[tensorboard]')",
+from fedsub.commands.declared import handed
+
+if TYPE_CHECKING:
+    from fedsub.trackers.following import Trackers
+
+
+@dataclass(frozen=True)
+class TrackersAsked:
+    """Trackers that are asked for."""
+
+    tensorboard: bool
+    mlflow: str | None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self.tensorboard or self.mlflow)
+
+    @property
+    def options(self) -> list[str]:
+        """The options that ask for them."""
+        place = [] if self.mlflow is None else ["--mlflow", self.mlflow]
+        return [*(["--tensorboard"] if self.tensorboard else []), *place]
+
+    def check(self) -> None:
+        """Raise a ConfigError where what an option takes is not installed."""
+        from fedsub.trackers.mlflow import check_mlflow
+        from fedsub.trackers.tensorboard import check_tensorboard
+
+        if self.tensorboard:
+            check_tensorboard()
+        if self.mlflow:
+            check_mlflow()
+
+    def following(self, folder: Path) -> AbstractContextManager[Trackers]:
+        """Yield the trackers of a run's folder."""
+        from fedsub.trackers.following import trackers
+
+        return trackers(folder, self.tensorboard, self.mlflow)
+
+
+#: Adds ``--tensorboard`` and ``--mlflow URI``.
+tracking = handed(
+    "trackers",
+    TrackersAsked,
+    click.option(
+        "--tensorboard",
+        is_flag=True,
+        help="write TensorBoard's event files into the run's folder, under tensorboard/ "
+        "(needs: pip install 'fedsub[tensorboard]')",
+    ),
+    click.option(
+        "--mlflow",
+        metavar="URI",
+        help="log each method as a run in MLflow, at an address such as sqlite:///mlflow.db or "
+        "http://host:5000. The experiment is named after the folder, or MLFLOW_EXPERIMENT_NAME "
+        "(needs: pip install 'fedsub[mlflow]')",
+    ),
 )
-_MLFLOW = click.option(
-    "--mlflow",
-    metavar="URI",
-    help="log each method as a run in MLflow, at an address such as sqlite:///mlflow.db or "
-    "http://host:5000. The experiment is named after the folder, or MLFLOW_EXPERIMENT_NAME (needs: "
-    "pip install 'fedsub[mlflow]')",
-)
-
-
-def tracking(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--tensorboard`` and ``--mlflow URI``."""
-    return _TENSORBOARD(_MLFLOW(command))
-
-
-def check_tracking(tensorboard: bool, mlflow: str | None) -> None:
-    """Raise a ConfigError where what an option takes is not installed."""
-    from fedsub.trackers.mlflow import check_mlflow
-    from fedsub.trackers.tensorboard import check_tensorboard
-
-    if tensorboard:
-        check_tensorboard()
-    if mlflow:
-        check_mlflow()

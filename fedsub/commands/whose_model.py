@@ -2,15 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
+from fedsub.commands.declared import handed
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.toml import read_toml
-from fedsub_core.errors import RunError
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_data.importing.client_ids import nearest_person
 
 #: The devices' states, in the folder of a rehearsed deployment.
 STATES = "state"
+
+
+@dataclass(frozen=True)
+class ModelAsked:
+    """A person's model that is asked for: a client's of a run, or where it lies."""
+
+    client: str | None
+    run: Path | None
+    method: str | None
+    state: Path | None
+    model: str
+
+    def place(self) -> Path:
+        """Return where the model lies that the options mean; say it where it was looked for."""
+        more = self.run is not None or self.method is not None
+        if (self.client is None) == (self.state is None) or (self.state is not None and more):
+            got = "--state with --client, --run or --method" if self.state else "no --client"
+            raise ConfigError(
+                f"got {got}, expected "
+                "--client ID (from --run FOLDER, or from the newest run) or --state PATH"
+            )
+        if self.client is None:
+            assert self.state is not None
+            return self.state
+        found = find_model(self.client, self.run, self.method)
+        click.echo(f"Model: {found}", err=True)
+        return found
+
+
+#: Adds the options that say whose model is used.
+whose_model = handed(
+    "whose",
+    ModelAsked,
+    click.option(
+        "--client", metavar="ID", help="the person whose model to use, from a run on this machine"
+    ),
+    click.option(
+        "--run",
+        type=click.Path(path_type=Path),
+        help="that run's folder [default: the newest in runs/ with saved models]",
+    ),
+    click.option(
+        "--method", metavar="NAME", help="which of that run's methods [default: its --method]"
+    ),
+    click.option(
+        "--state",
+        type=click.Path(path_type=Path),
+        help="instead of --client and --run: a device's state (<state-dir>/<client-id>, or "
+        "<state-dir> with a single client) or a model's file "
+        "(<run>/<method>/models/<client>.safetensors)",
+    ),
+    click.option(
+        "--model",
+        metavar="PLACE",
+        default="",
+        help="package.module:builder or file.py:builder, if one made the model: a model's file "
+        "names its code, but does not contain it",
+    ),
+)
 
 
 def find_model(client: str, folder: Path | None = None, method: str | None = None) -> Path:

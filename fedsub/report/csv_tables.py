@@ -50,6 +50,12 @@ def csv_files(frame: Frame, pairs: Sequence[Pair], found: Sequence[Recovery]) ->
     labels, means = class_means(frame)
     by_class = zip(map(frame.class_name, labels), means.tolist(), strict=True)
     files["classes.csv"] = _csv(("class", *frame.methods), ((n, *row) for n, row in by_class))
+    return files | _some_runs(frame, found)
+
+
+def _some_runs(frame: Frame, found: Sequence[Recovery]) -> dict[str, str]:
+    """Return the tables that not every run has."""
+    files, head = dict[str, str](), tuple[str, ...]()
     weak = [
         (trace.seed, trace.method, share, *facts.values())
         for trace in frame.traces

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fedsub.report.attendance import Attendance
 from fedsub.report.comparing import band, gains, twin
-from fedsub.report.frame import Floats, Frame
+from fedsub.report.frame import Floats, Frame, Grid
 from fedsub.report.svg import INK, LOOK, SOFT, WIDTH, Drawn, drawn
 from fedsub_data.inspection.drawing import COLOURS, short_name
 from fedsub_server.twins import LOCAL
@@ -20,16 +21,18 @@ from fedsub_server.twins import LOCAL
 _DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
 #: More bands than these cannot be told apart: then only the last round has intervals.
 _MOST_BANDS = 4
+#: Colour and dashes.
+Style = tuple[str, object]
 _TITLES = {"macro_f1": "Macro F1 by round", "loss": "Loss by round, nats"}
 
 
-def styles(methods: Sequence[str]) -> dict[str, tuple[str, object]]:
+def styles(methods: Sequence[str]) -> dict[str, Style]:
     """Return colour and dashes by method; `local`, the yardstick, is ink in dots."""
-    found: dict[str, tuple[str, object]] = {}
+    found: dict[str, Style] = {}
     for name in methods:
         place = len(found) - (LOCAL in found)
         dashes = _DASHES[place // len(COLOURS) % len(_DASHES)]
-        mine: tuple[str, object] = (COLOURS[place % len(COLOURS)], dashes)
+        mine: Style = (COLOURS[place % len(COLOURS)], dashes)
         found[name] = (INK, _DASHES[2]) if name == LOCAL else mine
     return found
 
@@ -76,49 +79,19 @@ def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None
     grids = {name: grid for name, grid in grids.items() if np.isfinite(grid.means).any()}
     if not grids:
         return None
+    there, look = _absences(frame), styles(frame.methods)
     with matplotlib.rc_context(LOOK):
-        there = _absences(frame)
         tall = 3.1 + 0.17 * (len(grids) // 3) + 0.8 * bool(there)
         figure = Figure(figsize=(WIDTH, tall), layout="constrained")
         axes, below = figure.add_subplot(), None
         if there:
             figure.clear()
             axes, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
-        look = styles(frame.methods)
+            _count_people(below, grids, there, look)
         last = max(grid.rounds[-1] for grid in grids.values())
         for place, (name, grid) in enumerate(grids.items()):
-            colour, dashes = look[name]
-            marker = "o" if len(grid.rounds) == 1 else None
-            thin = np.array([name in there and there[name].thin(round) for round in grid.rounds])
-            line = np.where(thin, np.nan, grid.means)
-            axes.plot(
-                grid.rounds,
-                line,
-                color=colour,
-                linestyle=dashes,
-                linewidth=1.7,
-                marker=marker,
-                markersize=4,
-                label=short_name(name, 16),
-            )
-            axes.plot(
-                np.array(grid.rounds)[thin],
-                grid.means[thin],
-                linestyle="none",
-                marker="o",
-                markersize=4,
-                color=colour,
-                fillstyle="none",
-            )
-            if below is not None:
-                below.step(
-                    grid.rounds,
-                    grid.there.sum(1),
-                    where="mid",
-                    color=colour,
-                    linestyle=dashes,
-                    linewidth=1.2,
-                )
+            colour = look[name][0]
+            _draw_line(axes, name, grid, there.get(name), look[name])
             low, high = band(grid, frame.fewest)
             if len(grids) <= _MOST_BANDS and len(grid.rounds) > 1:
                 axes.fill_between(grid.rounds, low, high, color=colour, alpha=0.14, linewidth=0)
@@ -135,11 +108,6 @@ def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None
         ticks = MaxNLocator(6, integer=True).tick_values(1, max(last, 2))
         axes.set_xticks([tick for tick in ticks if 1 <= tick <= last])
         (axes if below is None else below).set_xlabel("round")
-        if below is not None:
-            most = max(len(one.people) for one in there.values())
-            below.set_ylim(0, most * 1.1)
-            below.yaxis.set_major_locator(MaxNLocator(2, integer=True))
-            below.set_ylabel("people", fontsize=8)
         axes.grid(axis="y")
         axes.set_axisbelow(True)
         figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
@@ -148,6 +116,33 @@ def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None
         each = ", ".join(f"{name} {end:.2f}" for name, end in ends.items())
         said += f" Thin lines that end in a triangle are what the paper prints: {each}."
     return drawn(frame.key + metric, _TITLES[metric], said, figure)
+
+
+def _draw_line(axes: Axes, name: str, grid: Grid, there: Attendance | None, style: Style) -> None:
+    """Draw a method's means; those of few people as hollow points off the line."""
+    rounds = np.array(grid.rounds)
+    thin = np.array([there is not None and there.thin(round) for round in grid.rounds])
+    look: dict[str, Any] = {"color": style[0], "markersize": 4}
+    marker = "o" if len(rounds) == 1 else None
+    line = {**look, "linestyle": style[1], "linewidth": 1.7, "marker": marker}
+    axes.plot(rounds, np.where(thin, np.nan, grid.means), label=short_name(name, 16), **line)
+    points = {**look, "linestyle": "none", "marker": "o", "fillstyle": "none"}
+    axes.plot(rounds[thin], grid.means[thin], **points)
+
+
+def _count_people(
+    axes: Axes,
+    grids: Mapping[str, Grid],
+    there: Mapping[str, Attendance],
+    look: Mapping[str, Style],
+) -> None:
+    """Draw of how many people each mean is."""
+    for name, grid in grids.items():
+        style: dict[str, Any] = dict(zip(("color", "linestyle"), look[name], strict=True))
+        axes.step(grid.rounds, grid.there.sum(1), where="mid", linewidth=1.2, **style)
+    axes.set_ylim(0, max(len(one.people) for one in there.values()) * 1.1)
+    axes.yaxis.set_major_locator(MaxNLocator(2, integer=True))
+    axes.set_ylabel("people", fontsize=8)
 
 
 def _scale(axes: Axes, metric: str, means: list[Floats]) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
 from fedsub.report.frame import ConfusionRow, Frame, Grid, PrototypePlaces, Trace
-from fedsub.report.run_card import run_card
 from fedsub_core.config.run_config import RunConfig, read_config
-from fedsub_core.data.fingerprint import CARD_KEY
-from fedsub_core.errors import ConfigError
+from fedsub_core.data.card import Card, read_card
+from fedsub_core.data.fingerprint import CARD_KEY, card_digest
+from fedsub_core.data.watch import CARD
+from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.metric_names import (
     CONFUSION,
     CONFUSION_PEOPLE,
@@ -161,3 +162,21 @@ def _confusion(rows: list[MetricRow]) -> dict[int, ConfusionRow]:
             predicted = int(r.metric.removeprefix(CONFUSION))
             shares.setdefault(r.label, {})[predicted] = r.value
     return {true: ConfusionRow(people[true], shares[true]) for true in sorted(people)}
+
+
+def run_card(config: RunConfig, kept: Collection[object], classes: Sequence[str]) -> Card | None:
+    """Return the data's card if it can be read and is still the run's.
+
+    Parameters
+    ----------
+    kept : the card's digests in the run's databases; None of a deployed run, whose data stay on the
+        devices: what the server's configuration calls data may be others.
+    classes : names that were agreed on in the handshake.
+    """
+    try:
+        card = CARD if config.data == CARD.name else read_card(config.data)
+    except DataError:  # moved since, or never here: a deployed run
+        return None
+    digest = card_digest(card)
+    same = {one or digest for one in kept} == {digest} and list(card.classes) == list(classes)
+    return card if same else None

@@ -1,4 +1,4 @@
-"""The report, as the server looks it up at the end of a run (fedsub_server/reports.py)."""
+"""The report, as the server looks it up at the end of a run (fedsub_server/app.py)."""
 
 from __future__ import annotations
 

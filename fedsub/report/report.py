@@ -108,6 +108,34 @@ def remove_report(folder: Path) -> bool:
 def _sections(
     frame: Frame, config: RunConfig | None, compared: Sequence[Pair], came: Sequence[Recovery]
 ) -> list[Section]:
+    return [
+        *_of_methods(frame, compared),
+        *_of_people(frame),
+        *_of_models(frame),
+        Section(
+            "data-came",
+            "When data came",
+            _text(came, "Macro F1 before is the mean over people in the evaluation before; the "
+                  "drop is to the lowest until data came again; it is back where it reaches what "
+                  "it was."),
+            [method_rows.recovered(came, frame.of_seed)] if came else [],
+        ),
+        Section(
+            "protocol",
+            "How it was done",
+            methods_paragraph(runs_of(frame, config), frame.notes),
+            folded=[split] if (split := people_rows.splits(frame)) else [],
+            facts=protocol(frame, config),
+        ),
+    ]  # fmt: skip
+
+
+def _text(there: Sequence[object] | Drawn | str | None, *texts: str) -> tuple[str, ...]:
+    return texts if there else ()
+
+
+def _of_methods(frame: Frame, compared: Sequence[Pair]) -> list[Section]:
+    """Return the sections on what methods reach and cost, one beside the other."""
     lower = comparison_rows.against_twin(frame, _NAMED)
     all_lower = comparison_rows.against_twin(frame)
     beats = comparison_rows.beats_twin(compared, gains(frame), twin(frame))
@@ -117,22 +145,13 @@ def _sections(
     # Of many pairs, those of the run's own method; the rest is folded.
     fewer = frame.methods[0] if len(compared) > _MOST_PAIRS else ""
     first = [pair for pair in compared if not fewer or fewer in (pair.first, pair.second)]
-    there = list(attendance_maps(frame))
     by_round = [one for one in (curves(frame, "macro_f1"), curves(frame, "loss")) if one]
-    strip = gain_strip(frame)
-    scores = {one.name: one for one in score_maps(frame)}
-    both, groups = list(person_class_maps(frame)), list(group_maps(frame))
-    owed, by_size = list(prediction_maps(frame)), list(capacity_maps(frame))
-    confused, lying = list(confusion_maps(frame)), list(prototype_maps(frame))
-
-    def text(there: Sequence[object] | Drawn | str | None, *texts: str) -> tuple[str, ...]:
-        return texts if there else ()
-
+    strip, by_size = gain_strip(frame), list(capacity_maps(frame))
     return [
         Section(
             "alone",
             "Does it beat training alone?",
-            text(strip, strip_explained(frame)),
+            _text(strip, strip_explained(frame)),
             [one for one in (beats, lower) if one],
             [strip] if strip else [],
             [all_lower] if longer and all_lower else [],
@@ -144,7 +163,10 @@ def _sections(
             tables=[one for one in (reached, by_capacity, own) if one],
         ),
         Section(
-            "capacities", "People by capacity", text(by_size, CAPACITIES_EXPLAINED), figures=by_size
+            "capacities",
+            "People by capacity",
+            _text(by_size, CAPACITIES_EXPLAINED),
+            figures=by_size,
         ),
         Section("cost", "What it costs", tables=[method_rows.costs(frame)]),
         Section(
@@ -157,13 +179,21 @@ def _sections(
         Section(
             "rounds",
             "Round by round",
-            text(by_round, curves_explained(frame)),
+            _text(by_round, curves_explained(frame)),
             figures=by_round,
         ),
+    ]
+
+
+def _of_people(frame: Frame) -> list[Section]:
+    """Return the sections on who took part, and what people and classes reach."""
+    there, confused = list(attendance_maps(frame)), list(confusion_maps(frame))
+    scores = {one.name: one for one in score_maps(frame)}
+    return [
         Section(
             "attendance",
             "Who took part",
-            text(there, ATTENDANCE_EXPLAINED),
+            _text(there, ATTENDANCE_EXPLAINED),
             figures=there,
             folded=[people_rows.absent(frame)] if there else [],
         ),
@@ -176,51 +206,44 @@ def _sections(
         Section(
             "classes",
             "Classes",
-            text(frame.explained, f"{frame.explained}."),
+            _text(frame.explained, f"{frame.explained}."),
             figures=[scores["classes"]] if "classes" in scores else [],
             folded=[people_rows.classes(frame)] if "classes" in scores else [],
         ),
         Section(
             "confusion",
             "Which class is taken for which",
-            text(confused, CONFUSION_EXPLAINED),
+            _text(confused, CONFUSION_EXPLAINED),
             figures=confused,
             folded=people_rows.confusions(frame),
         ),
+    ]
+
+
+def _of_models(frame: Frame) -> list[Section]:
+    """Return the sections on who is with whom, and what a person's predictions are made of."""
+    both, groups = list(person_class_maps(frame)), list(group_maps(frame))
+    owed, lying = list(prediction_maps(frame)), list(prototype_maps(frame))
+    return [
         Section(
             "people-classes",
             "People and classes",
-            text(both, "F1 in the last evaluated round; grey where a person neither has the class "
-                 "in the test samples nor was predicted it."),
+            _text(both, "F1 in the last evaluated round; grey where a person neither has the "
+                  "class in the test samples nor was predicted it."),
             figures=both,
         ),
         Section("groups", "Clusters and groups", figures=groups),
         Section(
             "prototypes",
             "Where prototypes lie",
-            text(lying, PROTOTYPES_EXPLAINED),
+            _text(lying, PROTOTYPES_EXPLAINED),
             figures=lying,
         ),
         Section(
             "shares",
             "What a person's predictions are made of",
-            text(owed, "A row is a person: how much its predictions owe to each of several models, "
-                 "in shares that sum to 1."),
+            _text(owed, "A row is a person: how much its predictions owe to each of several "
+                  "models, in shares that sum to 1."),
             figures=owed,
-        ),
-        Section(
-            "data-came",
-            "When data came",
-            text(came, "Macro F1 before is the mean over people in the evaluation before; the drop "
-                 "is to the lowest until data came again; it is back where it reaches what it "
-                 "was."),
-            [method_rows.recovered(came, frame.of_seed)] if came else [],
-        ),
-        Section(
-            "protocol",
-            "How it was done",
-            methods_paragraph(runs_of(frame, config), frame.notes),
-            folded=[split] if (split := people_rows.splits(frame)) else [],
-            facts=protocol(frame, config),
         ),
     ]  # fmt: skip

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedsub.status.facts import Status
-from fedsub.status.groups import who_is_with_whom
+from fedsub.status.facts import Status, Together
 from fedsub.status.machine import (
     certificate_days,
     free_bytes,
@@ -24,7 +23,7 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import RunError
 from fedsub_server.live_file import read_live
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
-from fedsub_server.rundb_glance import glance
+from fedsub_server.rundb_glance import Glance, glance
 
 #: What a rehearsal, and the commands of a deployment, call the folder of a run in theirs.
 RUN_IN_DEPLOYMENT = "run"
@@ -140,3 +139,24 @@ def _sum(metrics: Mapping[str, Mapping[str, float]], *names: str) -> float | Non
 def _turned_away(live: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = live.get("turned_away")
     return [(str(n), str(why)) for n, why in found.items()] if isinstance(found, Mapping) else []
+
+
+def who_is_with_whom(look: Glance | None) -> list[Together]:
+    """Return it as it stands after the last committed round; [] of a method that divides nobody."""
+    if look is None:
+        return []
+    found = [Together("", _groups(look.rounds.get(look.round, {}).get("group", {})))]
+    for label, clusters in sorted(look.clusters.items()):
+        name = look.classes[label] if label < len(look.classes) else f"class {label}"
+        found.append(Together(name, _groups(clusters)))
+    return [one for one in found if one.groups]
+
+
+def _groups(numbers: Mapping[str, float]) -> list[Sequence[str]]:
+    """Return the people of each number that two or more have, most of them first."""
+
+    def members() -> Iterator[tuple[str, ...]]:
+        for group in set(numbers.values()):
+            yield tuple(sorted(client for client, own in numbers.items() if own == group))
+
+    return sorted((one for one in members() if len(one) > 1), key=lambda one: (-len(one), one))

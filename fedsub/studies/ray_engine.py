@@ -11,20 +11,19 @@ import shutil
 import signal
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from tempfile import TemporaryDirectory, gettempdir
+from typing import IO, Any
 
 import torch
 
 from fedsub.engines.ray_cluster import check_version, cluster, in_short
 from fedsub.studies.engine import Engine, Underway, federation_of, train_run, what_went_wrong
-from fedsub.studies.node_folders import LOCK, PREFIX, locked, sweep
 from fedsub.studies.study import Task
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import FedSubError, RunError
-from fedsub_core.files import make_folder, replace_file, whole_folder
+from fedsub_core.files import lock, make_folder, replace_file, whole_folder
 from fedsub_core.packages import build_with
 
 log = logging.getLogger("fedsub")
@@ -32,6 +31,10 @@ log = logging.getLogger("fedsub")
 ATTEMPTS = 3
 #: Seconds for runs to be cancelled.
 _CANCEL = 15
+
+
+#: How a run's folder is called, and the file in it that is locked.
+PREFIX, LOCK = "fedsub-run-", "lock"
 
 
 @contextmanager
@@ -156,3 +159,20 @@ def _keep(files: dict[str, bytes], folder: Path) -> None:
         for name, data in files.items():
             make_folder((draft / name).parent)
             replace_file(draft / name, data)
+
+
+def locked(path: Path) -> IO[bytes]:
+    """Make a file that says, while it is open, that its folder is in use."""
+    draft = path.with_name(f"{path.name}.new")
+    file = draft.open("xb")
+    lock(file)
+    draft.rename(path)  # so nobody ever finds it without its lock
+    return file
+
+
+def sweep() -> None:
+    """Remove the folders of runs whose process was killed, as Ray does at a job's end."""
+    for path in Path(gettempdir()).glob(f"{PREFIX}*/{LOCK}"):
+        with suppress(OSError), path.open("rb") as file:
+            if lock(file, wait=False):
+                shutil.rmtree(path.parent, ignore_errors=True)

@@ -17,10 +17,9 @@ from typing import Any
 
 from fedsub.report.comparing import RESAMPLES
 from fedsub.report.methods import markdown_table
-from fedsub.studies.grid_ends import ends_in_words, tuned
 from fedsub.studies.latex import write_latex
 from fedsub.studies.measure_names import SUMMARY
-from fedsub.studies.study import Cell, Study, name_of, shown
+from fedsub.studies.study import Cell, Study, Values, name_of, shown
 from fedsub.studies.study_columns import asked, number, printed
 from fedsub.studies.study_results import Row, Run, tables, twins_in_words
 from fedsub_core.data.findings import gap_warning, split_warning
@@ -224,3 +223,28 @@ def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def at_end(study: Study, key: str, value: object) -> bool:
+    """Return whether a tuned value is the least or the greatest of several numbers."""
+    grid = [one for one in study.tune[key] if isinstance(one, int | float)]
+    numbers = len(grid) == len(study.tune[key]) > 1 and not any(type(one) is bool for one in grid)
+    return numbers and value in (min(grid), max(grid))
+
+
+def tuned(study: Study, key: str, values: Values) -> str:
+    """Return a row's tuned value as a table's cell."""
+    own = values.get(key)
+    return "-" if own is None else f"{own}{' (end of the grid)' * at_end(study, key, own)}"
+
+
+def ends_in_words(study: Study, runs: Sequence[Run]) -> list[str]:
+    """Return a sentence on tuned values at an end of their grid; [] without any."""
+    ends = dict.fromkeys(
+        f"{run.task.entry.label} {key} = {value}"
+        for run in runs
+        for key, value in run.task.tuned.items()
+        if key in study.tune and at_end(study, key, value)
+    )
+    more = f"At an end of the grid, where a wider one might give more: {', '.join(ends)}."
+    return [more] if ends else []

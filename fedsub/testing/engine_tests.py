@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,6 @@ from fedsub.deploy.flower_app import write_app
 from fedsub.engines.flower_simulation import flower_run, simulation_link
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
-from fedsub.testing.as_in_one_process import as_in_one_process
 from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE, beside
@@ -24,6 +24,8 @@ from fedsub_core.methods.table import METHODS
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, SUMMARY_FILE
 from fedsub_server.rundb import RunDatabase
+from strategies.rounds.identity import IDENTITY
+from strategies.rounds.patience import PATIENCE
 
 CLIENTS, ROUNDS = 2, 2
 Keys = dict[str, str | int | float | bool]
@@ -153,3 +155,8 @@ class EngineTests:
 
     def test_a_deployment_gives_what_one_process_gives(self, tmp_path: Path) -> None:
         check_engine(by_deployment, self.names, tmp_path)
+
+
+def as_in_one_process(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state but for whose key is whose, and who was silent or slow of late."""
+    return {n: tensor for n, tensor in state.items() if not n.startswith((IDENTITY, PATIENCE))}

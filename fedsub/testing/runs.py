@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,6 @@ from torch import Tensor
 
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_grid, build_strategy
-from fedsub.testing.streams import positions
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.methods.card import MethodCard
@@ -200,3 +200,10 @@ def run_method(
     strategy.on_round = None
     assert positions() == shared_streams, f"{name} drew from a stream that the process shares"
     return finished
+
+
+def positions() -> tuple[object, ...]:
+    """Return where the streams are: equal before and after what does not draw from them."""
+    numpys = np.random.get_state(legacy=False)
+    at = (bytes(numpys["state"]["key"]), numpys["state"]["pos"], numpys["has_gauss"])
+    return (random.getstate(), at, bytes(torch.random.get_rng_state().numpy()))

@@ -12,7 +12,7 @@ from torch import Tensor
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_client.parts.own_sums import Known, KnownSums, Own, There
 from fedsub_core.closed_form.noise import deviation
-from fedsub_core.closed_form.personal import Head, Solved, Sums, personal_head
+from fedsub_core.closed_form.personal import Head, Mixing, Solved, Sums, personal_head
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.data.stacks import Stack
@@ -131,12 +131,10 @@ class FedSubRidgeLearner(Learner):
         if everybody and POOLED in bundle.tensors:
             pooled = unflat(bundle.floats(POOLED), candidates(self.hyper), 1.0)
         hyper = self.hyper
-        lends = hyper.open_classes == "on"
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
         solved = everybody.candidates(own) if everybody else Solved()
-        how = hyper.prior, hyper.heads, least, lends, solved
-        more = own.weights, own.stretches
-        head = personal_head(own.x, own.y, own.classes, sets, pooled, *how, *more)
+        how = Mixing(hyper.prior, hyper.heads, least, hyper.open_classes == "on", own.stretches)
+        head = personal_head(own.x, own.y, own.classes, sets, pooled, how, solved, own.weights)
         if everybody:
             everybody.keep(own, solved)
         return head

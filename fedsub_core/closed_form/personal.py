@@ -18,6 +18,7 @@ from fedsub_core.closed_form.candidates import (
     counted,
     with_others,
 )
+from fedsub_core.closed_form.columns import ByClass, Lent
 from fedsub_core.closed_form.grids import (
     ALONE,
     ON_EACH,
@@ -25,7 +26,6 @@ from fedsub_core.closed_form.grids import (
     PENALTIES,
     STRETCHES,
     TEMPERATURES,
-    WITH_OTHERS,
 )
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.stacking import (
@@ -68,27 +68,13 @@ Sums = Shared | Sequence[Shared]
 Solved = dict[Shared | None, tuple[Candidates, ...]]
 
 
-def personal_head(
-    x: NDArray[np.floating],
-    y: NDArray[np.int64],
-    classes: int,
-    sets: Sequence[Sums] = (),
-    pooled: Equations | None = None,
-    prior: float = 30.0,
-    heads: str = MIXED,
-    lent_from: float = 0.0,
-    lends: bool = True,
-    solved: Solved | None = None,
-    weights: Floats | None = None,
-    stretches: int = STRETCHES,
-) -> Head:
-    """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
+@dataclass(frozen=True)
+class Mixing:
+    """How a person's candidates are mixed.
 
     Parameters
     ----------
-    sets : sums that the person's own samples are in: everybody's first. None: own samples alone.
-    pooled : everybody's equations; None: the person's own decide.
-    prior : as how many samples these count.
+    prior : as how many samples everybody's equations count.
     heads : ``mixed``; or what it is held against: ``own`` samples alone, or ``everybody``'s sums
         without a weight of one's own.
     lent_from : of how many samples a class is everybody's to lend. Of a class that is not, a person
@@ -96,57 +82,101 @@ def personal_head(
         so nothing would be said against noise in its place.
     lends : whether classes that the person has no sample of are everybody's; else they are not
         answered.
-    solved : candidates of these same samples that are known already; those that are needed beside
-        are added.
-    weights : [n], how much each sample counts; None: all once. Sums hold them so, too.
     stretches : into how many each class's samples are cut that are left out at once; 0: single
         samples are.
     """
+
+    prior: float = 30.0
+    heads: str = MIXED
+    lent_from: float = 0.0
+    lends: bool = True
+    stretches: int = STRETCHES
+
+
+def personal_head(
+    x: NDArray[np.floating],
+    y: NDArray[np.int64],
+    classes: int,
+    sets: Sequence[Sums] = (),
+    pooled: Equations | None = None,
+    how: Mixing | None = None,
+    solved: Solved | None = None,
+    weights: Floats | None = None,
+) -> Head:
+    """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
+
+    Parameters
+    ----------
+    sets : sums that the person's own samples are in: everybody's first. None: own samples alone.
+    pooled : everybody's equations; None: the person's own decide.
+    how : by default as :class:`Mixing` says.
+    solved : candidates of these same samples that are known already; those that are needed beside
+        are added.
+    weights : [n], how much each sample counts; None: all once. Sums hold them so, too.
+    """
+    how, solved = how or Mixing(), {} if solved is None else solved
     root = None if weights is None else np.sqrt(weights)
-    solved = {} if solved is None else solved
-    everybody = sets[0] if sets else None
-    assert everybody is None or isinstance(everybody, Shared)
-    targets, blocks = counted(2 * one_hot(y, classes) - 1, root), Blocks.of(y, stretches or len(y))
-    if None not in solved:
-        solved[None] = (alone(Span.of(x, Scale.centred(x), root), targets, blocks),)
-    (own,) = solved[None]
-    on: list[Candidates | _ByClass] = [own]
-    if everybody is not None:
-        if everybody not in solved:
-            span = Span.of(x, everybody.scale, root)
-            plain = alone(span, targets, blocks)
-            solved[everybody] = plain, with_others(span, targets, everybody, blocks)
-        on += solved[everybody]
-        on += [_on(x, targets, one, blocks, solved, root) for one in sets[1:]]
+    blocks = Blocks.of(y, how.stretches or len(y))
+    targets = counted(2 * one_hot(y, classes) - 1, root)
+    on = _candidates(x, targets, sets, blocks, solved, root)
     lacking = ~one_hot(y, classes).any(0)
-    candidates: list[Candidates | _ByClass | _Lent] = [*on]
-    if everybody is not None and lacking.any() and lends and heads != OWN:
-        lent = np.flatnonzero(lacking & (everybody.sums.counts >= lent_from))
-        candidates = [_Lent(one, on[2], lent) for one in on]
+    candidates: list[Candidates | ByClass | Lent] = [*on]
+    if sets and lacking.any() and how.lends and how.heads != OWN:
+        lent = np.flatnonzero(lacking & (_everybody(sets).sums.counts >= how.lent_from))
+        candidates = [Lent(one, on[2], lent) for one in on]
     said = np.concatenate([one.said for one in candidates])
     gram, target = normal_equations(said, targets)
     samples = len(y) if weights is None else float(weights.sum())
     mine = Equations(samples, gram, target, np.zeros(len(TEMPERATURES)))
     closed = np.zeros(classes)
-    closed[lacking] = 0.0 if lends else -_CLOSED
+    closed[lacking] = 0.0 if how.lends else -_CLOSED
 
     def lost(mixed: Floats) -> Floats:
         return _losses(np.tensordot(mixed, said, 1), y, closed, root)
 
-    mixed = _mixture(mine.with_prior(pooled, prior), heads)
+    mixed = _mixture(mine.with_prior(pooled, how.prior), how.heads)
     losses = lost(mixed)
-    both = replace(mine, losses=losses).with_prior(pooled, prior)
+    both = replace(mine, losses=losses).with_prior(pooled, how.prior)
     temperature = TEMPERATURES[both.losses.argmin()]
     if pooled is not None:
         # What is pooled follows from samples alone: of whoever is forgotten nothing stays in it.
-        losses = lost(_mixture(mine, heads))
+        losses = lost(_mixture(mine, how.heads))
     parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
     each = [
         one.head(temperature * part, x, root) for one, part in zip(candidates, parts, strict=True)
     ]
     weight, bias = (sum(part) for part in zip(*each, strict=True))
     mine = replace(mine, losses=losses)
+    (own,) = solved[None]
     return Head(weight, bias + closed, mine, _without_others(own, x, targets, y, root))
+
+
+def _everybody(sets: Sequence[Sums]) -> Shared:
+    everybody = sets[0]
+    assert isinstance(everybody, Shared)
+    return everybody
+
+
+def _candidates(
+    x: NDArray[np.floating],
+    targets: Floats,
+    sets: Sequence[Sums],
+    blocks: Blocks,
+    solved: Solved,
+    root: Floats | None,
+) -> list[Candidates | ByClass]:
+    """Return candidates on own samples, in own units and everybody's, then on each of the sums."""
+    if None not in solved:
+        solved[None] = (alone(Span.of(x, Scale.centred(x), root), targets, blocks),)
+    if not sets:
+        return [*solved[None]]
+    everybody = _everybody(sets)
+    if everybody not in solved:
+        span = Span.of(x, everybody.scale, root)
+        plain = alone(span, targets, blocks)
+        solved[everybody] = plain, with_others(span, targets, everybody, blocks)
+    more = [_on(x, targets, one, blocks, solved, root) for one in sets[1:]]
+    return [*solved[None], *solved[everybody], *more]
 
 
 def _losses(
@@ -200,63 +230,11 @@ def _on(
     blocks: Blocks,
     solved: Solved,
     root: Floats | None,
-) -> Candidates | _ByClass:
+) -> Candidates | ByClass:
     def on(shared: Shared) -> Candidates:
         if shared not in solved:
             span = Span.of(x, shared.scale, root)
             solved[shared] = (with_others(span, targets, shared, blocks),)
         return solved[shared][-1]
 
-    return on(sums) if isinstance(sums, Shared) else _ByClass([on(one) for one in sums])
-
-
-class _ByClass:
-    """Candidates of which each class's column is solved on the sums of that class's group."""
-
-    def __init__(self, columns: Sequence[Candidates]) -> None:
-        self.columns = columns
-        self.said = np.stack([one.said[:, :, y] for y, one in enumerate(columns)], 2)
-        self.penalties = columns[0].penalties
-
-    def head(
-        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
-    ) -> tuple[Floats, Floats]:
-        """Return the mixed head: weight [classes, D], bias [classes]."""
-        heads = {one: one.head(mixed, x, root) for one in set(self.columns)}
-        weights, biases = zip(*(heads[one] for one in self.columns), strict=True)
-        return (
-            np.stack([weight[y] for y, weight in enumerate(weights)]),
-            np.stack([bias[y] for y, bias in enumerate(biases)]),
-        )
-
-
-class _Lent:
-    """Candidates whose columns of classes that the person has no sample of are everybody's.
-
-    Own samples can only say that a class that they lack is never right: they do not weigh in it.
-    """
-
-    def __init__(
-        self, of: Candidates | _ByClass, everybody: Candidates | _ByClass, lacking: NDArray[np.intp]
-    ) -> None:
-        self.of, self.everybody, self.lacking = of, everybody, lacking
-        self.penalties = of.penalties
-        said = of.said.copy()
-        said[:, :, lacking] = everybody.said[self._plain(of.penalties)][:, :, lacking]
-        self.said = said
-
-    def head(
-        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
-    ) -> tuple[Floats, Floats]:
-        """Return the mixed head: weight [classes, D], bias [classes]."""
-        weight, bias = self.of.head(mixed, x, root)
-        lent = np.zeros(len(self.everybody.said))
-        np.add.at(lent, self._plain(self.penalties), mixed)
-        theirs, their_bias = self.everybody.head(lent, x, root)
-        weight[self.lacking], bias[self.lacking] = theirs[self.lacking], their_bias[self.lacking]
-        return weight, bias
-
-    @staticmethod
-    def _plain(penalties: Floats) -> NDArray[np.intp]:
-        """Return everybody's candidates of these penalties or the next below, own weight 1."""
-        return (np.searchsorted(WITH_OTHERS, penalties, "right") - 1) * len(OWN_WEIGHTS)
+    return on(sums) if isinstance(sums, Shared) else ByClass([on(one) for one in sums])

@@ -19,6 +19,7 @@ from pathlib import Path
 from fedsub_core.errors import ConfigError
 from fedsub_core.files import make_folder, private
 from fedsub_core.models.names import is_place
+from fedsub_core.spelling import spelt
 
 log = logging.getLogger("fedsub")
 
@@ -65,7 +66,7 @@ def check_code(place: str, where: Path | str, named: Collection[str] = (), give:
         got = got if digest else "code that is in no file here"
         raise ConfigError(
             f"{where}: model: got {place!r}, {got}; expected a model's name, or code that you "
-            f"know. Read the code first. If it may run, name it: {give or f'--model {place}'}"
+            f"know. Read the code first. If it may run, name it: {give or spelt('model', place)}"
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -16,7 +18,6 @@ from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.drawing import drawing
 from fedsub_core.models.model import Params, Pass
-from fedsub_core.models.module_copies import Copies
 from fedsub_core.models.norms import batch_norms, statistics
 from fedsub_core.models.together import (
     Call,
@@ -180,3 +181,46 @@ def own_numbers(module: nn.Module) -> Params:
     trained = {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
     buffers = dict(module.named_buffers())
     return trained | {name: buffers[name] for name in statistics(module)}
+
+
+class Copies(threading.local):
+    """Each thread's copy, made when the thread first asks.
+
+    Parameters
+    ----------
+    module : what is copied; it is never changed.
+    watched : the layer whose input is kept; "" for none.
+    """
+
+    #: What the watched layer saw in this thread's last pass.
+    seen: Tensor | None = None
+    _copy: nn.Module | None = None
+    _mode: object = None
+
+    def __init__(self, module: nn.Module, watched: str = "") -> None:
+        self._of, self._watched = module, watched
+
+    def at(
+        self, device: torch.device, training: bool, only: Collection[str] | None = None
+    ) -> nn.Module:
+        """Return this thread's copy on a device, in a mode.
+
+        Parameters
+        ----------
+        only : layers that are trained; None: all. Norms of others use the statistics they have.
+        """
+        if self._copy is None:
+            self._copy = copy.deepcopy(self._of)
+            if self._watched:
+                self._copy.get_submodule(self._watched).register_forward_pre_hook(self._keep)
+        mode = device, training, None if only is None else frozenset(only)
+        if self._mode != mode:
+            self._copy.to(device).train(training)
+            if training and only is not None:
+                for name in batch_norms(self._of):
+                    self._copy.get_submodule(name).train(name in only)
+            self._mode = mode
+        return self._copy
+
+    def _keep(self, layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+        self.seen = args[0]

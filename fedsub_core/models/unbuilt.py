@@ -17,6 +17,7 @@ from fedsub_core.models.names import is_place
 from fedsub_core.models.norms import AVERAGED
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.units import units_of
+from fedsub_core.spelling import spelt
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +54,10 @@ class Unbuilt:
             If the user named another, or none, or what it builds has other tensors.
         """
         if is_place(self.kind) and named != self.kind:
+            given = spelt("model", named) if named else f"no {spelt('model')}"
             raise ConfigError(
-                f"its model is built by {self.kind}, which is code: got "
-                f"{f'--model {named}' if named else 'no --model'}, expected --model {self.kind}, "
-                "if you trust that code"
+                f"its model is built by {self.kind}, which is code: got {given}, expected "
+                f"{spelt('model', self.kind)}, if you trust that code"
             )
         made = build_model(self.kind, self.input_shape, self.classes, self.norm)
         if not isinstance(made, TorchModel):

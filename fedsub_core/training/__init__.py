@@ -1,7 +1,7 @@
 """Local training over stacks of clients: a loop, objectives that add up, optimisers."""
 
 from fedsub_core.config.settings import TrainingSettings
-from fedsub_core.training.batches import Batch, Batches, Met, each_batch
+from fedsub_core.training.batches import Batch, Batches, Met
 from fedsub_core.training.gradients import Gradient, batch_gradient
 from fedsub_core.training.loop import Trained, train
 from fedsub_core.training.objectives import (
@@ -15,6 +15,7 @@ from fedsub_core.training.objectives import (
     Term,
 )
 from fedsub_core.training.optimisers import Descent
+from fedsub_core.training.passes import Passes, each_batch
 from fedsub_core.turn import Turn
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Met",
     "Objective",
     "Own",
+    "Passes",
     "PrototypePull",
     "Pull",
     "Term",

@@ -19,8 +19,9 @@ from fedsub_core.kernels.chains import Call
 from fedsub_core.kernels.known import Known
 from fedsub_core.kernels.library import Kernels, Steps, check
 from fedsub_core.models.model import Params
-from fedsub_core.training.batches import Batch, order_of_epoch, stream_of
+from fedsub_core.training.batches import Batch
 from fedsub_core.training.objectives import Masked, Own, PrototypePull, Pull, Term
+from fedsub_core.training.passes import Passes, order_of_epoch
 from fedsub_core.turn import Turn
 
 
@@ -82,14 +83,11 @@ class Compiled:
         data: Stack,
         turn: Turn,
         settings: TrainingSettings,
-        *,
-        epochs: int,
-        phase: str,
-        steps: int | None,
+        passes: Passes,
     ) -> tuple[Params, Tensor]:
         """Return the trained parameters, and each client's mean cross-entropy on the way.
 
-        As :func:`fedsub_core.training.batches.each_batch` with SGD's steps; `params` stay as they
+        As :func:`fedsub_core.training.passes.each_batch` with SGD's steps; `params` stay as they
         are.
 
         Raises
@@ -101,15 +99,15 @@ class Compiled:
         rows = {name: params[name].clone(memory_format=whole) for name in self.names}
         into = {name: torch.zeros_like(tensor) for name, tensor in rows.items()}
         ready = self._prepared(params | rows, own, into, update=True)
-        size, loss = settings.batch_size, torch.zeros(len(data.counts))
+        size, steps, loss = passes.batch_size, passes.steps, torch.zeros(len(data.counts))
         how = ready.steps
         how.batch, how.steps, how.keep = size, steps or 0, settings.momentum
         how.rate, how.decay = settings.rate(turn.round), settings.weight_decay
         how.loss, _ = ready.call.place(loss, True)
-        epochs = epochs if steps is None else 1
-        for epoch in range(epochs):
-            order, weight = order_of_epoch(data, size, turn, stream_of(phase, epoch))
+        for stream in passes.streams:
+            order, weight = order_of_epoch(data, size, turn, stream)
             ready.run(data.x, data.counts, data.y, order, weight)
+        epochs = passes.epochs
         each = [-(-n // size) * epochs if steps is None else steps * (n > 0) for n in data.counts]
         return rows, loss / torch.tensor(each)
 

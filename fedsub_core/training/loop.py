@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -20,10 +20,11 @@ from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Affine
 from fedsub_core.models.model import Model, Params
-from fedsub_core.training.batches import Batches, Met, each_batch
+from fedsub_core.training.batches import Batches, Met
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import CE, Objective, Term
 from fedsub_core.training.optimisers import OPTIMISERS, Optimiser
+from fedsub_core.training.passes import Passes, each_batch
 from fedsub_core.turn import Turn
 
 
@@ -32,6 +33,14 @@ class Trained(NamedTuple):
 
     params: Params
     loss: Tensor
+
+
+class Work(TypedDict, total=False):
+    """Passes instead of the settings' work; no epoch or step leaves everything as it is."""
+
+    phase: str
+    epochs: int | None
+    steps: int | None
 
 
 def train(
@@ -43,10 +52,8 @@ def train(
     *,
     objective: Term | Objective = CE,
     only: Collection[str] | None = None,
-    phase: str = "",
-    epochs: int | None = None,
-    steps: int | None = None,
     gradient: Gradient | None = None,
+    **work: Unpack[Work],
 ) -> Trained:
     """Return the parameters after some epochs; `params` is left as it is.
 
@@ -56,24 +63,18 @@ def train(
     turn : round and seed, from which batches are drawn.
     objective : what is minimised.
     only : layers that are trained; None: all. The others stay to the bit.
-    phase : names the batches of a phase of its own; "" is the round's main phase.
-    epochs : instead of the settings' work; 0 leaves everything as it is.
-    steps : instead of epochs: so many steps for each client.
     gradient : instead of the objective's own, for methods that compute another.
     """
-    if epochs is None:
-        epochs, steps = settings.epochs, settings.steps or None if steps is None else steps
+    passes = Passes.of(settings, **work)
     clients = next(iter(params.values()))
-    if not (epochs if steps is None else steps):
+    if not (passes.epochs if passes.steps is None else passes.steps):
         return Trained(dict(params), clients.new_full((len(clients),), float("nan")))
-    if only is not None and epochs > 1 and gradient is None and type(model) is Chain:
+    if only is not None and passes.epochs > 1 and gradient is None and type(model) is Chain:
         model, data = _above_the_frozen(model, params, data, only, settings.batch_size)
     gradient = gradient or Gradient(model, objective, only)
     if (kernels := gradient.trained_by(data.x, settings).kernels) is not None:
         own, how = gradient.split(gradient.stacked()), gradient.compiled(kernels)
-        changed, loss = how.descend(
-            params, own, data, turn, settings, epochs=epochs, phase=phase, steps=steps
-        )
+        changed, loss = how.descend(params, own, data, turn, settings, passes)
         return Trained(params | changed, loss)
     optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
     buffers = optimiser.buffers({name: params[name] for name in gradient.names})
@@ -82,12 +83,9 @@ def train(
         data,
         turn,
         _Step(gradient, optimiser),
-        epochs=epochs,
-        batch_size=settings.batch_size,
+        passes,
         beside=_as_part("buffers", buffers) | _as_part("terms", gradient.stacked()),
-        phase=phase,
         group=gradient.group,
-        steps=steps,
         fewest=model.fewest_samples,
     )
     return Trained(params | changed, loss)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.npz import read_npz
 from fedsub_core.errors import DataError, cut
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns
 from fedsub_data.importing.cells import texts, times
 from fedsub_data.importing.files import TS, Unchanged, people_of
@@ -56,7 +57,8 @@ def _by_name(files: Sequence[Path], options: ImportOptions) -> list[str]:
     if len(files) == 1:
         raise DataError(
             f"{files[0]}: got nothing that says whose a sample is, expected a file for each "
-            "person. Give several, --subject-from-name, or --subject ARRAY of an npz"
+            f"person. Give several, {spelt('subject-from-name')}, or {spelt('subject', 'ARRAY')} "
+            "of an npz"
         )
     return ["Guessed: each file is a person, called as the file is."]
 
@@ -160,7 +162,7 @@ def _numpy(files: Sequence[Path], owners: Sequence[str], options: ImportOptions)
         labels = texts(arrays[label], where, label, words=True)
         parts.append(Part(where, whose, labels, t, single, ticks=ticks))
         notes |= dict.fromkeys(
-            f"Guessed: --{key} {name}."
+            f"Guessed: {spelt(key, name)}."
             for key, name, given in (
                 ("features", x, options.features),
                 ("label", label, options.label),
@@ -193,7 +195,7 @@ def _array(
     if found is None and needed:
         raise DataError(
             f"{where}: got arrays {', '.join(arrays)}, expected one of {key}. Say which with "
-            f"--{key} ARRAY"
+            f"{spelt(key, 'ARRAY')}"
         )
     return found
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsub_core.errors import listed
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.file_words import DEVICES, parted
 from fedsub_data.importing.one_person import check_sensors
 from fedsub_data.importing.options import AUTO, ImportOptions
@@ -98,13 +99,13 @@ class AtOnce:
             notes.append(
                 f"Recorded at the same time: {self._named(self._together)}. Each recording keeps "
                 "its own time; windows of one moment are on one side of every split. If they were "
-                "made one after the other, give --overlapping behind."
+                f"made one after the other, give {spelt('overlapping', 'behind')}."
             )
         if self._behind and self.options.overlapping == AUTO:
             notes.append(
                 "Put one behind the other, as each begins at 0 or their classes differ: "
                 f"{self._named(self._behind)}. If they were made at the same time, give "
-                "--overlapping together."
+                f"{spelt('overlapping', 'together')}."
             )
         return tuple(notes)
 

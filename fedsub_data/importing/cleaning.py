@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.dropped import Dropped, Why, stopped
 from fedsub_data.importing.interleaved import interleaved
 from fedsub_data.importing.options import ImportOptions
@@ -38,7 +39,7 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
         np.isinf(columns),
         Why.TEXT,
         options.not_numbers == "stop",
-        "Expected numbers. --not-numbers drop leaves such rows out",
+        f"Expected numbers. {spelt('not-numbers', 'drop')} leaves such rows out",
         source,
         dropped,
     )
@@ -54,7 +55,7 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
             np.isnan(_columns(rows.x)),
             Why.MISSING,
             options.missing == "stop",
-            "Expected numbers. --missing drop leaves such rows out"
+            f"Expected numbers. {spelt('missing', 'drop')} leaves such rows out"
             + (", interpolate fills them" if dropped.signal else ""),
             source,
             dropped,
@@ -63,7 +64,7 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
     if none.any() and (options.unlabelled == "stop" or Why.UNLABELLED not in dropped.first):
         place = _place(rows, none, source, None)
         if options.unlabelled == "stop":
-            do = "--unlabelled drop leaves them out"
+            do = f"{spelt('unlabelled', 'drop')} leaves them out"
             raise stopped("rows without a label", int(none.sum()), place, do)
         dropped.first[Why.UNLABELLED] = place
     return rows
@@ -140,13 +141,14 @@ def in_time(rows: Rows, source: Source, options: ImportOptions) -> list[Rows]:
         if options.backwards == "stop" or why_not:
             at = int(back[0]) + 1
             place = source.place(int(file), int(one.row[at]), source.time)
-            sort = "" if why_not else "--backwards sort puts rows in order of time, split"
+            way = spelt("backwards", "split" if why_not else "sort")
+            way += "" if why_not else " puts rows in order of time, split"
             raise stopped(
                 f"person {one.person!r}: time runs backwards, {float(one.t[at - 1]):.15g} stands "
                 f"before it{'; ' if why_not else ''}{why_not}",
                 len(back),
                 place,
-                f"{sort or '--backwards split'} begins a new recording there",
+                f"{way} begins a new recording there",
             )
         parts.append(one.part(order))
     return sorted((part for part in parts if len(part)), key=lambda part: float(_first(part)))
@@ -190,13 +192,15 @@ def repeated(rows: Rows, source: Source, options: ImportOptions, dropped: Droppe
                 "rows of a time that is there already, with other values",
                 int(other.sum()),
                 _place(rows, other, source, source.time),
-                "If the clock is coarse, --duplicates keep spreads them evenly. If devices "
-                "recorded at once, write a file for each. --duplicates drop leaves them out",
+                f"If the clock is coarse, {spelt('duplicates', 'keep')} spreads them evenly. If "
+                f"devices recorded at once, write a file for each. {spelt('duplicates', 'drop')} "
+                "leaves them out",
             )
     place = "" if Why.REPEATED in dropped.first else _place(rows, again, source, source.time)
     if how == "stop":
         what = "rows of a time that is there already" if source.time else "rows that are the same"
-        raise stopped(what, int(again.sum()), place, "--duplicates drop leaves them out")
+        way = f"{spelt('duplicates', 'drop')} leaves them out"
+        raise stopped(what, int(again.sum()), place, way)
     dropped.add(Why.REPEATED, rows.person, int(again.sum()), place)
     return rows.part(~again)
 
@@ -215,7 +219,8 @@ def _spread(t: NDArray[np.float64]) -> NDArray[np.float64]:
     if len(at) == 1:
         raise DataError(
             f"got {len(t):,} rows of one time, {at[0]:g}, expected a time that goes on. Name "
-            "another column with --time, or give --time none and --rate"
+            f"another column with {spelt('time')}, or give {spelt('time', 'none')} and "
+            f"{spelt('rate')}"
         )
     ends = np.append(at[1:], at[-1] + (at[-1] - at[-2]) * count[-1] / count[-2])
     place = np.arange(len(t)) - np.repeat(first, count)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows
 
@@ -102,5 +103,6 @@ def check_clocks(
         f"person {people[at]!r}, column {column!r}: got steps in time of {steps[at]:.4g} on "
         f"average, the median person has {middle:.4g}: {steps[at] / middle:.3g} times as much, as "
         f"with {THOUSANDS[factor]}; expected one unit in a federation ({len(found)} of "
-        f"{len(people)} people differ so). Convert them, or let them pass with --mixed-units keep"
+        f"{len(people)} people differ so). Convert them, or let them pass with "
+        f"{spelt('mixed-units', 'keep')}"
     )

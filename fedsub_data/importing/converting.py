@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import ConfigError, DataError, listed
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.behaviour import G
 from fedsub_data.importing.client_ids import nearest_person
 from fedsub_data.importing.mixed_units import DEGREES, Mix, mixes
@@ -108,7 +109,7 @@ class Units:
                     f"convert: got {word} for {self._columns(mix)}, beside column {unlike[0]!r}, "
                     "which another unit or sign changes otherwise than by a factor; expected "
                     "values and means alone. Convert before the import, or name others with "
-                    "--features"
+                    f"{spelt('features')}"
                 )
             by: dict[float, list[str]] = {}
             for person in (*mix.others, *mix.factors):
@@ -121,7 +122,7 @@ class Units:
                     own[list(mix.columns)] *= np.float32(times)
                 names = listed(people, _LISTED)
                 notes.append(
-                    f"Converted by --convert {word}: {self._columns(mix)} of {names}, "
+                    f"Converted by {spelt('convert', word)}: {self._columns(mix)} of {names}, "
                     f"multiplied by {times:.6g}."
                 )
         if rest and self._options.mixed_units != "keep":
@@ -144,7 +145,7 @@ class Units:
 
     def _needless(self, used: set[str]) -> tuple[str, ...]:
         return tuple(
-            f"Nothing to convert by --convert {word}: no person's numbers differ so."
+            f"Nothing to convert by {spelt('convert', word)}: no person's numbers differ so."
             for word in self._options.conversions
             if word not in used
         )
@@ -176,10 +177,10 @@ class Units:
             like = f"as:{found[-1].others[0]}"
             words = [f"{one},{like}" for one in words] or [like]
         given = [one for one in self._options.conversions if one[:3] != "as:"]
-        ways = " or ".join(f"--convert {','.join([*given, one])}" for one in words)
+        ways = " or ".join(spelt("convert", ",".join([*given, one])) for one in words)
         return (
             f"{'; '.join(faults)}; expected one unit and one sign in a federation. {ways} converts "
-            "them, --mixed-units keep lets them pass"
+            f"them, {spelt('mixed-units', 'keep')} lets them pass"
         )
 
 

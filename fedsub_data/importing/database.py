@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, cut
+from fedsub_core.spelling import spelt
 
 Found = TypeVar("Found")
 
@@ -105,7 +106,8 @@ class Database:
         if isinstance(error, duckdb.OutOfMemoryException):
             return DataError(
                 f"{path}: does not fit {self._memory} of memory, or the disk of "
-                f"{tempfile.gettempdir()} is full. Raise --memory, or name another folder in TMPDIR"
+                f"{tempfile.gettempdir()} is full. Raise {spelt('memory')}, or name another folder "
+                "in TMPDIR"
             )
         first = cut(said.splitlines()[0] if said else type(error).__name__)
         if expected:
@@ -117,11 +119,13 @@ class Database:
         if columns := re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", said):
             return DataError(
                 f"{where}, {columns[2]} columns, expected {columns[1]}. Correct it, or leave such "
-                "lines out with --bad-lines drop"
+                f"lines out with {spelt('bad-lines', 'drop')}"
             )
         if "unicode" in said or "utf-8" in said:
             return DataError(
-                f"{where}, expected text in UTF-8. Say how it is written: --encoding latin-1"
+                f"{where}, expected text in UTF-8. Say how it is written: "
+                f"{spelt('encoding', 'latin-1')}"
             )
         why = cut(said[line.end() :].partition("\n")[0])
-        return DataError(f"{where}: {why} Correct it, or --bad-lines drop leaves such lines out")
+        way = f"{spelt('bad-lines', 'drop')} leaves such lines out"
+        return DataError(f"{where}: {why} Correct it, or {way}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.resampled import Resampled
 
@@ -13,17 +14,17 @@ from fedsub_data.importing.resampled import Resampled
 class Why(Enum):
     """Reasons why rows or windows are dropped: each in words, and the option that decides it."""
 
-    MISSING = ("rows with an empty cell or NaN", "--missing interpolate or stop")
-    TIMELESS = ("rows without a time that can be read", "--time COLUMN")
-    TEXT = ("rows with text where a number is expected", "--not-numbers stop")
-    REPEATED = ("rows that repeat a time or a sample", "--duplicates keep or stop")
-    FIRST = ("first rows that are no part of a recording", "--first-rows keep")
-    UNLABELLED = ("rows or windows without a label", "--unlabelled stop")
-    MIXED = ("windows of several labels", "a lower --purity")
-    LEFT_OVER = ("rows left over, too few for a window", "a shorter --window")
-    FEW = ("people with too few samples", "longer recordings, or a shorter --window")
-    NOBODY = ("rows of nobody", "--subject COLUMN")
-    BAD_LINES = ("lines with too many or too few columns", "--bad-lines stop")
+    MISSING = ("rows with an empty cell or NaN", "", "missing", "interpolate")
+    TIMELESS = ("rows without a time that can be read", "", "time", "COLUMN")
+    TEXT = ("rows with text where a number is expected", "", "not-numbers", "stop")
+    REPEATED = ("rows that repeat a time or a sample", "", "duplicates", "keep")
+    FIRST = ("first rows that are no part of a recording", "", "first-rows", "keep")
+    UNLABELLED = ("rows or windows without a label", "", "unlabelled", "stop")
+    MIXED = ("windows of several labels", "a lower ", "purity", "")
+    LEFT_OVER = ("rows left over, too few for a window", "a shorter ", "window", "")
+    FEW = ("people with too few samples", "longer recordings, or a shorter ", "window", "")
+    NOBODY = ("rows of nobody", "", "subject", "COLUMN")
+    BAD_LINES = ("lines with too many or too few columns", "", "bad-lines", "stop")
 
 
 @dataclass
@@ -66,16 +67,19 @@ class Dropped:
         options = self.options
         match why:
             case Why.MISSING if not self.signal:
-                return "fill them before, or --missing stop"
+                return f"fill them before, or {spelt('missing', 'stop')}"
             case Why.MISSING if options.missing == "interpolate":
-                return "a longer --gap; before a column's first value and behind its last is none"
+                longer = f"a longer {spelt('gap')}"
+                return f"{longer}; before a column's first value and behind its last is none"
             case Why.TIMELESS if options.time:
                 return "correct them in the file"
             case Why.NOBODY if options.subject:
                 return "write there whose they are"
             case Why.FEW if options.fewest > 2:
-                return "a lower --fewest"
-        return why.value[1]
+                return f"a lower {spelt('fewest')}"
+        _, begin, key, value = why.value
+        also = " or stop" if why in (Why.MISSING, Why.REPEATED) else ""
+        return f"{begin}{spelt(key, value)}{also}"
 
     def table(self) -> dict[str, dict[str, int]]:
         """Return the counts by reason in words and person, as JSON has them."""

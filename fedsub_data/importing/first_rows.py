@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.dropped import Dropped, Why, stopped
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows, Source
@@ -56,8 +57,8 @@ class FirstRows:
                     Why.FIRST.value[0],
                     count,
                     f"{self._source.place(file, row, feature)}, person {rows.person!r}",
-                    "They are far off all later ones. --first-rows drop leaves them out, as lines "
-                    "with a start time or a rate; keep lets them pass",
+                    f"They are far off all later ones. {spelt('first-rows', 'drop')} leaves them "
+                    "out, as lines with a start time or a rate; keep lets them pass",
                 )
             if still and self._options.first_rows == "stop":
                 name = self._source.place(int(rows.file[begin]), 0, None).rpartition(", ")[0]
@@ -76,7 +77,7 @@ class FirstRows:
         return [
             "First rows have the same numbers in all columns, which never come again: "
             f"{', '.join(shown[:_SHOWN])}{more}. If the sensor was starting, leave them out: "
-            "--first-rows drop."
+            f"{spelt('first-rows', 'drop')}."
         ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, listed
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.narrowed import NarrowedSource
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows, Source
@@ -91,16 +92,18 @@ class Giveaways:
             said = " ".join(notes)
             raise DataError(
                 f"{where}: got no feature that does not give away class or person, expected one at "
-                f"least. {said} Say which are features: --features {keep} keeps all"
+                f"least. {said} Say which are features: {spelt('features', keep)} keeps all"
             )
-        return NarrowedSource(self._source, kept, [*notes, f"To keep them: --features {keep}."])
+        notes.append(f"To keep them: {spelt('features', keep)}.")
+        return NarrowedSource(self._source, kept, notes)
 
     def _all(self, lost: Sequence[str]) -> str:
-        """Return the value of --features that keeps all columns; of an npz the array's name."""
-        begin, names = "Guessed: --features ", self._source.features
+        """Return the value of ``features`` that keeps all columns; of an npz the array's name."""
+        begin, end = f"Guessed: {spelt('features', '|')}.".split("|")
+        names = self._source.features
         said = [one for one in self._source.notes if one.startswith(begin)]
-        if said and said[0] != f"{begin}{','.join(names)}.":
-            return said[0].removeprefix(begin).removesuffix(".")
+        if said and said[0] != f"{begin}{','.join(names)}{end}":
+            return said[0].removeprefix(begin).removesuffix(end)
         return ",".join(names if len(names) <= MOST_VALUES else [*lost[:_LISTED], "..."])
 
 

@@ -20,6 +20,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.extras import require
 from fedsub_core.files import check_new_folder, whole_folder
 from fedsub_core.options import option_values
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.at_once import AtOnce
 from fedsub_data.importing.cleaning import cleaned, in_time, repeated, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
@@ -197,8 +198,8 @@ def _seconds_meant(options: ImportOptions, cut: Cut | None) -> tuple[str, ...]:
         return ()
     length = float(options.window)
     return (
-        f"--window {length:g} means {length:g} s; {length:g} samples at {cut.rate:g} Hz are "
-        f"--window {length / cut.rate:.4g}s.",
+        f"{spelt('window', f'{length:g}')} means {length:g} s; {length:g} samples at {cut.rate:g} "
+        f"Hz are {spelt('window', f'{length / cut.rate:.4g}s')}.",
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.file_words import DEVICES, words
 
 #: Words of a column's name that says which device a row is of, and words that may stand beside
@@ -53,5 +54,6 @@ def check_turns(
                 f"{where}: column {name!r}: got rows of {devices[0][0]!r} and {devices[1][0]!r} in "
                 "turns, expected a recording of one device at a time. Write a file for each "
                 "device, with the person in its name or in a column: recordings of one time stay "
-                "together. If these are no devices, name the features: --features A,B,C"
+                "together. If these are no devices, name the features: "
+                f"{spelt('features', 'A,B,C')}"
             )

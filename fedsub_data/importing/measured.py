@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import MOSTLY, is_number
 
@@ -44,6 +45,6 @@ def check_labels(labels: Sequence[str], options: ImportOptions, where: str) -> l
     raise DataError(
         f"{where}: got {len(labels):,} labels that are {kind} numbers from {least:g} to {most:g} "
         f"({shown}, ...), as measurements are; expected classes. {_CLASSES_ALONE}. Make classes of "
-        "them in a column, such as low and high, or name another with --label. If they are codes "
-        "of classes, --measured-labels keep takes each as one"
+        f"them in a column, such as low and high, or name another with {spelt('label')}. If they "
+        f"are codes of classes, {spelt('measured-labels', 'keep')} takes each as one"
     )

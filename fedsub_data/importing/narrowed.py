@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.source import Rows, Source
 
@@ -27,8 +28,8 @@ class NarrowedSource:
         self.rising = tuple(one for one in source.rising if one in features)
         self.labels, self.people = source.labels, source.people
         self.time, self.ticks = source.time, source.ticks
-        guess = "Guessed: --features {}."
-        before, now = (guess.format(",".join(of)) for of in (source.features, features))
+        both = source.features, features
+        before, now = (f"Guessed: {spelt('features', ','.join(of))}." for of in both)
         self.notes = [now if one == before else one for one in source.notes] + list(notes)
 
     def rows(self) -> Iterator[Rows]:

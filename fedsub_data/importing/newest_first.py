@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows, Source
 
@@ -57,6 +58,6 @@ class NewestFirst:
         if self._first:
             more = f" (so in {self._recordings} recordings)" if self._recordings > 1 else ""
             raise DataError(
-                f"{self._first}{more}; expected the oldest first. --backwards sort puts rows in "
-                "order of time"
+                f"{self._first}{more}; expected the oldest first. {spelt('backwards', 'sort')} "
+                "puts rows in order of time"
             )

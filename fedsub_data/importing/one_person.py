@@ -9,21 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedsub_core.errors import DataError, listed
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.file_words import DEVICES, PARTS, SENSORS, parted
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.source import Rows
 
-#: What to do with files of one person, by what they are.
-_WAYS_OUT = {
-    "part": "If they are parts of a data set, name the column of people with --subject, or the "
-    "person in a file's name with --subject-from-name: each person is tested on a part of its own "
-    "samples. Where nobody knows whose a sample is, join the files, with a column that is one name "
-    "in all rows: `fedsub data partition` deals their samples to clients",
-    "sensor": "If they are sensors of one recording, join them by time into one table with a "
-    "column for each axis (pandas.merge_asof)",
-    "device": "If they are devices of one person, name the person in a file's name, such as "
-    "--subject-from-name '(.+)_': recordings of one time stay together",
-}
 #: Seconds beyond which a time is a date since 1970.
 _A_DATE = 1e8
 #: How far first and last times of one recording's sensors lie apart, s.
@@ -60,9 +50,10 @@ def check_names(people: Sequence[str], options: ImportOptions) -> None:
                 what = "part" if known is PARTS else "sensor" if len(sensors) > 1 else "device"
                 names = listed(map(repr, group), _SHOWN)
                 raise DataError(
-                    f"people {names}: got names that differ in the {what} alone, expected "
-                    f"names of people. {_WAYS_OUT[what]}. If they are people, say so: "
-                    "--subject-from-name '([^.]+)', or --subject COLUMN where a column names them"
+                    f"people {names}: got names that differ in the {what} alone, expected names of "
+                    f"people. {_way_out(what)}. If they are people, say so: "
+                    f"{spelt('subject-from-name')} '([^.]+)', or {spelt('subject', 'COLUMN')} "
+                    "where a column names them"
                 )
 
 
@@ -83,7 +74,7 @@ def check_sensors(person: str, files: Sequence[str], options: ImportOptions) -> 
                 f"person {person!r}: got files {other[1]} and {file}, whose names differ in the "
                 "sensor alone; expected all sensors in one table. Join them by time, with a column "
                 "for each axis (pandas.merge_asof). If they are recordings of one sensor, give "
-                "--overlapping behind or together"
+                f"{spelt('overlapping', 'behind')} or together"
             )
 
 
@@ -132,5 +123,21 @@ class SameTimes:
         return [
             f"Recorded at the same times, in the same classes: {names}. If these "
             "files are sensors or devices of one person, join them by time, or name the person "
-            "with --subject-from-name."
+            f"with {spelt('subject-from-name')}."
         ]
+
+
+def _way_out(what: str) -> str:
+    """Return what to do with files of one person, by what they are."""
+    name = spelt("subject-from-name")
+    return {
+        "part": "If they are parts of a data set, name the column of people with "
+        f"{spelt('subject')}, or the person in a file's name with {name}: each person is tested on "
+        "a part of its own samples. Where nobody knows whose a sample is, join the files, with a "
+        "column that is one name in all rows: `fedsub data partition` deals their samples to "
+        "clients",
+        "sensor": "If they are sensors of one recording, join them by time into one table with a "
+        "column for each axis (pandas.merge_asof)",
+        "device": "If they are devices of one person, name the person in a file's name, such as "
+        f"{name} '(.+)_': recordings of one time stay together",
+    }[what]

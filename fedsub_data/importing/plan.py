@@ -9,6 +9,7 @@ import numpy as np
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.clocks import Clock, check_clocks, clock_of
 from fedsub_data.importing.converting import Conversion, Units
 from fedsub_data.importing.dropped import Dropped
@@ -109,16 +110,17 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
 def _check_people_and_classes(source: Source, options: ImportOptions, name: str) -> None:
     """Refuse a source of nobody, of one class, or of sensors instead of people."""
     if not source.people:
-        raise DataError(f"{name}: got no row with a person, expected some. Check --subject")
+        check = spelt("subject")
+        raise DataError(f"{name}: got no row with a person, expected some. Check {check}")
     unlabelled = "".join(f". {note}" for note in source.notes if note.startswith(NO_CLASS))
     if not source.labels:
         raise DataError(
-            f"{name}: got no row with a label, expected some. Check --label{unlabelled}"
+            f"{name}: got no row with a label, expected some. Check {spelt('label')}{unlabelled}"
         )
     if len(source.labels) == 1:
         raise DataError(
-            f"{name}: got one class, {source.labels[0]!r}, expected two at least. Check --label "
-            f"and --no-label, or import the other files, too{unlabelled}"
+            f"{name}: got one class, {source.labels[0]!r}, expected two at least. Check "
+            f"{spelt('label')} and {spelt('no-label')}, or import the other files, too{unlabelled}"
         )
     check_names(source.people, options)
 
@@ -186,16 +188,17 @@ def _cut(
 ) -> Cut:
     window_s = options.window_s or WINDOW_S
     if options.window_s is None:
-        notes.append(f"Guessed: --window {window_s:g}s, as there are times.")
+        notes.append(f"Guessed: {spelt('window', f'{window_s:g}s')}, as there are times.")
     rate = options.rate
     if not rate:
         rate = _rate(clocks, tick, source, options)
-        notes.append(f"Guessed: --rate {rate:g}, the median over people.")
+        notes.append(f"Guessed: {spelt('rate', f'{rate:g}')}, the median over people.")
     length = round(window_s * rate)
     if length < 2:
         raise ConfigError(
             f"window: got {window_s:g} s of {rate:g} samples a second, expected two samples at "
-            "least. Give a longer --window, or --window none, which takes each row as a sample"
+            f"least. Give a longer {spelt('window')}, or {spelt('window', 'none')}, which takes "
+            "each row as a sample"
         )
     step = max(1, round(length * (1 - options.overlap)))
     return Cut(rate, length, step, options.purity, options.gap_s, bool(options.rate))
@@ -220,13 +223,14 @@ def _rate(
     step = _step(clocks, tick, options.duplicates == "keep")
     if source.time is None or step is None:
         if source.time is None:
-            got, way = "no column of time", "Say it with --rate"
+            got, way = "no column of time", f"Say it with {spelt('rate')}"
         else:
             got = f"column {source.time!r} that does not go on"
-            way = "Name another column with --time, give --time none and --rate"
+            none = f"{spelt('time', 'none')} and {spelt('rate')}"
+            way = f"Name another column with {spelt('time')}, give {none}"
         raise ConfigError(
             f"rate: got {got}, expected samples a second for windows. {way}, or take each row as a "
-            "sample with --window none"
+            f"sample with {spelt('window', 'none')}"
         )
     found = 1 / step
     near = round(found)

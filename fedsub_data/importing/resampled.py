@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.errors import listed
+from fedsub_core.errors import DataError, cut, listed
+from fedsub_data.preparing.preparation import REPORT_FILE
 
 Array = NDArray[np.float64]
 #: A rate so near to another, relatively, is the same.
@@ -98,3 +102,25 @@ def resampled_sentences(by_person: Mapping[str, list[str]]) -> list[str]:
     if len(lines) > _SHOWN:
         lines[_SHOWN:] = ["More people's rows are resampled: preparation.json."]
     return lines
+
+
+def resampled_people(folder: Path | str) -> dict[str, list[str]]:
+    """Return clauses on how each person's rows were resampled; {} if no import made `folder`.
+
+    Raises
+    ------
+    DataError
+        Where the record is not as an import writes it.
+    """
+    path = Path(folder, REPORT_FILE)
+    if not path.is_file():
+        return {}
+    try:
+        record: Any = json.loads(path.read_text("utf-8"))
+        found = record.get("resampled", {})
+        return {str(person): [str(one) for one in said] for person, said in found.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise DataError(
+            f"{path}: resampled: got {cut(error)}, expected sentences by person, as `fedsub data "
+            "import` writes them. Import again"
+        ) from error

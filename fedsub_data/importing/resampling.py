@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.resampled import DRIFT, percent, rows_of_mean
 from fedsub_data.importing.source import Rows
 
@@ -100,12 +101,12 @@ def check_upsampling(
     made = f"{percent(1 - own / rate)} of points would be interpolated"
     if asked:
         raise DataError(
-            f"{got}, --rate asks for {rate:g}: {made}; expected a hundredth of it at least. Check "
-            "--time-unit and --rate"
+            f"{got}, {spelt('rate')} asks for {rate:g}: {made}; expected a hundredth of it at "
+            f"least. Check {spelt('time-unit')} and {spelt('rate')}"
         )
     got += f", as {lost:,} rows lack a value" if lost else ""
     raise DataError(
         f"{got}, the median over people is {rate:g}: {made}, expected half of them at most. "
-        f"--rate {round(own) or own:.4g} averages the others, --rate {rate:g} interpolates; or "
-        "import the others alone"
+        f"{spelt('rate', f'{round(own) or own:.4g}')} averages the others, "
+        f"{spelt('rate', f'{rate:g}')} interpolates; or import the others alone"
     )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.source import Rows, Source
 
 #: Numbers that are a date since 1970 in some unit: from 2001 in s to 2033 in ns.
@@ -107,8 +108,8 @@ class RisingFeatures:
         drop = f"{features_option(rest)} leaves {it} out, " if rest else ""
         raise DataError(
             f"{where}: got {them} from row to row as a time or a row number does, expected "
-            f"features. If {is_} the time, say --time {shlex.quote(found[0])}. If not, name the "
-            f"features: {drop}{features_option(self._source.features, found)} keeps {it}"
+            f"features. If {is_} the time, say {spelt('time', shlex.quote(found[0]))}. If not, "
+            f"name the features: {drop}{features_option(self._source.features, found)} keeps {it}"
         )
 
 
@@ -116,4 +117,4 @@ def features_option(names: Sequence[str], first: Sequence[str] = ()) -> str:
     """Return the option that names these features, those of `first` before the others."""
     ordered = [*first, *(one for one in names if one not in first)]
     shown = ",".join(ordered[:_LISTED]) + (",..." if len(ordered) > _LISTED else "")
-    return f"--features {shlex.quote(shown)}"
+    return spelt("features", shlex.quote(shown))

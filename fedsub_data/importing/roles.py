@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.in_turns import check_turns
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.other_labels import other_labels
@@ -37,6 +38,8 @@ COUNTERS = ("", "unnamed0", "index", "row", "rowid", "column00", "nr", "no")
 MOSTLY = 0.9
 _NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _EMPTY = {"", "na", "nan", "n/a", "null", "none", "?"}
+#: More labels than this are measurements, not classes.
+MOST_CLASSES = 500
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,68 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
         Where a column that was named is not there, or one that is needed cannot be guessed.
     """
     names, notes = list(columns), list[str]()
+    _check_named(options, names, where)
+    # Axes are called x, y and z.
+    labels = [one for one in LABELS if one != "y" or "z" not in map(plain, names)]
+    taken = {options.label, options.time, options.subject, *options.named_features} - {""}
+
+    def guessed(key: str, given: str, known: Sequence[str], *more: str | None) -> str | None:
+        left = [name for name in names if name not in taken.union(more)]
+        found = given or _by_name(left, known)
+        if found and not given:
+            notes.append(f"Guessed: {spelt(key, found)}.")
+        return found
+
+    named = options.subject_from_name
+    subject = None if named else guessed("subject", options.subject, SUBJECTS)
+    label = guessed("label", options.label, labels, subject)
+    if label is None:
+        raise DataError(
+            f"{where}: got columns {', '.join(names)}, expected a column of classes. Name it "
+            f"with {spelt('label', 'COLUMN')}"
+        )
+    time = None
+    if options.time != NONE:
+        time = guessed("time", options.time, TIMES, subject, label)
+    used = {subject, label, time}
+    features = options.named_features
+    if not features:
+        rest = {name: values for name, values in columns.items() if name not in used}
+        # A second name of the person or the class would give the answer away.
+        like = {n for n in rest if plain(n) in {*SUBJECTS, *labels, *TIMES}}
+        like |= set(other_labels(columns, label, set(LABELS) - {"y"}))
+        features = _guessed_features(rest, like, notes)
+    if not features:
+        raise DataError(
+            f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
+            f"{', '.join(str(one) for one in used if one)}. Name them with "
+            f"{spelt('features', 'A,B,C')}"
+        )
+    if wrong := used & set(features):
+        raise DataError(
+            f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
+            f"expected others. Leave it out of {spelt('features')}"
+        )
+    numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
+    check_unit_rows(numeric, columns, time, options, where)
+    found = Roles(subject, label, time, features, tuple(notes))
+    return found if options.named_features else _checked(found, columns, options, where)
+
+
+def _checked(
+    guess: Roles, columns: Mapping[str, Sequence[str | None]], options: ImportOptions, where: str
+) -> Roles:
+    """Return guessed roles with features that rise; raise a DataError where devices take turns."""
+    people = columns[guess.subject] if guess.subject else [None] * len(columns[guess.label])
+    if options.window != NONE and (guess.time is not None or options.rate):
+        used = (guess.subject, guess.label, guess.time)
+        check_turns({n: each for n, each in columns.items() if n not in used}, people, where)
+    rise = rising({name: _numbers(columns[name]) for name in guess.features}, people)
+    return replace(guess, rising=rise)
+
+
+def _check_named(options: ImportOptions, names: Sequence[str], where: str) -> None:
+    """Raise a DataError where a column that was named is not there."""
     for key, named in (
         ("subject", options.subject),
         ("label", options.label),
@@ -92,71 +157,37 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
                 f"{', '.join(names)}.{hint}"
             )
 
-    def guessed(key: str, given: str, known: Sequence[str], taken: set[str]) -> str | None:
-        if given:
-            return given
-        by_plain = {plain(name): name for name in reversed(names) if name not in taken}
-        found = next((by_plain[one] for one in known if one in by_plain), None)
-        if found is not None:
-            notes.append(f"Guessed: --{key} {found}.")
-        return found
 
-    # Axes are called x, y and z.
-    labels = [one for one in LABELS if one != "y" or "z" not in map(plain, names)]
-    taken = {options.label, options.time, options.subject, *options.named_features} - {""}
-    subject = None
-    if not options.subject_from_name:
-        subject = guessed("subject", options.subject, SUBJECTS, taken)
-    label = guessed("label", options.label, labels, taken | {subject or ""})
-    if label is None:
-        raise DataError(
-            f"{where}: got columns {', '.join(names)}, expected a column of classes. Name it "
-            "with --label COLUMN"
-        )
-    time = None
-    if options.time != NONE:
-        time = guessed("time", options.time, TIMES, taken | {subject or "", label})
-    used = {subject, label, time}
-    features = options.named_features
-    if not features:
-        rest = [name for name in names if name not in used]
-        counters = [name for name in rest if plain(name) in COUNTERS]
-        # A second name of the person or the class would give the answer away.
-        taken_names = {*SUBJECTS, *labels, *TIMES}
-        more = other_labels(columns, label, set(LABELS) - {"y"})
-        like = [n for n in rest if n not in counters and (plain(n) in taken_names or n in more)]
-        rest = [name for name in rest if name not in like]
-        numbers = [n for n in rest if n not in counters and _mostly_numbers(columns[n])]
-        features = tuple(numbers)
-        if features:
-            notes.append(f"Guessed: --features {','.join(features)}.")
-        if counters:
-            notes.append(f"Left out, as they number rows: {', '.join(map(repr, counters))}.")
-        if like:
-            said = ", ".join(map(repr, like))
-            notes.append(f"Left out, as they seem to name person, class or time: {said}.")
-        if words := [name for name in rest if name not in (*counters, *numbers)]:
-            notes.append(f"Left out, as they are not numeric: {', '.join(map(repr, words))}.")
-    if not features:
-        raise DataError(
-            f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
-            f"{', '.join(str(one) for one in used if one)}. Name them with --features A,B,C"
-        )
-    if wrong := used & set(features):
-        raise DataError(
-            f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
-            "expected others. Leave it out of --features"
-        )
-    numeric = [*features, *([time] if time else [])]
-    check_unit_rows({n: _are_numbers(columns[n]) for n in numeric}, columns, time, options, where)
-    rise: tuple[str, ...] = ()
-    if not options.named_features:
-        people = columns[subject] if subject else [None] * len(columns[label])
-        rise = rising({name: _numbers(columns[name]) for name in features}, people)
-        if options.window != NONE and (time is not None or options.rate):
-            rest = [name for name in names if name not in used]
-            check_turns({name: columns[name] for name in rest}, people, where)
-    return Roles(subject, label, time, features, tuple(notes), rise)
+def _by_name(names: Sequence[str], known: Sequence[str]) -> str | None:
+    """Return the name that means the first of some known ones."""
+    by_plain = {plain(name): name for name in reversed(names)}
+    return next((by_plain[one] for one in known if one in by_plain), None)
+
+
+def _guessed_features(
+    rest: Mapping[str, Sequence[str | None]], like: Collection[str], notes: list[str]
+) -> tuple[str, ...]:
+    """Return the columns that are features; note what is left out.
+
+    Parameters
+    ----------
+    rest : columns that are nothing else.
+    like : those that seem to name person, class or time.
+    """
+    counters = [name for name in rest if plain(name) in COUNTERS]
+    like = [name for name in rest if name in like and name not in counters]
+    others = [name for name in rest if name not in (*counters, *like)]
+    features = tuple(name for name in others if _mostly_numbers(rest[name]))
+    if features:
+        notes.append(f"Guessed: {spelt('features', ','.join(features))}.")
+    for names, why in (
+        (counters, "number rows"),
+        (like, "seem to name person, class or time"),
+        ([name for name in others if name not in features], "are not numeric"),
+    ):
+        if names:
+            notes.append(f"Left out, as they {why}: {', '.join(map(repr, names))}.")
+    return features
 
 
 def _are_numbers(values: Sequence[str | None]) -> list[bool | None]:
@@ -194,17 +225,13 @@ def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[
         raise DataError(
             f"{where}: got {len(found):,} classes, expected {MOST_CLASSES} at most: is it a "
             "measurement? Numbers are not predicted (no regression). Name another column with "
-            "--label"
+            f"{spelt('label')}"
         )
     ordered = sorted(found, key=float) if numbers else sorted(found)
     by = {word: word for word in ordered}
     # In the order of classes, then what means none.
     kept = {t: by[w] for w in ordered for t in texts if t not in empty and words[t] == w}
     return {**kept, **dict.fromkeys((t for t in texts if t in empty), None)}
-
-
-#: More labels than this are measurements, not classes.
-MOST_CLASSES = 500
 
 
 def _whole(text: str) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, listed
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.resampled import percent
 from fedsub_data.importing.rising import features_option
@@ -30,7 +31,7 @@ class SparseColumns:
     def __init__(self, source: Source, options: ImportOptions) -> None:
         self._source, self._options = source, options
         # Of a table: what an array holds has no names by which an option leaves it out.
-        self._guessed = f"Guessed: --features {','.join(source.features)}." in source.notes
+        self._guessed = f"Guessed: {spelt('features', ','.join(source.features))}." in source.notes
         self._rows: dict[str, int] = {}
         self._empty: dict[str, NDArray[np.int64]] = {}
         self._apart: dict[int, list[float]] = {}
@@ -87,8 +88,9 @@ class SparseColumns:
             ways.append(f"{features_option(rest)} takes the others alone")
         if step and all(i in holes for i in sparse):
             longest = max(holes[i] for i in sparse)
-            asked = "" if self._options.missing == "interpolate" else "--missing interpolate "
-            longer = f"--gap {1.5 * longest:.3g}s " if longest > gap else ""
+            asked = f"{spelt('missing', 'interpolate')} "
+            asked = "" if self._options.missing == "interpolate" else asked
+            longer = f"{spelt('gap', f'{1.5 * longest:.3g}s')} " if longest > gap else ""
             ways.append(f"{asked}{longer}fills the {longest:.3g} s between values")
         if self._guessed:
             ways.append(f"{features_option(self._source.features, names)} drops such rows")

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import ImportOptions
 
 #: So many spellings or texts are shown.
@@ -46,8 +47,8 @@ def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
         more = f"; and {len(several) - _SHOWN} more" if len(several) > _SHOWN else ""
         raise DataError(
             f"classes {shown}{more}: got names that differ in case or blanks only, expected one "
-            f"spelling of each class. --spelling merge makes one class of them, such as "
-            f"{several[0][-1]!r}; keep takes each as a class of its own"
+            f"spelling of each class. {spelt('spelling', 'merge')} makes one class of them, such "
+            f"as {several[0][-1]!r}; keep takes each as a class of its own"
         )
     one = {text: None if name is None else merged[name] for text, name in names.items()}
     place = {name: at for at, name in enumerate(names.values())}  # where the kept spelling stands

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedsub_core.cores import usable_cores
 from fedsub_core.errors import DataError, cut
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.client_ids import client_ids
 from fedsub_data.importing.columns import Columns
 from fedsub_data.importing.database import Database
@@ -104,7 +105,8 @@ class TableSource:
         self._unchanged.check()
         got = "nothing" if found is None or found[0] is None else repr(cut(found[0]))
         comma = isinstance(found, tuple) and re.fullmatch(r"[+-]?\d*,\d+", str(found[0]).strip())
-        hint = ", a decimal comma: add --decimal ," if comma and self.options.decimal == "." else ""
+        add = f", a decimal comma: add {spelt('decimal', ',')}"
+        hint = add if comma and self.options.decimal == "." else ""
         return f"{where}, column {column!r}: got {got}{hint}"
 
     def lost(self) -> dict[Why, int]:
@@ -126,8 +128,8 @@ class TableSource:
             if len(self._files) == 1:
                 raise DataError(
                     f"{self._files[0]}: got columns {', '.join(types)}, expected one with the "
-                    "person of each row. Name it with --subject COLUMN, or import one file for "
-                    "each person"
+                    f"person of each row. Name it with {spelt('subject', 'COLUMN')}, or import one "
+                    "file for each person"
                 )
             self.notes.append("Guessed: each file is a person, with the file's name.")
         numbers = ", ".join(f"f{i} FLOAT" for i in range(len(self.features)))
@@ -157,7 +159,7 @@ class TableSource:
             form = next(form for form in self._forms.values() if form.marked)
             self.notes.append(
                 f"Skipped: a byte-order mark at the start of {marked[0]}{more}, read as "
-                f"{form.encoding}. To change this: --encoding."
+                f"{form.encoding}. To change this: {spelt('encoding')}."
             )
         self._name()
 

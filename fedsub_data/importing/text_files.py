@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from fedsub_core.errors import DataError, cut
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.preparing.unpacking import check_unpacked
 
@@ -127,9 +128,10 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
     said = dict(zip(keys, found, strict=True))
     columns = tuple(str(column["name"]) for column in said["Columns"])
     if len(columns) < 2:
-        way = "Say what separates them with --delimiter"
+        way = f"Say what separates them with {spelt('delimiter')}"
         if options.delimiter:
-            way = f"--delimiter {options.delimiter!r} does not: without it, it is guessed"
+            way = spelt("delimiter", repr(options.delimiter))
+            way = f"{way} does not: without it, it is guessed"
         raise DataError(
             f"{path}: got one column, {cut(columns[0])!r}, expected a table of several. {way}"
         )

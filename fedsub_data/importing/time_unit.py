@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.clocks import Clock
 from fedsub_data.importing.options import AUTO, ImportOptions
 
@@ -48,21 +49,19 @@ def tick_seconds(
     Raises
     ------
     DataError
-        Where size, name or steps show a unit that contradicts the rate that is given, or minutes,
-        hours or days.
+        Where the unit that shows contradicts the rate that is given, or is longer than seconds.
     """
     if not ticks:
         return 1.0, ""
     if options.time_unit != AUTO:
         return SECONDS[options.time_unit], ""
     shown, why = _shown(clocks, column)
-    if shown in _LONGER:
-        if signal:
-            raise _unread(column, f"{why} {shown}")
-        shown = None
+    if shown in _LONGER and signal:
+        raise _unread(column, f"{why} {shown}")
+    shown = None if shown in _LONGER else shown
     steps = [one.per_row for one in clocks.values() if one.per_row is not None]
     if not steps:
-        return SECONDS[shown or "s"], f"Guessed: --time-unit {shown or 's'}."
+        return SECONDS[shown or "s"], f"Guessed: {spelt('time-unit', shown or 's')}."
     step = float(np.median(steps))
     if shown is None:
         shown, why = (_by_steps(step), _STEPS) if signal else ("s", "")
@@ -72,32 +71,38 @@ def tick_seconds(
         unit, other = sorted(off, key=off.__getitem__)[:2]
         if why == _STEPS:  # which show little: where two units are as far off, no one is meant
             shown = other if off[other] < np.log(_FAR) or step == 1 else unit
-    guess = f"Guessed: --time-unit {unit}"
+    guess = f"Guessed: {spelt('time-unit', unit)}"
     if between is None and step == 1 and why == _STEPS:
-        guess += f". If column {column!r} numbers the rows, give --time none and --rate"
+        guess += f". If column {column!r} numbers the rows, give {_by_rate()}"
     if not signal or between is None:
         return SECONDS[unit], f"{guess}."
+    rate = f"{spelt('rate', f'{1 / between:g}')}"
     for longer, length in _LONGER.items():
         if abs(step * length / between - 1) < _EXACT:
-            raise _unread(column, f"steps of {step:.4g}, at --rate {1 / between:g} {longer}")
+            raise _unread(column, f"steps of {step:.4g}, at {rate} {longer}")
     if unit == shown:
         return SECONDS[unit], f"{guess}."
     reading = f"{why} {shown}, which is {1 / (step * SECONDS[shown]):.4g} a second"
-    rate = f"--rate {1 / between:g}"
     if 1 / _AS_GIVEN <= step * SECONDS[unit] / between <= _AS_GIVEN:
         return SECONDS[unit], f"{guess}, as {rate} is given; {reading}."
     raise DataError(
         f"column {column!r}: got steps of {step:.6g}, {reading}, and {rate}; expected one reading. "
-        "Say the unit with --time-unit, or another --rate; or --time none, if it numbers the rows"
+        f"Say the unit with {spelt('time-unit')}, or another {spelt('rate')}; or "
+        f"{spelt('time', 'none')}, if it numbers the rows"
     )
+
+
+def _by_rate() -> str:
+    """Return the options with which rows follow one another evenly."""
+    return f"{spelt('time', 'none')} and {spelt('rate')}"
 
 
 def _unread(column: str, got: str) -> DataError:
     """Return the error for a time in minutes, hours or days."""
     return DataError(
         f"column {column!r}: got {got}, expected {', '.join(SECONDS)} or dates. Write it in "
-        "seconds; or give --time none and --rate if rows follow one another evenly, or the unit "
-        "with --time-unit if it is another"
+        f"seconds; or give {_by_rate()} if rows follow one another "
+        f"evenly, or the unit with {spelt('time-unit')} if it is another"
     )
 
 
@@ -120,15 +125,16 @@ def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
     unit = next(one for one, length in SECONDS.items() if length == tick)
     others = {one: rate * tick / length for one, length in SECONDS.items() if one != unit}
     ways = [
-        f"{other:.4g} a second with --time-unit {one}"
+        f"{other:.4g} a second with {spelt('time-unit', one)}"
         for one, other in others.items()
         if ticks and least <= other <= most
     ]
     read = f"read as {unit}" if ticks else "read as dates"
     raise DataError(
         f"column {column!r}, {read}: got {rate:.4g} samples a second, expected {least:g} to "
-        f"{most:,.0f}. {'It would be ' + ', or '.join(ways) + '. ' if ways else ''}If "
-        f"{rate:.4g} is right, say --rate {rate:.6g}; if rows are no signal, --window none"
+        f"{most:,.0f}. {'It would be ' + ', or '.join(ways) + '. ' if ways else ''}If {rate:.4g} "
+        f"is right, say {spelt('rate', f'{rate:.6g}')}; if rows are no signal, "
+        f"{spelt('window', 'none')}"
     )
 
 

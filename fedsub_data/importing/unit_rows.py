@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fedsub_core.errors import DataError, cut
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.time_unit import SECONDS
 
@@ -38,8 +39,8 @@ def check_unit_rows(
         return
     cells = [cut(column[0] or "") for column in columns.values()]
     unit = columns[time][0] if time is not None else None
-    also = f" --time-unit {unit}" if unit in SECONDS and options.time_unit == AUTO else ""
+    also = f" {spelt('time-unit', unit)}" if unit in SECONDS and options.time_unit == AUTO else ""
     raise DataError(
         f"{where}: got {', '.join(cells)} below the names of columns, which seems to be a row of "
-        f"units, expected numbers. --skip {options.skip + count}{also} leaves it out"
+        f"units, expected numbers. {spelt('skip', options.skip + count)}{also} leaves it out"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedsub_core.errors import DataError
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.dates import ORDERS
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows, Source
@@ -51,10 +52,10 @@ class UnreadTimes:
         if self._first is None or self._unread <= _MOST * self._rows:
             return
         place = self._source.place(*self._first, self._source.time)
-        orders = [f"--dates {one}" for one in ORDERS if one != self._options.dates]
+        orders = [spelt("dates", one) for one in ORDERS if one != self._options.dates]
         raise DataError(
             f"{place}: {self._unread:,} of {self._rows:,} times cannot be read; expected numbers, "
             f"or dates {self._options.dates}, such as {_SHOWN[self._options.dates]} 08:00:00.02. "
-            f"Say another order with {' or '.join(orders)}, another column with --time, or "
-            "--time none and --rate if rows follow one another evenly"
+            f"Say another order with {' or '.join(orders)}, another column with {spelt('time')}, "
+            f"or {spelt('time', 'none')} and {spelt('rate')} if rows follow one another evenly"
         )

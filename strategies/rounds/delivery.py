@@ -133,8 +133,7 @@ class Delivery:
         self._clients, self._failed, self._lost = {}, Counter(), Counter()
         self._newest, self._activated, self._took = {}, {}, {}
         self._offline, self.unregistered = set(), frozenset()
-        awaited: dict[str, tuple[str, Message]] = {}
-        stranded = dict(asked)
+        awaited, stranded = dict[str, tuple[str, Message]](), dict(asked)
         yield from self._send(link, stranded, awaited, stranded, nodes)
         # From now on: an engine in this process works while messages are pushed.
         since = time.monotonic()
@@ -150,9 +149,8 @@ class Delivery:
             pause = max(self.poll, time.monotonic() - looked)
             for client, message, reply in pulled:
                 crashed = reply.has_error() and reply.error.code == ErrorCode.CLIENT_APP_CRASHED
-                given_up = (crashed and self._failed[client] == CRASHES) or (
-                    self._lost[client] == LOSSES
-                )
+                worn = crashed and self._failed[client] == CRASHES
+                given_up = worn or self._lost[client] == LOSSES
                 if reply.has_error() and reply.error.code in LOST and not given_up:
                     log.warning("client %s: %s", client, cut(reply.error.reason))
                     stranded[client] = message
@@ -181,8 +179,18 @@ class Delivery:
                 self._send_offline(link, awaited, stranded, nodes, there)
                 again = self._reactivated(there, awaited, nodes)
                 self._send(link, again, awaited, dict(again), nodes)
-                next_look = time.monotonic() + PRESENCE_SECONDS
-                next_check = time.monotonic() + REACTIVATED_SECONDS
+                now = time.monotonic()
+                next_look, next_check = now + PRESENCE_SECONDS, now + REACTIVATED_SECONDS
+        self._close(kind, since, awaited, stranded)
+
+    def _close(
+        self,
+        kind: str,
+        since: float,
+        awaited: Mapping[str, tuple[str, Message]],
+        stranded: Mapping[str, Message],
+    ) -> None:
+        """Note who has not answered a kind of message sent at `since`, and who was slow."""
         for identity, (client, _) in awaited.items():
             self._overdue[identity] = kind, client, since, self.pace
         self._waited = time.monotonic() - since

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from fedsub.engines.simulation import train_method
-from fedsub.testing.as_in_one_process import as_in_one_process
+from fedsub.testing.engine_tests import as_in_one_process
 from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE

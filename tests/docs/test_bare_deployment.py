@@ -12,7 +12,7 @@ from fedsub.deploy.components import superexec, supernode
 from fedsub.deploy.flower_process import flower_environment
 from fedsub.engines.rehearsal import EAGER, Rehearsal
 from fedsub.engines.simulation import train_method
-from fedsub.testing.as_in_one_process import as_in_one_process
+from fedsub.testing.engine_tests import as_in_one_process
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_server.rundb import RunDatabase

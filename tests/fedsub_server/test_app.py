@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from fedsub_core.config.run_config import SET, from_flat, read_config, to_flat
 from fedsub_core.config.toml import flatten
 from fedsub_core.errors import ConfigError
+from fedsub_server import app
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,3 +46,40 @@ def test_the_apps_components_name_objects_that_flower_finds() -> None:
 
     for module in (fedsub_client.app, fedsub_server.app):
         assert module.__all__ == ["app"] and module.app is not None
+
+
+Said = Callable[..., list[str]]
+
+
+def good(folder: Path) -> Path:
+    return folder / "good.html"
+
+
+def bad(folder: Path) -> Path:
+    raise ValueError("no numbers")
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Said:
+    """Write reports of these names; return what was logged."""
+
+    def write(**points: str) -> list[str]:
+        found = [EntryPoint(name, value, app.REPORTS) for name, value in points.items()]
+        monkeypatch.setattr(app, "entry_points", lambda group: EntryPoints(found))
+        app.write_reports(Path("/a/run"))
+        return caplog.messages
+
+    return write
+
+
+def test_one_that_fails_is_named_and_the_others_are_written(said: Said) -> None:
+    here = __name__
+    messages = said(lacking="no_such_package.report:write", bad=f"{here}:bad", good=f"{here}:good")
+    assert "No module named 'no_such_package'" in messages[0]
+    assert messages[1].startswith("bad: not written (ValueError: no numbers); `fedsub report /a/")
+    assert messages[2] == "good: /a/run/good.html"
+
+
+def test_where_none_is_installed_it_says_how_to_make_one(said: Said) -> None:
+    (message,) = said()
+    assert message.startswith("report: `fedsub report /a/run` writes it where fedsub[run]")

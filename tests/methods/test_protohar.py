@@ -11,7 +11,7 @@ from fedsub.testing.one_number import TWO, Slope, filled, one_number, samples
 from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.kinds import mlp
-from fedsub_core.training import Batches, Met, TrainingSettings, Turn, each_batch
+from fedsub_core.training import Batches, Met, Passes, TrainingSettings, Turn, each_batch
 from fedsub_core.wire.bundles import Bundle
 
 TURN = Turn(1, 2, 0)
@@ -79,7 +79,7 @@ def test_the_public_codes_prototype_is_the_first_sample_over_all(epochs: int) ->
             order[i].append((int(batch.y[i, 0]), float(batch.x[i, 0, 0])))
         return Met(batch.weight, batch.weight)
 
-    each_batch({"p": torch.zeros(2)}, data, TURN, note, epochs=1, batch_size=1)
+    each_batch({"p": torch.zeros(2)}, data, TURN, note, Passes(1, 1))
     settings = TrainingSettings(lr=0.1, momentum=0.0, epochs=epochs, batch_size=4)
     model = mlp(1, 3, (1,))
     learner = one_number("protohar", Slope(0.0), settings, model, variant="repo", lam=0.0)

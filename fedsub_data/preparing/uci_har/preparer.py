@@ -76,18 +76,10 @@ def prepare(source: Path, options: UCIHAROptions, workers: int, progress: Progre
             windows.append(np.stack(tables[: len(signals)], axis=1))
             x.append(tables[-1] if options.features == "561" else windows[-1])
         for person in np.intersect1d(people[0], people[1]):
-            raise refused(
-                str(folder), f"person {person} in train and in test", "each in one of them"
-            )
-    return _federation(
-        options,
-        names,
-        np.concatenate(people),
-        np.concatenate(labels),
-        np.concatenate(windows),
-        np.concatenate(x),
-        str(folder),
-    )
+            got = f"person {person} in train and in test"
+            raise refused(str(folder), got, "each in one of them")
+    whole = np.concatenate(people), np.concatenate(labels), np.concatenate(windows)
+    return _federation(options, names, *whole, np.concatenate(x), str(folder))
 
 
 def starts(windows: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.parts import is_weight
 from fedsub_core.models.model import Params
 from fedsub_core.placement import Placement
-from fedsub_core.training import Batches, Gradient, Masked, Met, Trained, Turn, each_batch
+from fedsub_core.training import Batches, Gradient, Masked, Met, Passes, Trained, Turn, each_batch
 from fedsub_core.wire.bundles import Bundle, Floats, Kind
 from fedsub_papers.methods.sparse import GRADIENT
 
@@ -73,10 +73,8 @@ class SparseLearner(FedAvgLearner):
             return met
 
         empty = {GRADIENT + name: torch.zeros_like(t) for name, t in weights.items()}
-        size = self.settings.batch_size
-        one = {"epochs": 1, "batch_size": size, "phase": "gradient", "steps": 1}
-        one["fewest"] = self.model.fewest_samples
-        return each_batch(empty, data, turn, step, beside=params, **one)[0]  # type: ignore[arg-type]
+        one, fewest = Passes.of(self.settings, "gradient", steps=1), self.model.fewest_samples
+        return each_batch(empty, data, turn, step, one, beside=params, fewest=fewest)[0]
 
     def sparse_uploads(
         self, params: Params, masks: Params, data: Stack, beside: Params | None = None

@@ -15,8 +15,7 @@ from click.testing import CliRunner
 
 from fedsub.cli import cli
 from fedsub.commands.examples import EXAMPLES
-from fedsub.commands.run import SECTIONS
-from fedsub.commands.sections import REST
+from fedsub.commands.run import REST, SECTIONS
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.options import describe
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fedsub.testing.as_in_one_process import as_in_one_process
+from fedsub.testing.engine_tests import as_in_one_process
 from fedsub_client.loaded_model import load_model
 from fedsub_server.rundb import RunDatabase
 

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub.export.encoder_module import encoder_module
-from fedsub.export.formats import export
+from fedsub.export.formats import PersonalModule, export
 from fedsub.export.onnx_file import encode_onnx, run_onnx
-from fedsub.export.torch_module import PersonalModule
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling, apply

@@ -14,8 +14,7 @@ import torch
 from safetensors import safe_open
 
 from fedsub.export import onnx_file
-from fedsub.export.formats import FORMATS, Format, export
-from fedsub.export.torch_module import PersonalModule
+from fedsub.export.formats import FORMATS, Format, PersonalModule, export
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import FACTS
 from fedsub_client.personal_model import PersonalModel

@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from fedsub.status import answers, reading
-from fedsub.status.anonymous import anonymised
+from fedsub.status.answers import anonymised
 from fedsub.status.facts import Person, Status, Trouble
 from fedsub.status.page import page, parts
 from fedsub.status.reading import read_status

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fedsub.studies.grid_ends import at_end, tuned
 from fedsub.studies.study import Study
 from fedsub.studies.study_file import read_study
+from fedsub.studies.study_tables import at_end, tuned
 
 from .made_studies import STUDY
 

@@ -23,8 +23,15 @@ from fedsub.cli import cli
 from fedsub.engines import ray_cluster
 from fedsub.studies.engine import Engine, federation_of
 from fedsub.studies.local_engine import local_engine
-from fedsub.studies.node_folders import LOCK, PREFIX, locked, sweep
-from fedsub.studies.ray_engine import ATTEMPTS, ray_engine, train_on_node
+from fedsub.studies.ray_engine import (
+    ATTEMPTS,
+    LOCK,
+    PREFIX,
+    locked,
+    ray_engine,
+    sweep,
+    train_on_node,
+)
 from fedsub.studies.runner import RUNS, Stage, run_study, run_tasks
 from fedsub.studies.study import Entry, Study, Task, task_of
 from fedsub.studies.study_file import read_study

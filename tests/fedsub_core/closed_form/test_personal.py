@@ -8,7 +8,7 @@ import pytest
 from fedsub_core.closed_form.candidates import Scale, Shared
 from fedsub_core.closed_form.grids import ALONE, ON_EACH
 from fedsub_core.closed_form.noise import deviation, noisy
-from fedsub_core.closed_form.personal import Head, Sums, personal_head
+from fedsub_core.closed_form.personal import Head, Mixing, Sums, personal_head
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import UNIT, statistics, total
 
@@ -66,7 +66,7 @@ def test_noise_is_not_lent_in_the_place_of_a_class_that_a_person_lacks() -> None
     for seed in range(8):
         hidden = noisy(shared.sums, 4.0, np.random.default_rng(seed))
         sets, least = [Shared(Scale.of(hidden), hidden)], 2 * deviation(FEATURES, 4.0)
-        heads = [personal_head(x, y, CLASSES, sets, lent_from=n) for n in (0.0, least)]
+        heads = [personal_head(x, y, CLASSES, sets, how=Mixing(lent_from=n)) for n in (0.0, least)]
         right.append([_right(head, test_x, test_y) for head in heads])
     lent, kept = np.mean(right, 0)
     assert kept > own - 0.02 > lent + 0.02
@@ -127,7 +127,7 @@ def test_what_a_person_has_without_others_knows_nothing_of_them() -> None:
     np.testing.assert_array_equal(first.alone[1], first.bias)
     mixed = personal_head(x[have], y[have], CLASSES, [shared], _head(people[1], [shared]).equations)
     np.testing.assert_array_equal(mixed.alone[0], first.weight)
-    own = personal_head(x[have], y[have], CLASSES, [shared], heads="own")
+    own = personal_head(x[have], y[have], CLASSES, [shared], how=Mixing(heads="own"))
     # Nothing is lent to heads of own samples alone: of classes that they lack they know no other.
     np.testing.assert_array_equal(own.weight[2], own.weight[3])
     assert np.abs(mixed.weight[2] - mixed.weight[3]).max() > 0.1
@@ -137,23 +137,23 @@ def test_classes_that_a_person_lacks_are_not_answered_where_nothing_is_lent() ->
     people, shared = _everybody(1.0, samples=40)
     x, y = people[0]
     have = y < 2
-    closed = personal_head(x[have], y[have], CLASSES, [shared], lends=False)
+    closed = personal_head(x[have], y[have], CLASSES, [shared], how=Mixing(lends=False))
     test_x, _ = _samples(0, 2000, 1.0)
     assert set((test_x @ closed.weight.T + closed.bias).argmax(1)) == {0, 1}
-    every = personal_head(x, y, CLASSES, [shared], lends=False)
+    every = personal_head(x, y, CLASSES, [shared], how=Mixing(lends=False))
     np.testing.assert_array_equal(every.weight, personal_head(x, y, CLASSES, [shared]).weight)
 
 
 def test_what_a_mixture_is_held_against() -> None:
     people, shared = _everybody(1.0)
     (x, y), (other_x, other_y) = people[:2]
-    alone = personal_head(x, y, CLASSES, [shared], heads="own")
+    alone = personal_head(x, y, CLASSES, [shared], how=Mixing(heads="own"))
     assert np.abs(alone.weight - personal_head(x, y, CLASSES, [shared]).weight).max() > 0.1
     # Everybody's is the same for all but how leave-one-out weighs penalties: with one, equal.
     first = [_head(one, [shared]).equations for one in people]
     pooled = Equations(*(sum(getattr(e, f) for e in first) for f in Equations.__annotations__))
     mine, theirs = (
-        personal_head(one_x, one_y, CLASSES, [shared], pooled, 1e9, "everybody")
+        personal_head(one_x, one_y, CLASSES, [shared], pooled, Mixing(1e9, "everybody"))
         for one_x, one_y in ((x, y), (other_x, other_y))
     )
     np.testing.assert_allclose(mine.weight, theirs.weight, atol=1e-4)
@@ -166,7 +166,9 @@ def test_what_a_neighbour_gives_away_is_not_believed_of_a_stretch() -> None:
     x, y = np.repeat(x[order], 2, axis=0), np.repeat(y[order], 2)
 
     def loss(stretches: int) -> float:
-        return float(personal_head(x, y, CLASSES, stretches=stretches).equations.losses.min())
+        return float(
+            personal_head(x, y, CLASSES, how=Mixing(stretches=stretches)).equations.losses.min()
+        )
 
     assert loss(0) < 0.5 * loss(3)
     assert loss(0) == loss(len(y)), "single samples"

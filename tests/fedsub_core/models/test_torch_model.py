@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedsub.testing.streams import positions
+from fedsub.testing.runs import positions
 from fedsub_core.data.stacks import Stack, select_params, stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
@@ -19,7 +19,8 @@ from fedsub_core.models.model import Params
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.seeds import derive_seed
 from fedsub_core.training import CE, Pull, TrainingSettings, Turn, train
-from fedsub_core.training.batches import Streams, order_of_epoch, stream_of
+from fedsub_core.training.batches import Streams
+from fedsub_core.training.passes import Passes, order_of_epoch
 
 from .modules import MODULES, Residual, normalised
 
@@ -48,8 +49,7 @@ def plain_loop(model: TorchModel, start: Params, data: Stack, i: int) -> dict[st
         tensor.requires_grad_(name in model.trained)
     descent = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], 0.05, 0.9)
     size = SETTINGS.batch_size
-    for epoch in range(2):
-        stream = stream_of("", epoch)
+    for stream in Passes(2, size).streams:
         order = order_of_epoch(data, size, TURN, stream)[0][i, : data.counts[i]]
         batches = list(torch.split(order, size))
         if model.fewest_samples > 1 and len(batches[-1]) == 1:

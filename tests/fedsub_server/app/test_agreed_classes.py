@@ -11,7 +11,7 @@ import pytest
 
 from fedsub.api.running import Run
 from fedsub.report.report import write_report
-from fedsub.status.groups import who_is_with_whom
+from fedsub.status.reading import who_is_with_whom
 from fedsub_core.data.watch import CARD
 from fedsub_core.errors import RunError
 from fedsub_server.rundb import RunDatabase

@@ -11,7 +11,7 @@ import pytest
 
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import RunError
-from fedsub_server.reports import write_reports
+from fedsub_server.app import write_reports
 from fedsub_server.results import encodings, legend, method_summaries, tables_of, text_table
 
 METHODS = ["fedsub", "local", "fedavg-finetune"]

@@ -8,29 +8,31 @@ import numpy as np
 import pytest
 
 import fedsub
-from fedsub.api.wording import python_words
 from fedsub.testing.runs import people
 from fedsub_core.errors import DataError, RunError
+from fedsub_core.spelling import python, spelling, spelt, toml
 
 
 @pytest.mark.parametrize(
-    ("command_line", "python"),
+    ("key", "value", "by_command_line", "by_toml", "by_python"),
     [
-        ("Name it with --subject COLUMN, or not", "Name it with subject=COLUMN, or not"),
-        ("--missing drop leaves rows out", "missing='drop' leaves rows out"),
-        ("Check --label and --no-label, or", "Check label= and no_label=, or"),
-        ("Guessed: --window 2.56s, as", "Guessed: window='2.56s', as"),
-        ("Guessed: --rate 50, as", "Guessed: rate=50, as"),
-        ("Guessed: --features ax,ay.", "Guessed: features='ax,ay'."),
-        ("run with --split blocked.", "run with split='blocked'."),
-        ("Choose another name, or add --force", "Choose another name, or add force=True"),
-        ("expected --model net.py:Net, which", "expected model='net.py:Net', which"),
-        ("`fedsub models` takes --vocabulary", "`fedsub models` takes --vocabulary"),
-        ("no option -- at all --", "no option -- at all --"),
+        ("subject", "COLUMN", "--subject COLUMN", "subject = COLUMN", "subject=COLUMN"),
+        ("no-label", "", "--no-label", "no-label", "no_label="),
+        ("window", "2.56s", "--window 2.56s", 'window = "2.56s"', "window='2.56s'"),
+        ("rate", 50, "--rate 50", "rate = 50", "rate=50"),
+        ("features", "ax,ay", "--features ax,ay", 'features = "ax,ay"', "features='ax,ay'"),
+        ("delimiter", "';'", "--delimiter ';'", "delimiter = ';'", "delimiter=';'"),
+        ("force", "", "--force", "force", "force=True"),
     ],
 )
-def test_an_option_is_said_as_an_argument(command_line: str, python: str) -> None:
-    assert python_words(command_line) == python
+def test_an_option_is_spelt_as_the_front_does(
+    key: str, value: object, by_command_line: str, by_toml: str, by_python: str
+) -> None:
+    assert spelt(key, value) == by_command_line
+    for front, expected in ((toml, by_toml), (python, by_python)):
+        with spelling(front):
+            assert spelt(key, value) == expected
+    assert spelt(key, value) == by_command_line
 
 
 def test_what_a_table_lacks_is_asked_for_by_arguments(tmp_path: Path) -> None:
