@@ -40,7 +40,7 @@ CARD = MethodCard(
     "count more",
     paper="Huang et al., Personalized Cross-Silo Federated Learning on Non-IID Data, AAAI 2021",
     learner="fedsub_client.methods.fedprox:FedProxLearner",
-    strategy="strategies.methods.fedamp:FedAMPStrategy",
+    strategy="strategies.methods.fedamp:FedAMPServer",
     hyperparameters=FedAMPHyperparameters,
     down="a model of one's own",
     choose="People are more or less similar rather than in clear groups, and there are at "

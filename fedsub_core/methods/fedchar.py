@@ -41,7 +41,7 @@ CARD = MethodCard(
     paper="Li et al., Hierarchical Clustering-based Personalized Federated Learning for Robust and "
     "Fair Human Activity Recognition, IMWUT 2023",
     learner="fedsub_client.methods.ditto:DittoLearner",
-    strategy="strategies.methods.fedchar:FedCHARStrategy",
+    strategy="strategies.methods.fedchar:FedCHARServer",
     hyperparameters=FedCHARHyperparameters,
     up="the model",
     down="the group's model",

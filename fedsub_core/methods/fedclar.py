@@ -47,7 +47,7 @@ CARD = MethodCard(
     paper="Presotto et al., FedCLAR: Federated Clustering for Personalized Sensor-Based Human "
     "Activity Recognition, PerCom 2022",
     learner="fedsub_client.methods.fedclar:FedCLARLearner",
-    strategy="strategies.methods.fedclar:FedCLARStrategy",
+    strategy="strategies.methods.fedclar:FedCLARServer",
     hyperparameters=FedCLARHyperparameters,
     up="the model",
     down="the group's model",

@@ -64,7 +64,7 @@ CARD = MethodCard(
     paper="Zhang et al., Personalized Federated Learning with First Order Model Optimization, "
     "ICLR 2021",
     learner="fedsub_client.methods.fedfomo:FedFomoLearner",
-    strategy="strategies.methods.fedfomo:FedFomoStrategy",
+    strategy="strategies.methods.fedfomo:FedFomoServer",
     hyperparameters=FedFomoHyperparameters,
     up="the model, what each peer's model gained",
     down="other people's models",

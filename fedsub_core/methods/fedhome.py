@@ -60,7 +60,7 @@ CARD = MethodCard(
     paper="Wu et al., FedHome: Cloud-Edge Based Personalized Federated Learning for In-Home "
     "Health Monitoring, IEEE Transactions on Mobile Computing 2022",
     learner="fedsub_client.methods.fedhome:FedHomeLearner",
-    strategy="strategies.methods.fedhome:FedHomeStrategy",
+    strategy="strategies.methods.fedhome:FedHomeServer",
     hyperparameters=FedHomeHyperparameters,
     up="the model; in the last rounds nothing but the number of samples",
     down="the model; in the last rounds only to who has not had it there",

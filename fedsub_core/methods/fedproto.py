@@ -39,8 +39,8 @@ CARD = MethodCard(
     paper="Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, "
     "AAAI 2022",
     learner="fedsub_client.methods.fedproto:FedProtoLearner",
-    strategy="strategies.methods.fedproto:FedProtoStrategy",
-    summed_strategy="strategies.methods.fedproto:SummedFedProtoStrategy",
+    strategy="strategies.methods.fedproto:FedProtoServer",
+    summed_strategy="strategies.methods.fedproto:SummedFedProtoServer",
     not_in_sums=not_in_sums,
     predictor="fedsub_client.methods.fedproto:NearestPrototype",
     hyperparameters=FedProtoHyperparameters,

@@ -31,7 +31,7 @@ CARD = MethodCard(
     paper="Collins et al., Exploiting Shared Representations for Personalized Federated "
     "Learning, ICML 2021",
     learner="fedsub_client.methods.fedrep:FedRepLearner",
-    strategy="strategies.methods.fedrep:FedRepStrategy",
+    strategy="strategies.methods.fedrep:FedRepServer",
     averages=True,
     hyperparameters=FedRepHyperparameters,
     up="the body",

@@ -10,7 +10,7 @@ CARD = MethodCard(
     paper="McMahan et al., Communication-Efficient Learning of Deep Networks from "
     "Decentralized Data, AISTATS 2017",
     learner="fedsub_client.methods.fedsgd:FedSGDLearner",
-    strategy="strategies.methods.fedavg:FedAvgStrategy",
+    strategy="strategies.methods.fedavg:FedAvgServer",
     averages=True,
     hyperparameters=ReceivedHyperparameters,
     cost=lambda hyper, epochs: Cost(1),

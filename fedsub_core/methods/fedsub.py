@@ -141,9 +141,9 @@ CARD = MethodCard(
     paper="Campana and Delmastro, FedSub: Introducing Class-aware Subnetworks Fusion to "
     "Enhance Personalized Federated Learning",
     learner="fedsub_client.methods.fedsub.learner:FedSubLearner",
-    strategy="strategies.methods.fedsub.strategy:FedSubStrategy",
+    strategy="strategies.methods.fedsub.strategy:FedSubServer",
     summed_learner="fedsub_client.methods.fedsub.summed:SummedFedSubLearner",
-    summed_strategy="strategies.methods.fedsub.summed:SummedFedSubStrategy",
+    summed_strategy="strategies.methods.fedsub.summed:SummedFedSubServer",
     not_in_sums=not_in_sums,
     hyperparameters=FedSubHyperparameters,
     up="selected rows, class masks, scores, prototypes",

@@ -88,9 +88,9 @@ CARD = MethodCard(
     paper="This project's own, on FedSub's parts (Campana and Delmastro), Ditto's pull (Li et al. "
     "2021) and mixtures of experts by EM (Jordan and Jacobs 1994)",
     learner="fedsub_client.methods.fedsub_gated.learner:FedSubGatedLearner",
-    strategy="strategies.methods.fedsub_gated.strategy:FedSubGatedStrategy",
+    strategy="strategies.methods.fedsub_gated.strategy:FedSubGatedServer",
     summed_learner="fedsub_client.methods.fedsub_gated.summed:SummedFedSubGatedLearner",
-    summed_strategy="strategies.methods.fedsub_gated.summed:SummedFedSubGatedStrategy",
+    summed_strategy="strategies.methods.fedsub_gated.summed:SummedFedSubGatedServer",
     not_in_sums=lambda hyper: not_in_sums(hyper, "fedsub-gated"),
     hyperparameters=FedSubGatedHyperparameters,
     predictor="fedsub_client.methods.fedsub_gated.mixture:Mixture",

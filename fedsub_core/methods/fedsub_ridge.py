@@ -193,9 +193,9 @@ CARD = MethodCard(
     paper="Of no publication yet; sums after He et al., AFL: Single-Round Analytic Federated "
     "Learning, CVPR 2025, and Fanì et al., Fed3R, ICML 2024",
     learner="fedsub_client.methods.fedsub_ridge:FedSubRidgeLearner",
-    strategy="strategies.methods.fedsub_ridge.strategy:FedSubRidgeStrategy",
+    strategy="strategies.methods.fedsub_ridge.strategy:FedSubRidgeServer",
     summed_learner="fedsub_client.methods.fedsub_ridge_sums:SummedRidgeLearner",
-    summed_strategy="strategies.methods.fedsub_ridge.summed:SummedRidgeStrategy",
+    summed_strategy="strategies.methods.fedsub_ridge.summed:SummedRidgeServer",
     not_in_sums=not_in_sums,
     hyperparameters=FedSubRidgeHyperparameters,
     up="once, and when samples are new: sums of features and of their products, in 16 bits a "

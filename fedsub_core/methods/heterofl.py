@@ -10,7 +10,7 @@ CARD = sub_model_card(
     "over the devices that hold it",
     paper="Diao et al., HeteroFL: Computation and Communication Efficient Federated Learning for "
     "Heterogeneous Clients, ICLR 2021",
-    strategy="strategies.methods.heterofl:HeteroFLStrategy",
+    strategy="strategies.methods.heterofl:HeteroFLServer",
     choose="Some devices cannot hold the model. It is the simplest such method: a weak device "
     "holds the same units in every round, and every smaller model is part of the larger ones.",
     decisions=(

@@ -33,7 +33,7 @@ CARD = MethodCard(
     paper="Fallah et al., Personalized Federated Learning with Theoretical Guarantees: A "
     "Model-Agnostic Meta-Learning Approach, NeurIPS 2020",
     learner="fedsub_client.methods.perfedavg:PerFedAvgLearner",
-    strategy="strategies.methods.fedavg:FedAvgStrategy",
+    strategy="strategies.methods.fedavg:FedAvgServer",
     averages=True,
     hyperparameters=PerFedAvgHyperparameters,
     cost=cost,

@@ -55,8 +55,8 @@ CARD = MethodCard(
     paper="Cheng et al., ProtoHAR: Prototype Guided Personalized Federated Learning for Human "
     "Activity Recognition, IEEE Journal of Biomedical and Health Informatics 2023",
     learner="fedsub_client.methods.protohar:ProtoHARLearner",
-    strategy="strategies.methods.protohar:ProtoHARStrategy",
-    summed_strategy="strategies.methods.protohar:SummedProtoHARStrategy",
+    strategy="strategies.methods.protohar:ProtoHARServer",
+    summed_strategy="strategies.methods.protohar:SummedProtoHARServer",
     not_in_sums=not_in_sums,
     hyperparameters=ProtoHARHyperparameters,
     up="the body, the mean embedding of each class held (with weights = samples also its counts)",

@@ -50,7 +50,7 @@ CARD = slice_card(
     "can train which of them, and chooses clients accordingly",
     paper="Jia et al., AdaptiveFL: Adaptive Heterogeneous Federated Learning for Resource-"
     "Constrained AIoT Systems, DAC 2024",
-    strategy="fedsub_papers.strategies.methods.adaptivefl:AdaptiveFLStrategy",
+    strategy="fedsub_papers.strategies.methods.adaptivefl:AdaptiveFLServer",
     hyperparameters=AdaptiveFLHyperparameters,
     check=check,
     holds="fedsub_papers.models.pools:room_for",

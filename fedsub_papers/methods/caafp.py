@@ -122,7 +122,7 @@ CARD = MethodCard(
     paper="CA-AFP: Cluster-Aware Adaptive Federated Pruning, report, and its successor "
     "arXiv 2603.01739, 2026",
     learner="fedsub_papers.client.methods.caafp:CAAFPLearner",
-    strategy="fedsub_papers.strategies.methods.caafp:CAAFPStrategy",
+    strategy="fedsub_papers.strategies.methods.caafp:CAAFPServer",
     hyperparameters=CAAFPHyperparameters,
     up="the weights that are not masked out and their mask; when masks move also all gradients",
     down="the group's weights that are not masked out and their mask",

@@ -32,7 +32,7 @@ CARD = MethodCard(
     "exits teach each other, and all predict",
     paper="Kim et al., DepthFL: Depthwise Federated Learning for Heterogeneous Clients, ICLR 2023",
     learner="fedsub_papers.client.methods.depthfl:DepthFLLearner",
-    strategy="fedsub_papers.strategies.methods.depthfl:DepthFLStrategy",
+    strategy="fedsub_papers.strategies.methods.depthfl:DepthFLServer",
     predictor="fedsub_papers.client.methods.depthfl:MeanOfExits",
     hyperparameters=DepthFLHyperparameters,
     up="the device's first layers and their exits",

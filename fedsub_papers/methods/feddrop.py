@@ -26,7 +26,7 @@ CARD = sub_model_card(
     idea="as heterofl, but a weak device's units are drawn at random in each round",
     paper="Caldas et al., Expanding the Reach of Federated Learning by Reducing Client Resource "
     "Requirements, 2018",
-    strategy="fedsub_papers.strategies.methods.feddrop:FedDropStrategy",
+    strategy="fedsub_papers.strategies.methods.feddrop:FedDropServer",
     hyperparameters=FedDropHyperparameters,
     choose="For comparison only: units are not chosen to fit together, and a device is tested "
     "with units that never trained together.",

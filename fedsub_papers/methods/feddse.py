@@ -32,7 +32,7 @@ CARD = slice_card(
     paper="Wang et al., FedDSE: Distribution-aware Sub-model Extraction for Federated Learning "
     "over Resource-constrained Devices, WWW 2024",
     learner="fedsub_papers.client.methods.feddse:FedDSELearner",
-    strategy="fedsub_papers.strategies.methods.feddse:FedDSEStrategy",
+    strategy="fedsub_papers.strategies.methods.feddse:FedDSEServer",
     hyperparameters=FedDSEHyperparameters,
     down="the whole model; between choices the units that were chosen",
     up="the chosen units, trained",

@@ -10,7 +10,7 @@ CARD = sub_model_card(
     "did not receive count with their old values",
     paper="Jiang et al., FedMP: Federated Learning through Adaptive Model Pruning in Heterogeneous "
     "Edge Computing, ICDE 2022",
-    strategy="fedsub_papers.strategies.methods.fedmp:FedMPStrategy",
+    strategy="fedsub_papers.strategies.methods.fedmp:FedMPServer",
     choose="As heterofl, if weak devices are few and the model has trained for a while: they "
     "get its most important units.",
     decisions=(

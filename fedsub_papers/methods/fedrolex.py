@@ -20,7 +20,7 @@ CARD = sub_model_card(
     idea="as heterofl, but a weak device's window of units moves from round to round",
     paper="Alam et al., FedRolex: Model-Heterogeneous Federated Learning with Rolling Sub-Model "
     "Extraction, NeurIPS 2022",
-    strategy="fedsub_papers.strategies.methods.fedrolex:FedRolexStrategy",
+    strategy="fedsub_papers.strategies.methods.fedrolex:FedRolexServer",
     hyperparameters=FedRolexHyperparameters,
     choose="Most devices are weak, and you want the full model at the end: every unit is "
     "trained in turn.",

@@ -26,7 +26,7 @@ CARD = MethodCard(
     paper="Wu et al., FIARSE: Model-Heterogeneous Federated Learning via Importance-Aware Submodel "
     "Extraction, NeurIPS 2024",
     learner="fedsub_papers.client.methods.fiarse:FIARSELearner",
-    strategy="fedsub_papers.strategies.methods.fiarse:FIARSEStrategy",
+    strategy="fedsub_papers.strategies.methods.fiarse:FIARSEServer",
     hyperparameters=FIARSEHyperparameters,
     up="the numbers that the device holds, and which",
     down="the numbers that the device holds, and which",

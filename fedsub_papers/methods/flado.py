@@ -30,7 +30,7 @@ CARD = slice_card(
     "those that it changes as everybody does",
     paper="After what others say of Liao et al., Adaptive Channel Sparsity for Federated Learning "
     "under System Heterogeneity, CVPR 2023",
-    strategy="fedsub_papers.strategies.methods.flado:FladoStrategy",
+    strategy="fedsub_papers.strategies.methods.flado:FladoServer",
     hyperparameters=FladoHyperparameters,
     choose="For comparison only: it follows what others write about a paper that was not "
     "available, so its results say nothing about that paper.",

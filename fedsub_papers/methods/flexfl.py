@@ -76,7 +76,7 @@ CARD = slice_card(
     paper="Chen et al., FlexFL: Heterogeneous Federated Learning via APoZ-Guided Flexible Pruning "
     "in Uncertain Scenarios, IEEE TCAD 2024",
     learner="fedsub_papers.client.methods.flexfl:FlexFLLearner",
-    strategy="fedsub_papers.strategies.methods.flexfl:FlexFLStrategy",
+    strategy="fedsub_papers.strategies.methods.flexfl:FlexFLServer",
     hyperparameters=FlexFLHyperparameters,
     sends=sends,
     receives=sends,

@@ -77,7 +77,7 @@ CARD = MethodCard(
     paper="Representation-Aligned Multi-Scale Personalization for Federated Learning, anonymous, "
     "under review",
     learner="fedsub_papers.client.methods.framp:FRAMPLearner",
-    strategy="fedsub_papers.strategies.methods.framp:FRAMPStrategy",
+    strategy="fedsub_papers.strategies.methods.framp:FRAMPServer",
     hyperparameters=FRAMPHyperparameters,
     up="the numbers that the device holds, and which; the mean embedding of each class held; once "
     "the descriptor",

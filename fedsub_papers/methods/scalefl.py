@@ -52,7 +52,7 @@ CARD = MethodCard(
     paper="Ilhan et al., ScaleFL: Resource-Adaptive Federated Learning with Heterogeneous Clients, "
     "CVPR 2023",
     learner="fedsub_papers.client.methods.scalefl:ScaleFLLearner",
-    strategy="fedsub_papers.strategies.methods.scalefl:ScaleFLStrategy",
+    strategy="fedsub_papers.strategies.methods.scalefl:ScaleFLServer",
     hyperparameters=ScaleFLHyperparameters,
     up="the device's part of the model and its exits",
     down="the device's part of the model and its exits",

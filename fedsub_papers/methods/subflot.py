@@ -56,7 +56,7 @@ CARD = sub_model_card(
     paper="SubFLOT: Efficient Personalized Federated Learning via Submodel Extraction with Optimal "
     "Transport, 2026",
     learner="fedsub_papers.client.methods.subflot:SubFLOTLearner",
-    strategy="fedsub_papers.strategies.methods.subflot:SubFLOTStrategy",
+    strategy="fedsub_papers.strategies.methods.subflot:SubFLOTServer",
     hyperparameters=SubFLOTHyperparameters,
     sends=whole_model,
     masked=False,

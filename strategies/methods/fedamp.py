@@ -14,7 +14,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.clipping import MOST_ADDED
 from strategies.parts.distances import cosine_distances, flattened, squared_distances
-from strategies.parts.last_models import PAIRS, LastModelsStrategy
+from strategies.parts.last_models import PAIRS, LastModelsServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -56,7 +56,7 @@ def shortened(weights: Tensor, x: Tensor) -> Tensor:
     return torch.where(away > longest, weights * longest / away, weights)
 
 
-class FedAMPStrategy(LastModelsStrategy):
+class FedAMPServer(LastModelsServer):
     """Every client's download is ``u_i = w_i + sum_j xi_ij * (w_j - w_i)``; ``pairs`` are xi."""
 
     def __init__(self, settings: ServerSettings) -> None:

@@ -15,7 +15,7 @@ from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
 
 
-class FedAvgStrategy(ServerHalf):
+class FedAvgServer(ServerHalf):
     """State: the global tensors by their names in the model."""
 
     def init(self, start: Start) -> State:

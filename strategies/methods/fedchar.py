@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 from fedsub_core.methods.fedchar import divides_in
 from fedsub_core.turn import Turn
 from strategies.parts.dividing import Labels, divided_into
-from strategies.parts.grouping import GroupedStrategy
+from strategies.parts.grouping import GroupedServer
 
 
-class FedCHARStrategy(GroupedStrategy):
+class FedCHARServer(GroupedServer):
     """K groups by updates; all start from the mean over everybody."""
 
     similarity = "update"
     starts_apart = False
 
     def divides_in(self, turn: Turn) -> int:
-        """See :class:`GroupedStrategy`."""
+        """See :class:`GroupedServer`."""
         return divides_in(self.hyper, turn.rounds)
 
     def divided(self, distances: NDArray[np.float64]) -> Labels:

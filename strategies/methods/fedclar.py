@@ -9,10 +9,10 @@ from fedsub_core.config.halves import ServerSettings
 from fedsub_core.methods.fedclar import divides_in
 from fedsub_core.turn import Turn
 from strategies.parts.dividing import Labels, divided_below
-from strategies.parts.grouping import GroupedStrategy
+from strategies.parts.grouping import GroupedServer
 
 
-class FedCLARStrategy(GroupedStrategy):
+class FedCLARServer(GroupedServer):
     """Groups are as far apart as the threshold; each starts from its members' uploads."""
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -20,7 +20,7 @@ class FedCLARStrategy(GroupedStrategy):
         self.similarity = self.hyper.similarity
 
     def divides_in(self, turn: Turn) -> int:
-        """See :class:`GroupedStrategy`."""
+        """See :class:`GroupedServer`."""
         return divides_in(self.hyper, turn.rounds)
 
     def divided(self, distances: NDArray[np.float64]) -> Labels:

@@ -11,13 +11,13 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.parts.last_models import PAIRS, LastModelsStrategy
+from strategies.parts.last_models import PAIRS, LastModelsServer
 from strategies.rounds.context import Sender
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class FedFomoStrategy(LastModelsStrategy):
+class FedFomoServer(LastModelsServer):
     """Sends models of those from whom a client gained most; ``pairs`` are the sums of gains."""
 
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fedsub_core.methods.fedhome import trains_heads
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.parts.roster import Roster
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.round import Round
@@ -16,7 +16,7 @@ from strategies.rounds.server_half import State
 AT_HOME = "at_home"
 
 
-class FedHomeStrategy(FedAvgStrategy):
+class FedHomeServer(FedAvgServer):
     """State: FedAvg's, and who has a head of its own (:meth:`Roster.tensor`)."""
 
     def init(self, start: Start) -> State:

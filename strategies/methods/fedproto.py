@@ -19,7 +19,7 @@ from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
 
 
-class FedProtoStrategy(ServerHalf):
+class FedProtoServer(ServerHalf):
     """State: the prototypes, and which there are."""
 
     def init(self, start: Start) -> State:
@@ -42,7 +42,7 @@ class FedProtoStrategy(ServerHalf):
         return after, prototype_places(after, uploads, round.turn, self.settings.rounds)
 
 
-class SummedFedProtoStrategy(SummedPrototypes, FedProtoStrategy):
+class SummedFedProtoServer(SummedPrototypes, FedProtoServer):
     """The same where the server learns sums alone."""
 
     def init(self, start: Start) -> State:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fedsub_core.turn import Turn
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 
 
-class FedRepStrategy(FedAvgStrategy):
+class FedRepServer(FedAvgServer):
     """FedAvg's, which may ask everybody in the last round, to train heads alone."""
 
     def wants_all(self, turn: Turn) -> bool:

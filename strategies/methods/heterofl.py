@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from fedsub_core.models.units import Units
-from strategies.parts.sub_models import Counts, SubModelStrategy
+from strategies.parts.sub_models import Counts, SubModelServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class HeteroFLStrategy(SubModelStrategy):
+class HeteroFLServer(SubModelServer):
     """Each smaller sub-model lies in all larger ones."""
 
     def units(self, state: State, round: Round, client: str, counts: Counts) -> Units:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class PFedMeStrategy(FedAvgStrategy):
+class PFedMeServer(FedAvgServer):
     """FedAvg's, with a rate: ``w = (1 - beta) * w + beta * mean``."""
 
     def aggregate(

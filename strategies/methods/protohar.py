@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.parts.prototype_means import (
     check_prototypes,
     known_prototypes,
@@ -21,7 +21,7 @@ from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class ProtoHARStrategy(FedAvgStrategy):
+class ProtoHARServer(FedAvgServer):
     """State: the body by its names in the model, the prototypes, and which there are."""
 
     def init(self, start: Start) -> State:
@@ -51,7 +51,7 @@ class ProtoHARStrategy(FedAvgStrategy):
         return model.parameters_of(model.body(self.hyper.head_layers))
 
 
-class SummedProtoHARStrategy(SummedPrototypes, ProtoHARStrategy):
+class SummedProtoHARServer(SummedPrototypes, ProtoHARServer):
     """The same where the server learns sums alone."""
 
     def init(self, start: Start) -> State:

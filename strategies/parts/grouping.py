@@ -43,7 +43,7 @@ def _named(models: State) -> State:
     return {_MODEL + name: tensor for name, tensor in models.items()}
 
 
-class GroupedStrategy(ServerHalf):
+class GroupedServer(ServerHalf):
     """FedAvg for everybody, and from some round on in each group.
 
     State: ``model.<name>`` [groups, ...], one group at first; once divided also ``members`` (a

@@ -16,7 +16,7 @@ from strategies.rounds.server_half import ServerHalf, State
 CLIENTS, PAIRS, _MODEL = "clients", "pairs", "model."
 
 
-class LastModelsStrategy(ServerHalf):
+class LastModelsServer(ServerHalf):
     """What FedAMP and FedFomo share, who give each client a choice of the others' models.
 
     State: ``clients`` (a roster), ``model.<name>`` float32 [n, ...] and ``pairs`` float64 [n, n],

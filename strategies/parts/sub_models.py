@@ -1,6 +1,6 @@
 """Sub-models: which units of the global model each device holds, and the mean over who holds what.
 
-What a method adds is one pure function, :meth:`SubModelStrategy.units`: what a device was sent is
+What a method adds is one pure function, :meth:`SubModelServer.units`: what a device was sent is
 worked out again when its upload comes, and nothing of it is stored.
 """
 
@@ -18,7 +18,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.units import Units, placements, units_of
 from fedsub_core.placement import EVERYWHERE, Placement
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.parts.averaging import Rule, robust_mean
 from strategies.parts.coverage import covered, multiplied_share
 from strategies.rounds.context import Start
@@ -30,7 +30,7 @@ Places = Mapping[str, Placement]
 Counts = Mapping[str, int]
 
 
-class SubModelStrategy(FedAvgStrategy):
+class SubModelServer(FedAvgServer):
     """State: the global tensors, whole."""
 
     @abstractmethod

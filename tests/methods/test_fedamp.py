@@ -21,7 +21,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.fedamp import FedAMPStrategy, cosine, gauss, shortened
+from strategies.methods.fedamp import FedAMPServer, cosine, gauss, shortened
 from strategies.parts.last_models import CLIENTS, PAIRS
 from strategies.parts.roster import Roster
 
@@ -32,7 +32,7 @@ def server(robust: str = "none", **options: Any) -> HalfAlone:
     """Return a server half for a model of one number."""
     given = {f"fedamp.{key.replace('_', '-')}": value for key, value in options.items()}
     config = read_config(None, {"method": "fedamp", "beside": "", "robust": robust, **given})
-    return HalfAlone(FedAMPStrategy(config.server_settings("fedamp")), ONE)
+    return HalfAlone(FedAMPServer(config.server_settings("fedamp")), ONE)
 
 
 def sent(**values: float) -> dict[str, Bundle]:

@@ -30,7 +30,7 @@ from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.envelope import Envelope
-from strategies.methods.fedfomo import FedFomoStrategy
+from strategies.methods.fedfomo import FedFomoServer
 from strategies.parts.last_models import PAIRS
 
 MODEL = mlp(4, 3)
@@ -207,7 +207,7 @@ def server(**hyper: Any) -> HalfAlone:
     given = {f"fedfomo.{key.replace('_', '-')}": value for key, value in hyper.items()}
     keys: dict[str, Any] = {"method": "fedfomo", "beside": "", "fedfomo.peers": True}
     config = read_config(None, keys | given)
-    return HalfAlone(FedFomoStrategy(config.server_settings("fedfomo")), ONE)
+    return HalfAlone(FedFomoServer(config.server_settings("fedfomo")), ONE)
 
 
 def upload(value: float, *gains: float, models: int = 5) -> Bundle:
@@ -378,7 +378,7 @@ def test_what_a_device_receives_is_what_others_sent(run_method: RunMethod) -> No
     """And what they gained from it is credited to those who sent it."""
     run = run_method("fedfomo", rounds=3)
     strategy, clients = run.strategy, sorted(people().clients)
-    assert isinstance(strategy.half, FedFomoStrategy)
+    assert isinstance(strategy.half, FedFomoServer)
     total = torch.zeros(4, 4, dtype=torch.float64)
     for round in (2, 3):
         turn, before = strategy.turn(round), run.states[round - 2]

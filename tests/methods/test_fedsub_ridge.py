@@ -30,7 +30,7 @@ from fedsub_core.models.kinds import build_model
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Whole
 from strategies.methods.fedsub_ridge.pooling import counts_as, sum_over
-from strategies.methods.fedsub_ridge.strategy import FedSubRidgeStrategy
+from strategies.methods.fedsub_ridge.strategy import FedSubRidgeServer
 from strategies.rounds.context import Sender
 
 NAME, CLASSES, FEATURES = "fedsub-ridge", 3, 12
@@ -62,7 +62,7 @@ class Federated:
             method=NAME, beside="", hyper={NAME: own}, most_examples=most_examples, seed=0
         )
         self.model = build_model("linear", (FEATURES,), CLASSES)
-        self.server = HalfAlone(FedSubRidgeStrategy(config.server_settings(NAME)), self.model)
+        self.server = HalfAlone(FedSubRidgeServer(config.server_settings(NAME)), self.model)
         self.server.state = self.server.half.init(self.server.start())
         sends = METHODS[NAME].sends(self.model, own)
         self.learner = FedSubRidgeLearner(self.model, TrainingSettings(), own, sends)

@@ -15,7 +15,7 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import ClientData, Federation
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
-from strategies.parts.grouping import GroupedStrategy
+from strategies.parts.grouping import GroupedServer
 
 
 def two_types(seed: int = 0) -> Federation:
@@ -204,7 +204,7 @@ def test_a_forgotten_member_is_in_no_group(name: str, run_method: RunMethod) -> 
     strategy.resume(strategy.finished_rounds, before)
     strategy.forget("p2")
     half = strategy.half
-    assert strategy.state is not None and isinstance(half, GroupedStrategy)
+    assert strategy.state is not None and isinstance(half, GroupedServer)
     assert half.group(strategy.state, "p2") is None
     for client in ("p1", "p3", "p4"):
         kept = run.metric("group")[3, client]

@@ -18,7 +18,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.methods.fedsub import PROTOTYPES
 from fedsub_core.methods.table import HOUSE
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -98,16 +98,16 @@ def test_a_round_after_which_devices_take_no_model_is_undone(
     run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a method makes of uploads within all bounds may be beyond them."""
-    plain = FedAvgStrategy.aggregate
+    plain = FedAvgServer.aggregate
 
     def astray(
-        self: FedAvgStrategy, state: State, round: Round, uploads: Mapping[str, Bundle]
+        self: FedAvgServer, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> Any:
         mean, rows = plain(self, state, round, uploads)
         far = 1e9 if EVIL in uploads else 1.0
         return {name: tensor * far for name, tensor in mean.items()}, rows
 
-    monkeypatch.setattr(FedAvgStrategy, "aggregate", astray)
+    monkeypatch.setattr(FedAvgServer, "aggregate", astray)
     keys: dict[str, Any] = {"rounds": 4, "robust": "none"}
     run = run_method("fedavg", SIX, prepare=infect(reversed_by(1e3)), **keys)
     assert run.strategy.memory.left_out == {EVIL}

@@ -13,7 +13,7 @@ from fedsub_core.models.units import Units
 from fedsub_core.seeds import generator
 from fedsub_core.wire.bundles import Bundle
 from fedsub_papers.models.pools import Level, largest_fitting, pool_of
-from fedsub_papers.strategies.parts.slices import SliceStrategy
+from fedsub_papers.strategies.parts.slices import SliceServer
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
@@ -24,7 +24,7 @@ KINDS = 3
 EXTRA = 3
 
 
-class AdaptiveFLStrategy(SliceStrategy):
+class AdaptiveFLServer(SliceServer):
     """State: the global tensors; of each client that trained, how well it did with which model.
 
     ``table/<client>`` float32 [models + 3]: its resources, a number for each model of the pool, and

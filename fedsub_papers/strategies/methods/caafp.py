@@ -27,7 +27,7 @@ from fedsub_papers.strategies.parts.pruning import (
 )
 from fedsub_papers.strategies.parts.sparse import other_masks, packed, sparsity_rows, whole
 from strategies.parts.dividing import Labels, divided_into
-from strategies.parts.grouping import MEMBERS, GroupedStrategy
+from strategies.parts.grouping import MEMBERS, GroupedServer
 from strategies.parts.roster import Roster
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.round import Round
@@ -36,7 +36,7 @@ from strategies.rounds.server_half import State
 _MASK, _LAST, _ENTROPY = "mask.", "last.", "entropy"
 
 
-class CAAFPStrategy(GroupedStrategy):
+class CAAFPServer(GroupedServer):
     """FedCHAR's, with masks.
 
     State, beside the groups': ``mask.<weight>`` bool [groups, ...]; once divided ``entropy``
@@ -51,7 +51,7 @@ class CAAFPStrategy(GroupedStrategy):
         return self._masked(super().init(start))
 
     def divides_in(self, turn: Turn) -> int:
-        """See :class:`GroupedStrategy`."""
+        """See :class:`GroupedServer`."""
         return divides_in(self.hyper, turn.rounds)
 
     def divided(self, distances: NDArray[np.float64]) -> Labels:

@@ -9,7 +9,7 @@ import torch
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
 from fedsub_papers.strategies.parts.all_rounds import MOVED, bounded
-from fedsub_papers.strategies.parts.exits import ExitStrategy
+from fedsub_papers.strategies.parts.exits import ExitServer
 from strategies.parts.averaging import robust_mean
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.context import Start
@@ -19,7 +19,7 @@ from strategies.rounds.server_half import State
 _DRIFT = "drift/"
 
 
-class DepthFLStrategy(ExitStrategy):
+class DepthFLServer(ExitServer):
     """State: the global tensors; with ``feddyn`` ``drift/<tensor>``, FedDyn's h.
 
     Then also, where updates are bounded, ``moved/<client>`` (`all_rounds.py`).

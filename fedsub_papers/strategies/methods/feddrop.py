@@ -11,12 +11,12 @@ from fedsub_core.models.units import Units
 from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from strategies.parts.averaging import Rule
-from strategies.parts.sub_models import Counts, SubModelStrategy
+from strategies.parts.sub_models import Counts, SubModelServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class FedDropStrategy(SubModelStrategy):
+class FedDropServer(SubModelServer):
     """The draw follows from the run's seed, the client, the round and the group."""
 
     @property

@@ -11,7 +11,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.units import Units, placements, units_at, units_in
 from fedsub_core.wire.bundles import Bundle
 from fedsub_papers.models.slicing import slice_groups
-from fedsub_papers.strategies.parts.slices import SliceStrategy
+from fedsub_papers.strategies.parts.slices import SliceServer
 from strategies.parts.sub_models import best
 from strategies.rounds.context import Sender
 from strategies.rounds.round import Round
@@ -20,7 +20,7 @@ from strategies.rounds.server_half import State
 _CHOICE, _COMMON = "choice/", "common/"
 
 
-class FedDSEStrategy(SliceStrategy):
+class FedDSEServer(SliceServer):
     """State: the global tensors; of weak clients ``choice/<client>/<group>``, units, int64."""
 
     def slices(self, state: State, round: Round, clients: Sequence[str]) -> dict[str, Units]:

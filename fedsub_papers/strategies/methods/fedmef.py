@@ -22,7 +22,7 @@ from strategies.rounds.server_half import ServerHalf, State
 _MASK = "mask."
 
 
-class FedMefStrategy(ServerHalf):
+class FedMefServer(ServerHalf):
     """State: the model's tensors by name, zero where masked out, and ``mask.<weight>`` bool."""
 
     def init(self, start: Start) -> State:

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from fedsub_core.models.units import UnitGroup, Units
 from strategies.parts.averaging import Rule
-from strategies.parts.sub_models import Counts, SubModelStrategy, best
+from strategies.parts.sub_models import Counts, SubModelServer, best
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class FedMPStrategy(SubModelStrategy):
+class FedMPServer(SubModelServer):
     """A unit counts by the absolute weights into it."""
 
     @property

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from fedsub_core.models.units import Units
-from strategies.parts.sub_models import Counts, SubModelStrategy
+from strategies.parts.sub_models import Counts, SubModelServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class FedRolexStrategy(SubModelStrategy):
+class FedRolexServer(SubModelServer):
     """In round r the window begins at unit r - 1, and comes round at a layer's end."""
 
     def units(self, state: State, round: Round, client: str, counts: Counts) -> Units:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
-from fedsub_papers.strategies.parts.elements import ElementStrategy
+from fedsub_papers.strategies.parts.elements import ElementServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class FIARSEStrategy(ElementStrategy):
+class FIARSEServer(ElementServer):
     """State: the global tensors, whole."""
 
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:

@@ -20,7 +20,7 @@ from fedsub_core.seeds import generator
 from fedsub_core.wire.bundles import Bundle
 from fedsub_papers.models.pools import Counts, shapes_at
 from fedsub_papers.models.slicing import slice_groups
-from fedsub_papers.strategies.parts.slices import SliceStrategy
+from fedsub_papers.strategies.parts.slices import SliceServer
 from strategies.parts.coverage import multiplications, positions_of
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
@@ -28,7 +28,7 @@ from strategies.rounds.server_half import State
 _SCORE = "score/"
 
 
-class FladoStrategy(SliceStrategy):
+class FladoServer(SliceServer):
     """State: the global tensors; of weak clients ``score/<client>/<group>`` float32 [units]."""
 
     def slices(self, state: State, round: Round, clients: Sequence[str]) -> dict[str, Units]:

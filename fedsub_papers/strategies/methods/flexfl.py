@@ -13,7 +13,7 @@ from fedsub_core.models.units import Units
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_papers.methods.flexfl import APOZ, share_of
 from fedsub_papers.models.pools import widths_for
-from fedsub_papers.strategies.parts.slices import SliceStrategy
+from fedsub_papers.strategies.parts.slices import SliceServer
 from strategies.parts.averaging import shares
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.context import Sender
@@ -21,7 +21,7 @@ from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class FlexFLStrategy(SliceStrategy):
+class FlexFLServer(SliceServer):
     """State: the global tensors; from the first round on ``apoz`` [hidden layers]."""
 
     def participants(self, state: State, round: Round) -> list[str]:

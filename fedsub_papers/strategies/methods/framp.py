@@ -13,7 +13,7 @@ from fedsub_core.models.model import Model
 from fedsub_core.seeds import generator
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_papers.methods.framp import DESCRIPTOR, WANTED
-from fedsub_papers.strategies.parts.elements import ElementStrategy
+from fedsub_papers.strategies.parts.elements import ElementServer
 from fedsub_papers.strategies.parts.hypernetwork import generated, learnt, network
 from strategies.parts.prototype_means import (
     check_prototypes,
@@ -33,7 +33,7 @@ NORMAL, FARTHEST = 1.4826, 3.0
 _NETWORK = "network."
 
 
-class FRAMPStrategy(ElementStrategy):
+class FRAMPServer(ElementServer):
     """State: ``network.<tensor>``; the prototypes; whose ``descriptors`` [n, size] are known.
 
     ``centre`` and ``spread`` [size] are those of the first round's descriptors, 0 before it. Norms'

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
-from fedsub_papers.strategies.parts.exits import ExitStrategy
+from fedsub_papers.strategies.parts.exits import ExitServer
 from strategies.parts.sub_models import over_budget
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class ScaleFLStrategy(ExitStrategy):
+class ScaleFLServer(ExitServer):
     """Each smaller sub-model lies in all larger ones; an exit counts where it was trained."""
 
     def aggregate(

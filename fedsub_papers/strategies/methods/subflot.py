@@ -18,7 +18,7 @@ from fedsub_papers.strategies.methods.feddrop import drawn
 from fedsub_papers.strategies.methods.fedmp import norms
 from fedsub_papers.strategies.parts.alignment import aligned, check_groups, check_plan
 from strategies.parts.averaging import robust_mean
-from strategies.parts.sub_models import Counts, SubModelStrategy, best
+from strategies.parts.sub_models import Counts, SubModelServer, best
 from strategies.rounds.context import Start
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
@@ -26,7 +26,7 @@ from strategies.rounds.server_half import State
 HISTORY = "history/"
 
 
-class SubFLOTStrategy(SubModelStrategy):
+class SubFLOTServer(SubModelServer):
     """State: the global tensors, and what each client sent last, ``history/<client>/<tensor>``."""
 
     def __init__(self, settings: ServerSettings) -> None:

@@ -16,7 +16,7 @@ from fedsub_core.wire.bundles import Bundle
 from fedsub_papers.masks import highest, share_of
 from fedsub_papers.methods.elements import layer_of, scales
 from fedsub_papers.strategies.parts.sparse import Masks, packed
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.parts.coverage import covered, multiplied_share
 from strategies.rounds.context import Sender
 from strategies.rounds.round import Round
@@ -25,7 +25,7 @@ from strategies.rounds.server_half import State
 log = logging.getLogger("fedsub")
 
 
-class ElementStrategy(FedAvgStrategy):
+class ElementServer(FedAvgServer):
     """FedAvg's, of whose model a device of capacity c holds the c * c of highest score."""
 
     def part(self, round: Round, model: Mapping[str, Tensor], capacity: float) -> Bundle:

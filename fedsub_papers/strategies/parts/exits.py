@@ -9,12 +9,12 @@ import numpy as np
 
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.heterofl import HeteroFLStrategy
+from strategies.methods.heterofl import HeteroFLServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class ExitStrategy(HeteroFLStrategy):
+class ExitServer(HeteroFLServer):
     """State: the global tensors, whole; a method may keep others beside them."""
 
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:

@@ -15,14 +15,14 @@ from fedsub_core.models.units import Units, placements, units_in
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 from fedsub_papers.models.slicing import slice_groups, sliced_part
-from strategies.methods.heterofl import HeteroFLStrategy
+from strategies.methods.heterofl import HeteroFLServer
 from strategies.parts.averaging import robust_mean
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class SliceStrategy(HeteroFLStrategy):
+class SliceServer(HeteroFLServer):
     """State: the global tensors, whole; a method may keep others beside them.
 
     A device holds the first units of each group; what it is sent are some of these.

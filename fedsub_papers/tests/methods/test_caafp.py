@@ -15,7 +15,7 @@ from fedsub_core.errors import MessageRefused
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_papers.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
-from fedsub_papers.strategies.methods.caafp import CAAFPStrategy
+from fedsub_papers.strategies.methods.caafp import CAAFPServer
 from tests.methods.test_groups import two_types
 
 PHASES: dict[str, Any] = {"cluster_round": 2, "dense_rounds": 1, "k_selection": "fixed:2"}
@@ -144,7 +144,7 @@ def test_what_does_not_fit_the_round_is_refused(
 ) -> None:
     run = run_method("caafp", hyper=PHASES | {"label_counts": True}, rounds=4, until=2)
     strategy, upload = run.strategy, run.uploads[1]["p1"]
-    assert isinstance(strategy.half, CAAFPStrategy)
+    assert isinstance(strategy.half, CAAFPServer)
     strategy.finished_rounds, before = 1, run.states[0]
     strategy.half.check(before, next_round(strategy), next_from(strategy, "p1"), upload)
     tensors = {n: p for n, p in (dict(upload.tensors) | change).items() if p is not None}

@@ -17,7 +17,7 @@ from fedsub_core.models.layers import Linear, ReLU
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_papers.methods.fedmef import FedMefHyperparameters, adjusts
-from fedsub_papers.strategies.methods.fedmef import FedMefStrategy
+from fedsub_papers.strategies.methods.fedmef import FedMefServer
 
 #: Two layers of 2,048 and 192 weights, as those that CA-AFP's comparison prunes.
 TWO_DENSE = Chain((Linear("linear1", 32, 64), ReLU(), Linear("linear2", 6, 32)), (64,))
@@ -129,7 +129,7 @@ def test_the_mask_moves_three_times(every: int, rounds: int, expected: list[int]
 def test_uploads_of_another_mask_or_without_gradients_are_refused(run_method: RunMethod) -> None:
     run = run_method("fedmef", until=1)
     strategy, upload = run.strategy, run.uploads[0]["p1"]
-    assert isinstance(strategy.half, FedMefStrategy)
+    assert isinstance(strategy.half, FedMefServer)
     strategy.finished_rounds, state = 0, strategy.begin()
     strategy.half.check(state, next_round(strategy), next_from(strategy, "p1"), upload)
     name = "linear1.weight"

@@ -27,7 +27,7 @@ from fedsub_core.models.layers import Linear
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_papers.client.methods.fiarse import ImportanceGradient, chosen
-from fedsub_papers.strategies.methods.fiarse import FIARSEStrategy
+from fedsub_papers.strategies.methods.fiarse import FIARSEServer
 from fedsub_papers.strategies.parts.elements import best_elements, paths
 from strategies.parts.coverage import positions_of
 from strategies.rounds.context import Sender
@@ -116,10 +116,10 @@ def test_thresholds_of_a_layer_are_its_own() -> None:
         assert [found[f"least/{n}"].item() for n in params] == pytest.approx(least)
 
 
-def server(**hyper: Any) -> FIARSEStrategy:
+def server(**hyper: Any) -> FIARSEServer:
     given = replace(METHODS["fiarse"].hyperparameters(), **hyper)
     config = RunConfig(method="fiarse", beside="", hyper={"fiarse": given})
-    return FIARSEStrategy(config.server_settings("fiarse"))
+    return FIARSEServer(config.server_settings("fiarse"))
 
 
 def test_a_number_is_the_mean_over_who_holds_it() -> None:

@@ -26,7 +26,7 @@ from fedsub_core.training.batches import Batch
 from fedsub_core.training.gradients import batch_gradient
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_papers.client.methods.framp import ClassMeanPull, descriptor
-from fedsub_papers.strategies.methods.framp import FRAMPStrategy, numbered
+from fedsub_papers.strategies.methods.framp import FRAMPServer, numbered
 from fedsub_papers.strategies.parts.hypernetwork import (
     added,
     filtered,
@@ -43,8 +43,8 @@ SHARES = "p2=0.5,p3=0.25"
 FEW = people(((0, 1, 2),) * 4, samples=15)
 
 
-def strategy_of(run: Run) -> FRAMPStrategy:
-    assert isinstance(run.strategy.half, FRAMPStrategy)
+def strategy_of(run: Run) -> FRAMPServer:
+    assert isinstance(run.strategy.half, FRAMPServer)
     return run.strategy.half
 
 

@@ -17,12 +17,12 @@ from strategies.methods.fedsub.fusion import changed, fuse
 from strategies.methods.fedsub.holdings import Block, by_block
 from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights, leaves_alone
 from strategies.methods.fedsub.robust import row_mean
-from strategies.methods.fedsub.subnetworks import SubnetworkStrategy, capacity_of, part_of
+from strategies.methods.fedsub.subnetworks import SubnetworkServer, capacity_of, part_of
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class FedSubStrategy(SubnetworkStrategy):
+class FedSubServer(SubnetworkServer):
     """Every client gets its own sparse update, fused by class from clients like it."""
 
     def __init__(self, settings: ServerSettings) -> None:

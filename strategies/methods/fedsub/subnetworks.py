@@ -36,7 +36,7 @@ from strategies.rounds.server_half import ServerHalf, State
 CLUSTERS = ("clusters", "clustered")
 
 
-class SubnetworkStrategy(ServerHalf):
+class SubnetworkServer(ServerHalf):
     """Hears of everybody's subnetworks and prototypes, and clusters people by class.
 
     State: the cache's tensors, and ``clusters`` int64 [n, classes] (-1: in none) with the

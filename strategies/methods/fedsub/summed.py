@@ -31,7 +31,7 @@ log = logging.getLogger("fedsub")
 KNOWN, MEANS = ".known", ".means"
 
 
-class SummedFedSubStrategy(ServerHalf):
+class SummedFedSubServer(ServerHalf):
     """State: the last sum's counts and means, and who was in it.
 
     ``<layer>.used`` int64 [units], ``<layer>.known`` bool [units], ``<rows>.means`` float32 [units,

@@ -19,7 +19,7 @@ from strategies.methods.fedsub.holdings import Block, by_block
 from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights
 from strategies.methods.fedsub.robust import row_mean
 from strategies.methods.fedsub.subnetworks import (
-    SubnetworkStrategy,
+    SubnetworkServer,
     capacity_of,
     no_clusters,
     part_of,
@@ -32,7 +32,7 @@ from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 
-class FedSubGatedStrategy(SubnetworkStrategy):
+class FedSubGatedServer(SubnetworkServer):
     """FedSub's cache and clusters, another fusion, and one gate for all.
 
     State: FedSub's, with ``shares.<layer>`` in the cache, and the gate's.

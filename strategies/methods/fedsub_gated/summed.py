@@ -16,7 +16,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.secure.layout import Array, Parts
 from fedsub_core.wire.bundles import Floats, Part
-from strategies.methods.fedsub.summed import SummedFedSubStrategy
+from strategies.methods.fedsub.summed import SummedFedSubServer
 from strategies.methods.fedsub_gated.fusion import annealed
 from strategies.methods.fedsub_gated.gate import Gate
 from strategies.parts.sure_people import ever_counted
@@ -32,7 +32,7 @@ EVER = "gate.people"
 ROUNDED = 1e-3
 
 
-class SummedFedSubGatedStrategy(SummedFedSubStrategy):
+class SummedFedSubGatedServer(SummedFedSubServer):
     """State: FedSub's of sums, the gate's, and how many people held samples back."""
 
     def init(self, start: Start) -> State:

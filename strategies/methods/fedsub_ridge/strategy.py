@@ -60,7 +60,7 @@ VERSIONS = "versions"
 SECRET, RELEASES = "noise.secret", "noise.releases"
 
 
-class FedSubRidgeStrategy(ServerHalf):
+class FedSubRidgeServer(ServerHalf):
     """State: what people sent (`people.py` beside this file), and what follows from it.
 
     ``everybody.gram`` and ``everybody.cross`` int64: sums over people, apart for each number of

@@ -32,7 +32,7 @@ from strategies.methods.fedsub_ridge.people import key
 from strategies.methods.fedsub_ridge.strategy import (
     RELEASES,
     VERSIONS,
-    FedSubRidgeStrategy,
+    FedSubRidgeServer,
     name_of,
     parts,
     released_anew,
@@ -89,7 +89,7 @@ class Asked:
     opened_of: int = 0
 
 
-class SummedRidgeStrategy(FedSubRidgeStrategy):
+class SummedRidgeServer(FedSubRidgeServer):
     """State: ``everybody.gram``, ``everybody.cross``, ``pooled``, ``versions`` as without sums.
 
     Beside them what this file's head names; with noise what noise needs.

@@ -13,7 +13,7 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.models.kinds import mlp
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.pfedme import PFedMeStrategy
+from strategies.methods.pfedme import PFedMeServer
 
 from ..finished_run import MakePeople, RunMethod
 
@@ -23,7 +23,7 @@ def test_the_step_by_hand(beta: float, expected: float) -> None:
     """From 1 towards a mean of (1 * 0 + 3 * 4) / 4 = 3."""
     keys: dict[str, Any] = {"method": "pfedme", "beside": "", "pfedme.beta": beta}
     config = read_config(None, keys | {"robust": "none"})  # ben adds nine times what anna does
-    strategy = HalfAlone(PFedMeStrategy(config.server_settings("pfedme")), mlp(1, 2))
+    strategy = HalfAlone(PFedMeServer(config.server_settings("pfedme")), mlp(1, 2))
     uploads = {
         client: Bundle(n, tensors={"w": Floats(np.array([value], np.float32))})
         for client, n, value in (("anna", 1, 0.0), ("ben", 3, 4.0))

@@ -16,7 +16,7 @@ from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.models.kinds import build_model
 from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import MOST_FEATURES, MOST_NUMBERS, Facts, read_introduction
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.agreement import AGREED, Agreement
 
 from ..finished_run import MakePeople, RunMethod
@@ -139,8 +139,8 @@ def test_the_operators_card_decides_against_any_majority(
     lie: Change,
     said: str,
 ) -> None:
-    def with_card(settings: ServerSettings) -> FedAvgStrategy:
-        return FedAvgStrategy(replace(settings, card=CARD))
+    def with_card(settings: ServerSettings) -> FedAvgServer:
+        return FedAvgServer(replace(settings, card=CARD))
 
     liars = introduced(lie, "p1", "p2", "p3")
     run = run_method(people(), "fedavg", tamper=liars, strategy=with_card, rounds=1)

@@ -14,14 +14,14 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
 CONFIG = RunConfig(method="fedavg", beside="", device="cpu", threads=1)
 
 
-class Remembers(FedAvgStrategy):
+class Remembers(FedAvgServer):
     """Sends as many numbers less as it has taken uploads."""
 
     taken = 0
@@ -42,7 +42,7 @@ def test_a_half_that_keeps_what_it_was_told_is_found_out() -> None:
     settings = CONFIG.server_settings("fedavg")
     calls = calls_of("fedavg", Remembers(settings))
     assert "downloads" in differing(Remembers(settings), calls)
-    assert differing(FedAvgStrategy(settings), calls_of("fedavg")) == []
+    assert differing(FedAvgServer(settings), calls_of("fedavg")) == []
 
 
 def test_uploads_of_a_round_that_was_not_begun_are_refused() -> None:

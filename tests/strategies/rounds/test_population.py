@@ -10,7 +10,7 @@ import torch
 
 from fedsub_core.data.splits import unseen_clients
 from fedsub_core.turn import Turn
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -74,7 +74,7 @@ def test_all_of_the_smallest_capacity_join_in_the_last_round(
     assert run.grid.evaluated == [(1, strong), (2, weak)]
 
 
-class TakesTurns(FedAvgStrategy):
+class TakesTurns(FedAvgServer):
     """Asks one client a round, in the order of their ids."""
 
     def __init__(self, *args: Any) -> None:
@@ -98,7 +98,7 @@ def test_a_method_chooses_its_participants(people: MakePeople, run_method: RunMe
     assert run.grid.evaluated == [(r, ("p1", "p2", "p3", "p4")) for r in (1, 2, 3)]
 
 
-class AsksTheLargest(FedAvgStrategy):
+class AsksTheLargest(FedAvgServer):
     """Asks the two clients with most samples, among those drawn for it."""
 
     def participants(self, state: State, round: Round) -> list[str]:
@@ -117,7 +117,7 @@ def test_a_method_may_choose_by_what_it_knows_of_clients(
     assert run.grid.trained == [(1, ("p3", "p5"))]
 
 
-class AllInTheSecond(FedAvgStrategy):
+class AllInTheSecond(FedAvgServer):
     """Wants everybody in round 2."""
 
     def wants_all(self, turn: Turn) -> bool:

@@ -14,7 +14,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import Pixels, Tokens
 from fedsub_core.errors import RunError
-from strategies.methods.fedavg import FedAvgStrategy
+from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.agreement import Agreement
 
 from ..finished_run import RunMethod
@@ -76,8 +76,8 @@ def test_who_holds_others_is_turned_away(
 def test_the_operators_card_says_of_which_ids_texts_are(
     run_method: RunMethod, other: Card, said: str
 ) -> None:
-    def with_card(settings: ServerSettings) -> FedAvgStrategy:
-        return FedAvgStrategy(replace(settings, card=other))
+    def with_card(settings: ServerSettings) -> FedAvgServer:
+        return FedAvgServer(replace(settings, card=other))
 
     with pytest.raises(RunError, match=said):
         run_method(federation(TEXTS), "fedavg", strategy=with_card, rounds=1)

@@ -13,7 +13,7 @@ from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
 from fedsub_core.options import Value
 from fedsub_core.wire.bundles import Bits, BoolArray, Bundle, Floats, Part
-from strategies.methods.fedsub.strategy import FedSubStrategy
+from strategies.methods.fedsub.strategy import FedSubServer
 
 #: Layers linear1 [4, 2 + 1] and linear2 [3, 4 + 1]; three classes; prototypes of two features.
 MODEL = mlp(2, 3, hidden=(4,))
@@ -26,7 +26,7 @@ def strategy_of(model: Chain = MODEL, **hyper: Value) -> HalfAlone:
     """Return FedSub's server half, before its first round with `model`."""
     keys = {f"fedsub.{name.replace('_', '-')}": value for name, value in hyper.items()}
     config = read_config(None, {"beside": "", "threads": 1, **keys})
-    strategy = HalfAlone(FedSubStrategy(config.server_settings("fedsub")), model)
+    strategy = HalfAlone(FedSubServer(config.server_settings("fedsub")), model)
     strategy.state = strategy.half.init(strategy.start())
     return strategy
 

@@ -25,7 +25,7 @@ from fedsub_core.secure.slots import levels_of
 from fedsub_core.secure.uploads import NO_VECTOR
 from fedsub_core.training import TrainingSettings
 from fedsub_core.wire.bundles import Bits, Bundle, Floats
-from strategies.methods.fedsub.summed import KNOWN, MEANS, SummedFedSubStrategy
+from strategies.methods.fedsub.summed import KNOWN, MEANS, SummedFedSubServer
 from strategies.rounds.context import Addends
 from strategies.rounds.round import Round as Asking
 
@@ -167,7 +167,7 @@ def test_people_who_go_silent_open_no_unit_of_fewer_than_it_takes(
     """Of six people four use a unit: with two of these silent the sum stays closed."""
     run, _ = watched(run_method, people(((0, 1, 2),) * 6), rounds=1)
     half, round = run.strategy.half, run.strategy.round(2)
-    assert isinstance(half, SummedFedSubStrategy)
+    assert isinstance(half, SummedFedSubServer)
     state = dict(run.states[0])
     for name in LAYERS:
         state[name + USED] = torch.zeros_like(state[name + USED])
@@ -252,7 +252,7 @@ def test_counts_that_nobody_can_have_led_to_say_no_mean(
     """What else a person adds under masks is not seen: it moves a mean as an upload would."""
     run, _ = watched(run_method, people(), rounds=2)
     half, state = run.strategy.half, run.states[0]
-    assert isinstance(half, SummedFedSubStrategy)
+    assert isinstance(half, SummedFedSubServer)
     asked = {
         f"{name}.asked": np.arange(units) < 1 for name, units in (("linear1", 8), ("linear2", 3))
     }
@@ -273,7 +273,7 @@ def test_a_sum_of_more_people_than_there_are_is_of_no_use(
 ) -> None:
     run, _ = watched(run_method, people(), rounds=2)
     half, nothing = run.strategy.half, {f"linear{i}.asked": np.zeros(n, bool) for i, n in UNITS}
-    assert isinstance(half, SummedFedSubStrategy)
+    assert isinstance(half, SummedFedSubServer)
     round = asking(run.strategy.round(3), nothing)
     parts = {name: np.zeros(shape) for name, (shape, _) in half.parts(round.model).items()}
     parts["linear1" + USED][2] = count
@@ -291,7 +291,7 @@ def asking(round: Asking, asked: dict[str, np.ndarray]) -> Asking:
     return replace(round, requested=Addends(round.clients, 0, 1.0, request=asked))
 
 
-def opened(half: SummedFedSubStrategy, round: Asking, parts: dict[str, Array]) -> Any:
+def opened(half: SummedFedSubServer, round: Asking, parts: dict[str, Array]) -> Any:
     """Return a sum of four people whose slots are these parts."""
     every = np.concatenate([one.ravel() for one in parts.values()])
     assert round.requested is not None

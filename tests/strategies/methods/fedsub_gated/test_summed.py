@@ -27,7 +27,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedsub_gated.fusion import Mix
 from strategies.methods.fedsub_gated.gate import Gate
-from strategies.methods.fedsub_gated.summed import EVER, SummedFedSubGatedStrategy
+from strategies.methods.fedsub_gated.summed import EVER, SummedFedSubGatedServer
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
 from ...lost_replies import lost
@@ -241,7 +241,7 @@ def test_sums_that_nobody_can_have_led_to_do_not_move_the_gate(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     run, _ = watched(run_method, people, rounds=3)
-    assert isinstance(run.strategy, SummedFedSubGatedStrategy)
+    assert isinstance(run.strategy, SummedFedSubGatedServer)
     state, opened = run.states[0], SimpleNamespace(clients=("a", "b", "c", "d"))
     turn = Turn(seed=0, round=1, rounds=3)
 

@@ -12,8 +12,8 @@ from flwr.app import Message, MessageType
 from torch import Tensor
 
 from fedsub_core.errors import RunError
-from strategies.methods.fedsub_ridge.strategy import FedSubRidgeStrategy
-from strategies.methods.fedsub_ridge.summed import SPENT, SummedRidgeStrategy
+from strategies.methods.fedsub_ridge.strategy import FedSubRidgeServer
+from strategies.methods.fedsub_ridge.summed import SPENT, SummedRidgeServer
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
 from ...lost_replies import lost
@@ -234,7 +234,7 @@ def test_a_person_in_the_sums_cannot_be_forgotten(
     people: MakePeople, run_method: RunMethod
 ) -> None:
     run = run_method(people(), NAME, **SUMS | {"rounds": 2})
-    assert isinstance(run.strategy.half, SummedRidgeStrategy)
+    assert isinstance(run.strategy.half, SummedRidgeServer)
     with pytest.raises(RunError, match="client 'p1': fedsub-ridge with secure-aggregation: every"):
         run.strategy.half.without(run.states[1], "p1")
     left = run.strategy.half.without(run.states[0], "p1")
@@ -246,7 +246,7 @@ def test_a_person_in_the_sums_cannot_be_forgotten(
 
 def test_plain_runs_have_the_other_half(people: MakePeople, run_method: RunMethod) -> None:
     run = run_method(people(), NAME, **PLAIN | {"rounds": 1})
-    assert type(run.strategy.half) is FedSubRidgeStrategy
+    assert type(run.strategy.half) is FedSubRidgeServer
 
 
 def test_who_holds_fewer_features_is_in_no_sum_and_receives_all(
