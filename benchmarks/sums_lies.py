@@ -1,7 +1,7 @@
 """What a lying server tells devices of a secure sum, what they do, and what it reads.
 
     python benchmarks/sums_lies.py [--people 10] [--only each weight]
-        [--out benchmarks/results/sums-lies.csv] [--page docs/privacy.md]
+        [--out benchmarks/results/sums-lies.csv] [--page docs/privacy-limits.md]
 
 Real devices, each asked by messages of its own, and a server that tells some of them something
 else: one field at a time, to all but one person, whose numbers it wants, to one other person, or to

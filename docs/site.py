@@ -53,6 +53,7 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("Deploy", "Containers", "docker/README.md"),
     ("Deploy", "Events", "docs/events.md"),
     ("Deploy", "Privacy", "docs/privacy.md"),
+    ("Deploy", "Limits of privacy", "docs/privacy-limits.md"),
     ("Deploy", "Security", "SECURITY.md"),
     ("Reference", "Methods", "methods"),
     ("Reference", "Commands", "commands"),
