@@ -7,7 +7,6 @@ from fedsub_core.models.model import Model
 from fedsub_core.models.units import UnitGroup
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bits, Declared, FloatArray, Floats, Part
-from fedsub_papers.methods.slices import inputs_of
 
 
 def slice_groups(model: Model) -> tuple[UnitGroup, ...]:
@@ -41,7 +40,8 @@ def sliced_part(
 ) -> dict[str, Part]:
     """Return numbers of a tensor as they are declared to travel, which says where they stand."""
     at = at.spelt_out(declared.shape, bool(declared.follows))
-    if declared.follows != inputs_of(name):
+    # A module's inputs travel under its own name; a chain's follow another layer.
+    if not declared.follows.startswith(f"{name}."):
         return {name: Floats(values, at)}
     inputs = Placement(at.columns).held(declared.shape[1:2])
     return {declared.follows: Bits(inputs), name: Floats(values, at)}
