@@ -73,7 +73,7 @@ def earlier_plan(told: Told) -> None:
 def weight_one(told: Told) -> None:
     """Say that nobody weighs more than 1, and levels as they are then."""
     people = len(told.records[SECURE]["clients"]) + 1
-    told.put(SECURE, weight=1, each=Levels.among(people, 1, 8.0).each)
+    told.put(SECURE, weight=1, each=Levels.of_people(people, 1, 8.0).each)
 
 
 def another_run(told: Told) -> None:

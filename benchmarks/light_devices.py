@@ -19,7 +19,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from fedsub_client.own_part import OwnPart
+from fedsub_client.accepted_sum import AcceptedSum
 from fedsub_core.config.settings import SecureSettings
 from fedsub_core.files import write_whole
 from fedsub_core.secure.messages import SECURE, Reader
@@ -101,7 +101,7 @@ class Trained:
         self.person.accept(plan)
         levels = Levels(SUMS.secure_range, plan.weight, plan.each)
         # Made before: of nothing that it was told, as all others' uploads here.
-        return OwnPart(self.person, plan, levels, "").masked(upload, Addend()).to_bytes()
+        return AcceptedSum(self.person, plan, levels, "").masked(upload, Addend()).to_bytes()
 
 
 @dataclass

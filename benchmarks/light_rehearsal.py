@@ -14,7 +14,7 @@ from light_devices import CPU, DOWN, TAKEN, THERE, UP, Made
 from fedsub.deploy.components import CONNECTION, HOST
 from fedsub.engines.rehearsal import _DEVICES, Rehearsal
 from fedsub.engines.simulation import build_grid, build_strategy
-from fedsub_client.own_part import OwnPart
+from fedsub_client.accepted_sum import AcceptedSum
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
 from fedsub_core.secure.transcript import Addend
@@ -43,13 +43,15 @@ def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
     grid = build_grid(config, config.method, people)
     strategy = build_strategy(config, config.method)
     uploads = dict[tuple[str, int], bytes]()
-    masked, accept = OwnPart.masked, strategy.transport.accept
+    masked, accept = AcceptedSum.masked, strategy.transport.accept
 
     def note(client: str, round: int, payload: bytes | LazyMessage) -> None:
         data = payload.to_bytes() if isinstance(payload, LazyMessage) else payload
         uploads.setdefault((client, round), data)
 
-    def before_masks(part: OwnPart, payload: bytes | LazyMessage, addend: Addend) -> LazyMessage:
+    def before_masks(
+        part: AcceptedSum, payload: bytes | LazyMessage, addend: Addend
+    ) -> LazyMessage:
         note(part.person.client, part.plan.name.round, payload)
         return masked(part, payload, addend)
 
@@ -57,7 +59,7 @@ def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
         note(client, round.number, payload_of(content))
         accept(client, upload, content, round)
 
-    noted = patch.object(OwnPart, "masked", before_masks)
+    noted = patch.object(AcceptedSum, "masked", before_masks)
     with noted, patch.object(strategy.transport, "accept", accepted):
         strategy.connect(grid)
         for round in (rounds := range(1, config.rounds + 1)):

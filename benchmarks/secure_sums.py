@@ -105,7 +105,7 @@ def protocol(people: int, silent: float) -> tuple[float, float]:
     names = [f"p{i:03}" for i in range(people)]
     persons = {name: Participant(name, 3) for name in names}
     server = Summation(1, 3, NUMBERS)
-    levels = Levels.among(people, SAMPLES, 8.0)
+    levels = Levels.of_people(people, SAMPLES, 8.0)
     vector = levels.vector(np.full(NUMBERS - 2, 0.01, np.float32), SAMPLES)
     begun = time.process_time()
     for name, person in persons.items():

@@ -14,8 +14,8 @@ from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.best_so_far import used
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import NOTHING, read_download
-from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Report
+from fedsub_client.vectors import Repeated
 from fedsub_core.models.model import Params
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels

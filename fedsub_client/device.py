@@ -14,6 +14,7 @@ from typing import cast
 import torch
 from flwr.app import ConfigRecord, Context, RecordDict
 
+from fedsub_client.accepted_sum import AcceptedSum, rounded_again
 from fedsub_client.answers import trained
 from fedsub_client.best_so_far import used_round
 from fedsub_client.client import FedSubClient
@@ -23,7 +24,6 @@ from fedsub_client.file_history import FileHistory
 from fedsub_client.kept_states import KeptStates
 from fedsub_client.model_file import model_bytes
 from fedsub_client.new_cohort import make_cohort
-from fedsub_client.own_part import OwnPart, rounded_again
 from fedsub_client.person import capacity_of, check_builder, client_of, read_data
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
@@ -173,7 +173,7 @@ class Device:
         model = cohort.personal_model(0, client.model, round, told.scaling)
         self.states.save(replace(before, state=cohort.client_state(0), model=model), told)
 
-    def _trained(self, payload: bytes, told: Instructions, part: OwnPart | None) -> Content:
+    def _trained(self, payload: bytes, told: Instructions, part: AcceptedSum | None) -> Content:
         """Do a round, or answer what it was answered with; with a `part` in a sum under masks."""
         round, saved = told.turn.round, self.states.load(told)
         levels = None if part is None else part.levels

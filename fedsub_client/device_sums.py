@@ -8,7 +8,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
-from fedsub_client.own_part import OwnPart, accepted, answered, holds_tensors, least_of
+from fedsub_client.accepted_sum import AcceptedSum, accepted, answered, holds_tensors, least_of
 from fedsub_client.store import Store
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.data.standardise import Moments
@@ -101,7 +101,7 @@ class DeviceSums:
         content: RecordDict,
         told: Instructions,
         store: Store,
-        work: Callable[[bytes, Instructions, OwnPart | None], Content],
+        work: Callable[[bytes, Instructions, AcceptedSum | None], Content],
     ) -> Content:
         """Do a round; what is sent of a sum's is masked, what is kept of it is not.
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_client.in_sums import InSums
 from fedsub_client.mean_models import KNOWN, MEAN, begun_anew, smoothed, with_means
 from fedsub_client.predictor import Predictor
+from fedsub_client.vectors import Vectors
 from fedsub_core.backend import Backend
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
@@ -39,7 +39,7 @@ Received = Sequence[Bundle]
 Fitted = tuple[State, list[Bundle], list[Report]]
 
 
-class Learner(InSums, ABC):
+class Learner(Vectors, ABC):
     """What a device does with its data, its state and what the server sends.
 
     Parameters

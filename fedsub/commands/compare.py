@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fedsub.commands.as_json import AS_JSON, beside, print_json
-from fedsub.commands.declared import handed
+from fedsub.commands.declared import with_options
 from fedsub.commands.engines import EngineAsked, engine_options
 from fedsub.commands.interruption import told_how_to_go_on
 
@@ -50,7 +50,7 @@ class StudyAsked:
     help="how many runs at a time, one thread each [default: as many as there are cores]",
 )
 @engine_options("runs")
-@handed(
+@with_options(
     "asked",
     StudyAsked,
     click.option("--seeds", help="seeds to use instead of the file's, such as 0,1,2"),

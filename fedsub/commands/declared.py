@@ -28,7 +28,7 @@ def options_of(declared: type[Any]) -> Command:
     return decorate
 
 
-def handed(name: str, value: type[Any], *options: Command) -> Command:
+def with_options(name: str, value: type[Any], *options: Command) -> Command:
     """Return a decorator that adds options to a command, which gets them as one value.
 
     Parameters

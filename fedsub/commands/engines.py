@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from fedsub.commands.declared import Command, handed
+from fedsub.commands.declared import Command, with_options
 from fedsub_core.errors import ConfigError
 
 
@@ -41,7 +41,7 @@ class EngineAsked:
 
 def engine_options(what: str) -> Command:
     """Add ``--engine`` and ``--ray-address`` to a command, of whatever is trained."""
-    return handed(
+    return with_options(
         "engine",
         EngineAsked,
         click.option(

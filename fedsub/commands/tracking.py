@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedsub.commands.declared import handed
+from fedsub.commands.declared import with_options
 
 if TYPE_CHECKING:
     from fedsub.trackers.following import Trackers
@@ -51,7 +51,7 @@ class TrackersAsked:
 
 
 #: Adds ``--tensorboard`` and ``--mlflow URI``.
-tracking = handed(
+tracking = with_options(
     "trackers",
     TrackersAsked,
     click.option(

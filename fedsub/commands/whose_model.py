@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fedsub.commands.declared import handed
+from fedsub.commands.declared import with_options
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.toml import read_toml
 from fedsub_core.errors import ConfigError, RunError
@@ -45,7 +45,7 @@ class ModelAsked:
 
 
 #: Adds the options that say whose model is used.
-whose_model = handed(
+whose_model = with_options(
     "whose",
     ModelAsked,
     click.option(

@@ -8,10 +8,10 @@ from functools import partial
 
 from flwr.app import Error, Message, MessageType, RecordDict
 
+from fedsub_client.accepted_sum import AcceptedSum, accepted, answered
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import read_download
-from fedsub_client.own_part import OwnPart, accepted, answered
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
@@ -70,12 +70,12 @@ def sum_reply(person: Participant, cohort: Cohort, i: int, message: Message) -> 
 
 def _read(
     cohort: Cohort, messages: Sequence[Message], people: Mapping[str, Participant]
-) -> tuple[list[Asked], list[Message], dict[int, OwnPart]]:
+) -> tuple[list[Asked], list[Message], dict[int, AcceptedSum]]:
     """Read each client's message; one whose download is refused is answered with an error.
 
     Also return clients' parts in a secure sum whose plans came beside downloads, by place.
     """
-    good, refused, parts = list[Asked](), list[Message](), dict[int, OwnPart]()
+    good, refused, parts = list[Asked](), list[Message](), dict[int, AcceptedSum]()
     last, record, told = LastTensors(), None, None
     for i, message in enumerate(messages):
         content = content_of(message)

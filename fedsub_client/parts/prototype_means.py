@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Learner, Received, State
 from fedsub_client.methods.fedsub.prototypes import prototypes
 from fedsub_client.parts.embeddings import embeddings
+from fedsub_client.vectors import Repeated
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.prototypes import ASKED, COUNTS, PROTOTYPES
 from fedsub_core.models.model import Params

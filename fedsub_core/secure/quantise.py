@@ -62,7 +62,7 @@ class Levels:
     longest: float = inf
 
     @classmethod
-    def among(cls, people: int, weight: int, range: float) -> Levels:
+    def of_people(cls, people: int, weight: int, range: float) -> Levels:
         """Return as many levels as sums over so many people can bear.
 
         Raises

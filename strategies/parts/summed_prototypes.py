@@ -1,7 +1,7 @@
 """Prototypes where the server learns sums alone: of each class a sum over enough people.
 
 Each round counts how many people have each class, beside what it adds up. By that the next round
-asks for prototypes (:mod:`strategies.parts.sure_people`).
+asks for prototypes (:mod:`strategies.parts.counted_people`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedsub_core.models.model import Model
 from fedsub_core.secure import slots
 from fedsub_core.secure import uploads as vectors
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
-from strategies.parts.sure_people import (
+from strategies.parts.counted_people import (
     absent,
     counted_in,
     needed,

@@ -119,7 +119,7 @@ class SecureSums:
         one.opened_of = max(one.least, addends.opened_of)
         try:
             # Of the list that all were shown: each device makes the same of it.
-            levels = Levels.among(len(one.keys), weight, addends.range)
+            levels = Levels.of_people(len(one.keys), weight, addends.range)
         except ValueError as error:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedsub_client.in_sums import Repeated
 from fedsub_client.learner import Fitted, Received, State
 from fedsub_client.methods.fedsub.learner import FedSubLearner
+from fedsub_client.vectors import Repeated
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import MASKS
 from fedsub_core.methods.fedsub_sums import COUNTED, PEOPLE, USED, parts_of_units

@@ -11,7 +11,7 @@ from torch import Tensor
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.wire.bundles import Bundle, Part
-from strategies.methods.fedsub.among import Among
+from strategies.methods.fedsub.block_weights import BlockWeights
 from strategies.methods.fedsub.cache import Cache
 from strategies.methods.fedsub.fusion import changed, fuse
 from strategies.methods.fedsub.holdings import Block, by_block
@@ -65,16 +65,16 @@ class FedSubServer(SubnetworkServer):
             )
 
         robust, names = self.settings.robust, self.shared_rows(round)
-        among = Among(cache, self.holdings(cache, round), list(names), robust, weigh)
+        of_blocks = BlockWeights(cache, self.holdings(cache, round), list(names), robust, weigh)
         mean = row_mean(robust)
 
         def fuse_block(rows: Tensor, masks: Tensor, block: Block) -> tuple[Tensor, Tensor]:
-            return fuse(among.weights(block), block.rows(rows), block.masks(masks), mean)
+            return fuse(of_blocks.weights(block), block.rows(rows), block.masks(masks), mean)
 
         for name, layer in names.items():
             rows, masks = cache.tensors[f"rows.{name}"], cache.tensors[f"masks.{layer}"]
             fuse_rows = partial(fuse_block, rows, masks)
-            fused, replaced = by_block(among.blocks(name), rows, masks, fuse_rows)
+            fused, replaced = by_block(of_blocks.blocks(name), rows, masks, fuse_rows)
             replaced = changed(fused, rows, replaced)
             for client, i in places.items():
                 units = replaced[i]

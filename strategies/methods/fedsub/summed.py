@@ -20,7 +20,7 @@ from fedsub_core.secure import layout, slots
 from fedsub_core.secure.layout import Array
 from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part
-from strategies.parts import sure_people as sure
+from strategies.parts import counted_people as sure
 from strategies.rounds.context import Addends, Opened, Sender, Start
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State

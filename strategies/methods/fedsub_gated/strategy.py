@@ -13,7 +13,7 @@ from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST
 from fedsub_core.methods.fedsub_gated_experts import judges, names
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle, Floats, Part
-from strategies.methods.fedsub.among import Among
+from strategies.methods.fedsub.block_weights import BlockWeights
 from strategies.methods.fedsub.cache import CLIENTS, Cache
 from strategies.methods.fedsub.holdings import Block, by_block
 from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights
@@ -104,13 +104,13 @@ class FedSubGatedServer(SubnetworkServer):
             return cluster_weights("overlapping-any", *of)
 
         robust, names = self.settings.robust, self.shared_rows(round)
-        among = Among(cache, self.holdings(cache, round), list(names), robust, weigh)
+        of_blocks = BlockWeights(cache, self.holdings(cache, round), list(names), robust, weigh)
         mix, mean = annealed(round.number, round.turn.rounds, self.hyper.anneal), row_mean(robust)
 
         def fuse_block(
             layer: str, rows: Tensor, everybody: Tensor, known: Tensor, block: Block
         ) -> tuple[Tensor, Tensor]:
-            weights, shares = among.weights(block), cache.tensors.get(f"shares.{layer}")
+            weights, shares = of_blocks.weights(block), cache.tensors.get(f"shares.{layer}")
             of = block.rows(rows), block.masks(cache.tensors[f"masks.{layer}"])
             common = everybodys(weights, *of, omega[block.holders], mean)
             block.put(everybody, common[0])
@@ -124,7 +124,7 @@ class FedSubGatedServer(SubnetworkServer):
             everybody = torch.zeros_like(rows[0])
             known = torch.zeros(rows.shape[1:], dtype=torch.bool)
             fuse_rows = partial(fuse_block, layer, rows, everybody, known)
-            fused, replaced = by_block(among.blocks(name), rows, masks, fuse_rows)
+            fused, replaced = by_block(of_blocks.blocks(name), rows, masks, fuse_rows)
             replaced &= (fused != rows).any(-1)
             for client in clients:
                 i, part = places[client], part_of(round, capacity_of(round, client))

@@ -19,7 +19,7 @@ from fedsub_core.wire.bundles import Floats, Part
 from strategies.methods.fedsub.summed import SummedFedSubServer
 from strategies.methods.fedsub_gated.fusion import annealed
 from strategies.methods.fedsub_gated.gate import Gate
-from strategies.parts.sure_people import ever_counted
+from strategies.parts.counted_people import ever_counted
 from strategies.rounds.context import Opened, Start
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State

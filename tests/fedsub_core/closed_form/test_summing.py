@@ -24,7 +24,7 @@ def of_person(seed: int, n: int = 50) -> Statistics:
 def test_statistics_are_exact_as_long_as_31_bits_hold_them(weight: int, off: int) -> None:
     """Of four people who count 16,384 samples each and more, half a level of each is lost."""
     people = [Rounded.of(of_person(seed)) for seed in range(4)]
-    levels = Levels.among(4, weight, 1.0)
+    levels = Levels.of_people(4, weight, 1.0)
     vectors = np.stack([summing.of_statistics(one, 50, levels) for one in people])
     said = Levels(summing.RANGE, levels.weight, levels.each).total(vectors.sum(0, np.uint32), 4)
     opened = summing.statistics_in(said, FEATURES, CLASSES, 3)
@@ -36,7 +36,7 @@ def test_statistics_are_exact_as_long_as_31_bits_hold_them(weight: int, off: int
 def test_candidates_that_say_huge_numbers_are_shortened_as_a_whole() -> None:
     losses = len(TEMPERATURES)
     row = np.concatenate([[8.0, 60.0, 1200.0, 3.0, 40.0], np.arange(losses, dtype=float)])
-    levels = Levels.among(3, 10, 1.0)
+    levels = Levels.of_people(3, 10, 1.0)
     vector = summing.of_equations(row, 2, CLASSES, 4, levels)
     most = summing.range_of(summing.EQUATIONS, CLASSES)
     said = Levels(most, levels.weight, levels.each).total(vector, 3)

@@ -86,7 +86,7 @@ def test_few_mask_with_all_many_with_as_many_as_it_takes() -> None:
 
 
 def test_numbers_become_whole_and_back() -> None:
-    levels = Levels.among(people=2, weight=10, range=2.0)
+    levels = Levels.of_people(people=2, weight=10, range=2.0)
     assert levels.each == 2**26 <= (2**31 - 1) // 20 < 2**27
     one = np.array([0.5, -2.0, 3.0], np.float32)
     vector = levels.vector(one, 4)
@@ -100,7 +100,7 @@ def test_numbers_become_whole_and_back() -> None:
 
 
 def test_a_vector_of_other_levels_becomes_one_of_these() -> None:
-    few, many = Levels.among(2, 10, 2.0), Levels.among(5, 6, 2.0)
+    few, many = Levels.of_people(2, 10, 2.0), Levels.of_people(5, 6, 2.0)
     move = np.array([0.5, -2.0, 3.0], np.float32)
     for old, new, examples in ((few, many, 10), (many, few, 10), (many, few, 4)):
         found = new.again(old.vector(move, examples), old, examples).astype(np.int32)
@@ -118,14 +118,14 @@ def test_a_vector_of_other_levels_becomes_one_of_these() -> None:
 @pytest.mark.parametrize("people", [2, 2**20])
 def test_rounded_a_change_is_no_longer_than_it_may_be(people: int) -> None:
     """Also where many people leave few levels, by which each number is rounded."""
-    levels = replace(Levels.among(people, 1, 8.0), longest=0.5)
+    levels = replace(Levels.of_people(people, 1, 8.0), longest=0.5)
     change = np.random.default_rng(2).normal(size=1000)
     for scale, shortened in ((1.0, True), (1e-4, people > 2)):
         vector = levels.vector(scale * change, 70)
         norm = np.linalg.norm(vector[:-2].astype(np.int32) * (levels.range / levels.each))
         assert norm <= 0.5
         # Also where a round is repeated with many more people.
-        coarse = replace(Levels.among(2**21, 1, 8.0), longest=0.5)
+        coarse = replace(Levels.of_people(2**21, 1, 8.0), longest=0.5)
         again = coarse.again(vector, levels, 70)[:-2].astype(np.int32)
         assert np.linalg.norm(again * (coarse.range / coarse.each)) <= 0.5
         assert shortened or norm == pytest.approx(scale * np.linalg.norm(change), rel=1e-3)
@@ -135,18 +135,18 @@ def test_rounded_a_change_is_no_longer_than_it_may_be(people: int) -> None:
 
 
 def test_the_largest_sum_fits() -> None:
-    levels = Levels.among(people=1000, weight=300, range=8.0)
+    levels = Levels.of_people(people=1000, weight=300, range=8.0)
     for sign in (-1, 1):
         most = levels.vector(np.array([sign * 8.0], np.float32), 300)
         total = levels.total((1000 * most.astype(np.uint64)).astype(np.uint32), 1000)
         np.testing.assert_allclose(total.mean, [sign * 8.0], rtol=1e-6)
     with pytest.raises(ValueError, match="more than 2"):
-        Levels.among(people=2**16, weight=2**16, range=1.0)
+        Levels.of_people(people=2**16, weight=2**16, range=1.0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_of_no_use_has_no_weight(bad: float) -> None:
-    levels = Levels.among(2, 5, 1.0)
+    levels = Levels.of_people(2, 5, 1.0)
     vector = levels.vector(np.array([0.5, bad], np.float32), 5)
     assert vector.tolist() == [0, 0, 0, 1]
     alone = levels.total(vector, 2)

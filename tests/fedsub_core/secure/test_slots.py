@@ -31,7 +31,7 @@ def summed(levels: Levels, has: Array, rows: Array, asked: Array) -> Words:
 @pytest.mark.parametrize("samples", [30, 4000])
 def test_rows_add_up_by_person_and_numbers_by_sample(samples: int) -> None:
     stream = np.random.default_rng(samples)
-    levels = Levels.among(3, samples, 8.0)
+    levels = Levels.of_people(3, samples, 8.0)
     has = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]], np.bool_)
     rows = stream.normal(0, 3, (3, CLASSES, SIZE))
     total = levels.total(summed(levels, has, rows, ALL), 3)
@@ -43,7 +43,7 @@ def test_rows_add_up_by_person_and_numbers_by_sample(samples: int) -> None:
 
 
 def test_a_row_that_was_not_asked_for_is_in_no_sum() -> None:
-    levels, rows = Levels.among(3, 30, 8.0), np.full((3, CLASSES, SIZE), 5.0)
+    levels, rows = Levels.of_people(3, 30, 8.0), np.full((3, CLASSES, SIZE), 5.0)
     asked = np.array([True, False, False])
     total = levels.total(summed(levels, np.ones((3, CLASSES), np.bool_), rows, asked), 3)
     _, found = slots.in_sum(total, levels, CLASSES, SIZE, 3)
@@ -52,7 +52,7 @@ def test_a_row_that_was_not_asked_for_is_in_no_sum() -> None:
 
 
 def test_a_number_beyond_the_range_is_shortened_and_counted() -> None:
-    levels, rows = Levels.among(3, 30, 8.0), np.zeros((3, CLASSES, SIZE))
+    levels, rows = Levels.of_people(3, 30, 8.0), np.zeros((3, CLASSES, SIZE))
     rows[1, 2, 3] = 1e9
     total = levels.total(summed(levels, np.ones((3, CLASSES), np.bool_), rows, ALL), 3)
     before, found = slots.in_sum(total, levels, CLASSES, SIZE, 3)
@@ -60,7 +60,7 @@ def test_a_number_beyond_the_range_is_shortened_and_counted() -> None:
 
 
 def test_fewer_people_than_none_are_refused() -> None:
-    levels = Levels.among(3, 30, 8.0)
+    levels = Levels.of_people(3, 30, 8.0)
     wrong = summed(levels, np.ones((3, CLASSES), np.bool_), np.zeros((3, CLASSES, SIZE)), ALL)
     wrong[2] = np.uint32(2**32 - slots.levels_of(levels).each)
     with pytest.raises(ValueError, match="people who have a class: got -"):
@@ -69,7 +69,7 @@ def test_fewer_people_than_none_are_refused() -> None:
 
 def test_slots_are_rounded_again_by_person_and_numbers_by_sample() -> None:
     """A round that is repeated may be of other people, of whom one weighs more or less."""
-    before, levels = Levels.among(4, 300, 8.0), Levels.among(3, 40, 8.0)
+    before, levels = Levels.of_people(4, 300, 8.0), Levels.of_people(3, 40, 8.0)
     has, rows = np.ones(CLASSES, np.bool_), np.full((CLASSES, SIZE), 2.5)
     move = np.array([1.0, -1.0], np.float32)
 

@@ -11,7 +11,7 @@ import pytest
 from flwr.app import ConfigRecord, MessageType
 from numpy.typing import NDArray
 
-from fedsub_client.own_part import answered
+from fedsub_client.accepted_sum import answered
 from fedsub_core.capacity import Capacity
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Nodes, Pixels, Tokens
@@ -198,7 +198,7 @@ def test_a_secure_sums_records_have_the_keys_of_its_page() -> None:
     for name, asked in server.ask_shares().items():
         told += [asked, people[name].answer(asked, 1)]
         server.take_shares(name, told[-1])
-    levels = Levels.among(3, 9, 8.0)
+    levels = Levels.of_people(3, 9, 8.0)
     for name, plan in server.plans(levels).items():
         told.append(plan.record())
         people[name].accept(plan)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_client.in_sums import Repeated
 from fedsub_client.parts.prototype_means import PrototypeLearner
+from fedsub_client.vectors import Repeated
 from fedsub_core.methods.prototypes import ASKED
 from fedsub_core.secure import slots
 from fedsub_core.secure.keys import Words
@@ -105,7 +105,7 @@ def test_a_repeated_round_that_asks_for_other_classes_gets_no_vector(
     asked: list[int], same: bool
 ) -> None:
     classes, size = 3, 2
-    before, levels = Levels.among(4, 30, 8.0), Levels.among(3, 30, 8.0)
+    before, levels = Levels.of_people(4, 30, 8.0), Levels.of_people(3, 30, 8.0)
     has, was = np.ones(classes, np.bool_), np.array([True, True, False])
     rows, none = np.full((classes, size), 2.5), np.zeros(0, np.float32)
 

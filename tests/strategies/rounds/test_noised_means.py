@@ -124,7 +124,7 @@ def opened_sum(vectors: list[Words], levels: Levels) -> Opened:
 
 def test_one_that_sends_a_wrong_vector_sees_no_sum_beside_the_noise() -> None:
     """Sums go from their end to their beginning: half a turn on, each sign would be seen."""
-    levels = Levels.among(4, 1, 8.0)
+    levels = Levels.of_people(4, 1, 8.0)
     stream, numbers = np.random.default_rng(6), 10_000
     changes = 0.01 * stream.normal(size=(3, numbers))
     vectors = [levels.vector(change, 1) for change in changes]
@@ -142,7 +142,7 @@ def test_one_that_sends_a_wrong_vector_sees_no_sum_beside_the_noise() -> None:
 
 def test_a_mean_is_over_all_who_are_in_the_sum_also_those_who_diverged() -> None:
     """A mean over the others alone would tell how many of them there are."""
-    levels = Levels.among(4, 1, 8.0)
+    levels = Levels.of_people(4, 1, 8.0)
     some = [levels.vector(np.full(50, value), 9) for value in (0.5, 0.25, 0.0, np.nan)]
     means = NoisedMeans(NoiseSettings(dp_noise=LITTLE), NoiseLedger(0), {"w": dense((50,))})
     noised, rows = means.of_sum(opened_sum(some, levels), 1)
@@ -153,7 +153,7 @@ def test_a_mean_is_over_all_who_are_in_the_sum_also_those_who_diverged() -> None
 
 def test_no_number_without_noise_decides_whether_a_sum_is_taken() -> None:
     """Who adds to how many people were shortened would see by it whether any others were."""
-    levels = Levels.among(3, 1, 8.0)
+    levels = Levels.of_people(3, 1, 8.0)
     summed: Words = np.array([5, 4, 9], np.uint32)
     with pytest.raises(ValueError, match="weight and shortened: got 4 and 9, expected"):
         levels.total(summed, 3)

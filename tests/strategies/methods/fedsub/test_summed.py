@@ -14,8 +14,8 @@ import torch
 from hypothesis import given, settings
 from torch import Tensor
 
-from fedsub_client.in_sums import Repeated
 from fedsub_client.methods.fedsub.summed import ASKED_FOR, LAST, ROUND, SummedFedSubLearner
+from fedsub_client.vectors import Repeated
 from fedsub_core.methods.fedsub import FedSubHyperparameters, sends
 from fedsub_core.methods.fedsub_sums import ASKED, COUNTED, PEOPLE, USED, parts_of_units
 from fedsub_core.models.kinds import mlp
@@ -223,7 +223,7 @@ def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool
     asked = np.array([True, False])
     state = {ASKED_FOR: torch.tensor([layout.digest_of(asked)])}
     now = Bundle(tensors={"a.asked": Bits(asked if same else ~asked)})
-    before, levels = Levels.among(4, 30, 8.0), Levels.among(3, 30, 8.0)
+    before, levels = Levels.of_people(4, 30, 8.0), Levels.of_people(3, 30, 8.0)
     vector = levels_of(before).vector(np.array([1.0, 2.5]), 1)
     learner: Any = SimpleNamespace(parts={"a": ((2,), "a.asked")})
     learner._asked = partial(SummedFedSubLearner._asked, learner)
@@ -296,7 +296,7 @@ def opened(half: SummedFedSubServer, round: Asking, parts: dict[str, Array]) -> 
     every = np.concatenate([one.ravel() for one in parts.values()])
     assert round.requested is not None
     numbers = every[layout.asked_for(half.parts(round.model), round.requested.request)]
-    levels = Levels.among(4, 1, 8.0)
+    levels = Levels.of_people(4, 1, 8.0)
     sums = levels_of(levels).vector(numbers, 1)[:-2].astype(np.int32)
     of = sums * (levels.range / levels.each)
     total = SimpleNamespace(sum=of)

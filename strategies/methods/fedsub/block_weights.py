@@ -13,7 +13,7 @@ from strategies.methods.fedsub.membership import ClusterWeights
 from strategies.methods.fedsub.robust import without_outliers
 
 
-class Among:
+class BlockWeights:
     """Weights of clusters, made once for each set of people who hold the same numbers.
 
     Parameters

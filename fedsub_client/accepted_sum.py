@@ -99,7 +99,7 @@ def _masked_moments(
 
 
 @dataclass(frozen=True)
-class OwnPart:
+class AcceptedSum:
     """A person, and the plan of a sum that it accepted.
 
     Parameters
@@ -147,7 +147,7 @@ def accepted(
     secure: SecureSettings,
     noise: NoiseSettings,
     config: Mapping[str, Any] = OF_ONE_PROCESS,
-) -> OwnPart:
+) -> AcceptedSum:
     """Return a person's part in a sum, once it accepts the plan that came with a download.
 
     Parameters
@@ -171,7 +171,7 @@ def accepted(
         raise reader.refuse("secure sum: weight", plan.weight, "1, of everybody, with dp-noise")
     person.accept(plan)
     try:
-        levels = Levels.among(person.people, plan.weight, secure.secure_range)
+        levels = Levels.of_people(person.people, plan.weight, secure.secure_range)
     except ValueError as error:
         raise reader.refuse("secure sum: weight", plan.weight, error) from None
     if plan.each != levels.each:
@@ -179,7 +179,7 @@ def accepted(
         expected = f"{levels.each} among {person.people} people of weight {plan.weight}"
         raise reader.refuse("secure sum: each", plan.each, expected)
     levels = replace(levels, longest=noise.longest)
-    return OwnPart(person, plan, levels, beside_download(content[exchange.TURN], config))
+    return AcceptedSum(person, plan, levels, beside_download(content[exchange.TURN], config))
 
 
 def holds_tensors(payload: bytes) -> bool:

@@ -33,7 +33,7 @@ class Repeated:
     received: Bundle
 
 
-class InSums:
+class Vectors:
     """The part of a learner that secure sums need."""
 
     #: The tensors that the method's card says a device sends.
