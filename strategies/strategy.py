@@ -38,7 +38,7 @@ from strategies.rounds.other_downloads import nobodys_downloads, tested_download
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.population import Population
 from strategies.rounds.recovery import recovered
-from strategies.rounds.round import Round, WarnOnce
+from strategies.rounds.round import OnceLog, Round
 from strategies.rounds.round_metrics import RoundLog, RoundMetrics
 from strategies.rounds.round_now import capacity_rows, round_now
 from strategies.rounds.server_half import ServerHalf, State
@@ -107,7 +107,7 @@ class PersonalizedStrategy(Strategy):
         #: The round that goes on: what is to be known of it, and what people were asked for.
         self.log = RoundLog(RoundMetrics(0, 0))
         self.begun: Begun | None = None
-        self.warn_once = WarnOnce()
+        self.once = OnceLog()
 
     @property
     def population(self) -> Population:
@@ -212,7 +212,7 @@ class PersonalizedStrategy(Strategy):
         """Return a round, of those who are there now; who does not fit is turned away."""
         self.population.left_out = self.memory.left_out
         wire, turn = self.settings.wire, self.turn(number)
-        round = round_now(turn, self.models, self.population, wire, self.warn_once)
+        round = round_now(turn, self.models, self.population, wire, self.once)
         self.transport.drop_misfits(round)
         return round
 

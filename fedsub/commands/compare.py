@@ -91,6 +91,7 @@ def compare(
     from fedsub.studies.ray_engine import ray_engine
     from fedsub.studies.runner import RunsFailedError, run_study
     from fedsub.studies.study_file import read_study
+    from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import plain_tables
     from fedsub_core.cores import usable_cores
@@ -119,7 +120,9 @@ def compare(
             if not any(wanted.rows()):
                 raise
             runs = finished(wanted, folder, error.chosen)
-    report = _print_study(console, wanted, folder, runs)
+    _print_study(console, wanted, folder, runs)
+    report = write_study_page(wanted, folder, runs)
+    console.print(f"Report: {report}", soft_wrap=True, markup=False)
     if as_json:
         found = {"title": wanted.title, "seeds": wanted.seeds}
         found["tables"] = plain_tables(wanted, runs)
@@ -128,9 +131,8 @@ def compare(
         raise failed
 
 
-def _print_study(console: Console, study: Study, folder: Path, runs: list[Run]) -> Path:
-    """Print the tables and where they lie; write and return the page."""
-    from fedsub.studies.study_page import write_study_page
+def _print_study(console: Console, study: Study, folder: Path, runs: list[Run]) -> None:
+    """Print the tables, and where they lie."""
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
 
     console.print(write_tables(study, folder, runs), markup=False, soft_wrap=True)
@@ -142,6 +144,3 @@ def _print_study(console: Console, study: Study, folder: Path, runs: list[Run]) 
     took = ", ".join(f"{label} {time:.0f}" for label, time in times.items())
     console.print(f"Seconds of rounds, tuning left out: {took}", markup=False)
     console.print(f"Study folder: {folder} ({TABLES_FILE})", soft_wrap=True, markup=False)
-    report = write_study_page(study, folder, runs)
-    console.print(f"Report: {report}", soft_wrap=True, markup=False)
-    return report

@@ -83,9 +83,10 @@ class FedAMPServer(LastModelsServer):
             weights = shortened(weights, x)
         others = weights.sum(1)
         if len(x) > 1 and others.max() < NOTHING:
-            round.warn(
-                f"fedamp: other models weigh less than {NOTHING:.1g} in anybody's mean: it has "
-                "become local. Set fedamp.similarity=cosine, or raise fedamp.gauss-sigma"
+            round.log.warning(
+                "fedamp: other models weigh less than %.1g in anybody's mean: it has become local. "
+                "Set fedamp.similarity=cosine, or raise fedamp.gauss-sigma",
+                NOTHING,
             )
         each = zip(self.roster(state).clients, others.tolist(), strict=True)
         rows = [MetricRow(round.number, client, None, "weight_of_others", w) for client, w in each]

@@ -60,9 +60,10 @@ class SummedPrototypes(ServerHalf):
         asked = sure >= least
         left_out = int((~asked).sum()) if counted_in(state) else 0
         if left_out:
-            round.warn(
-                f"no prototypes of {left_out} classes, which fewer than {least} people have "
-                "for sure"
+            round.log.warning(
+                "no prototypes of %d classes, which fewer than %d people have for sure",
+                left_out,
+                least,
             )
         fewest = opened_of(sure[asked], secure.secure_least, people)
         numbers = vectors.length(_body_sent(round)) + slots.numbers(*_slots(round))

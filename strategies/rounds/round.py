@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,20 +15,20 @@ from fedsub_core.wire.handshake import Facts
 from strategies.rounds.context import Addends
 from strategies.rounds.held_models import HeldModels
 
-log = logging.getLogger("fedsub")
+logger = logging.getLogger("fedsub")
 
 
-class WarnOnce:
-    """Logs each warning once, however many rounds give it."""
+class OnceLog:
+    """A log of warnings in which each stands once, however many rounds give it."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._given: set[tuple[object, ...]] = set()
 
-    def __call__(self, text: str) -> None:
-        """Log a warning that was not logged before."""
-        if text not in self._said:
-            self._said.add(text)
-            log.warning("%s", text)
+    def warning(self, text: str, *values: object) -> None:
+        """Log a warning that was not logged before, as :func:`logging.warning` does."""
+        if (text, *values) not in self._given:
+            self._given.add((text, *values))
+            logger.warning(text, *values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Round:
     in_sum : whose vectors are to be added up.
     vectors : what is sent in place of an upload, by client; of others nothing is. None: uploads
         come themselves.
-    warn : logs a text, once a run.
+    log : takes each warning once a run.
     """
 
     turn: Turn
@@ -65,7 +65,7 @@ class Round:
     requested: Addends | None = None
     in_sum: frozenset[str] = frozenset()
     vectors: Mapping[str, Declaration] | None = None
-    warn: Callable[[str], None] = log.warning
+    log: OnceLog = field(default_factory=OnceLog)
 
     @property
     def number(self) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fedsub_core.capacity import WHOLE, held_in
 from fedsub_core.errors import cut
 from fedsub_core.metric_names import CAPACITY
@@ -13,7 +11,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.encoding import WireSettings
 from strategies.rounds.held_models import HeldModels
 from strategies.rounds.population import Population
-from strategies.rounds.round import Round
+from strategies.rounds.round import OnceLog, Round
 
 
 def round_now(
@@ -21,13 +19,13 @@ def round_now(
     models: HeldModels,
     population: Population,
     wire: WireSettings,
-    warn: Callable[[str], None],
+    log: OnceLog,
 ) -> Round:
     """Return a round of those who are there now; who does not fit is turned away.
 
     Parameters
     ----------
-    warn : is told of devices that hold more than they said.
+    log : takes a warning of devices that hold more than they said.
     """
     shares = capacities_of(population, models, wire, turn.seed, turn.round)
     clients = tuple(population.clients)
@@ -40,13 +38,14 @@ def round_now(
         drawn=tuple(population.sample(turn.round)),
         classes=population.agreed.classes,
         facts={client: population.facts(client) for client in clients},
-        warn=warn,
+        log=log,
     )
     weak = sorted(client for client, share in shares.items() if share < 1)
     if weak and not round.weakens:
-        warn(
-            f"{models.card.name}: every device holds the whole model, also those that said they "
-            f"hold less: {cut(', '.join(weak))}"
+        log.warning(
+            "%s: every device holds the whole model, also those that said they hold less: %s",
+            models.card.name,
+            cut(", ".join(weak)),
         )
     return round
 

@@ -27,9 +27,10 @@ def logged(package: str) -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             match node:
-                case ast.Call(func=ast.Attribute(ast.Name("log"), level), args=[first, *rest]) if (
-                    level in LEVELS
-                ):
+                case ast.Call(
+                    func=ast.Attribute(ast.Name("log") | ast.Attribute(attr="log"), level),
+                    args=[first, *rest],
+                ) if level in LEVELS:
                     text = rest[0] if level == "log" else first
                     assert isinstance(text, ast.Constant), (
                         f"{path}:{node.lineno}: an event's text is the same for all of its kind: "

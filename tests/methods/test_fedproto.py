@@ -139,5 +139,5 @@ def test_prototypes_of_windows(run_method: RunMethod) -> None:
 
 def test_the_server_keeps_nothing_but_means(run_method: RunMethod) -> None:
     run = run_method("fedproto")
-    assert isinstance(run.strategy, FedProtoServer)
+    assert isinstance(run.strategy.half, FedProtoServer)
     assert set(run.states[-1]) == {"prototypes", "held"}

@@ -35,12 +35,15 @@ class ElementServer(FedAvgServer):
         if capacity < 1 and isinstance(round.model, Chain):
             lost = torch.nonzero(paths(round.model, masks) == 0).flatten().tolist()
             if lost:
-                names = cut(", ".join(round.classes[i] for i in lost))
-                round.warn(
-                    f"{self.card.name}: of a device of capacity {capacity:g} no path is left from "
-                    f"samples to {len(lost)} of {round.model.classes} classes ({names}): it cannot "
-                    "tell them apart. Give it a greater capacity, or the run a model of more "
-                    "numbers"
+                round.log.warning(
+                    "%s: of a device of capacity %g no path is left from samples to %d of %d "
+                    "classes (%s): it cannot tell them apart. Give it a greater capacity, or the "
+                    "run a model of more numbers",
+                    self.card.name,
+                    capacity,
+                    len(lost),
+                    round.model.classes,
+                    cut(", ".join(round.classes[i] for i in lost)),
                 )
         return packed(model, masks)
 

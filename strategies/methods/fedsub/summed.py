@@ -61,7 +61,7 @@ class SummedFedSubServer(ServerHalf):
         asked = {mask: count >= least for mask, count in have.items()}
         fewest = np.concatenate([count[asked[mask]] for mask, count in have.items()])
         if round.number == 2 and not fewest.size:
-            round.warn(f"no unit is used by {least} people for sure: nothing is fused")
+            round.log.warning("no unit is used by %d people for sure: nothing is fused", least)
         numbers = int(layout.asked_for(self.parts(round.model), asked).sum()) + BESIDE
         of = sure.opened_of(fewest, secure.secure_least, people)
         return Addends(whole, numbers, secure.secure_range, of, others=True, request=asked)

@@ -22,12 +22,13 @@ from fedsub_core.methods.fedsub_gated import CURVES, GATE, HOLDS_BACK, sends
 from fedsub_core.methods.fedsub_gated_experts import FedSubGatedHyperparameters
 from fedsub_core.methods.fedsub_sums import COUNTED, MIX, USED
 from fedsub_core.models.kinds import mlp
+from fedsub_core.secure.quantise import Levels
 from fedsub_core.training import TrainingSettings
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedsub_gated.fusion import Mix
 from strategies.methods.fedsub_gated.gate import Gate
 from strategies.methods.fedsub_gated.summed import EVER, SummedFedSubGatedServer
+from strategies.rounds.context import Opened
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
 from ...lost_replies import lost
@@ -241,14 +242,14 @@ def test_sums_that_nobody_can_have_led_to_do_not_move_the_gate(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     run, _ = watched(run_method, people, rounds=3)
-    assert isinstance(run.strategy, SummedFedSubGatedServer)
-    state, opened = run.states[0], SimpleNamespace(clients=("a", "b", "c", "d"))
-    turn = Turn(seed=0, round=1, rounds=3)
+    state, opened = run.states[0], Opened(None, ("a", "b", "c", "d"), Levels.of_people(4, 1, 8.0))
+    half, round = run.strategy.half, run.strategy.round(1)
+    assert isinstance(half, SummedFedSubGatedServer)
 
     def step(sums: list[float], curve: float) -> Tensor:
         found = {GATE: np.array([sums]), CURVES: np.full((1, 3, 7), curve)}
         now = state | {HOLDS_BACK: torch.tensor([3])}
-        after: Tensor = run.strategy.found_beside(now, found, opened, turn)[0]["gate.weights"]
+        after: Tensor = half.found_beside(now, round, found, opened)[0]["gate.weights"]
         return after
 
     with caplog.at_level(logging.WARNING, "fedsub"):
