@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 
 mkdir "$1"
 git ls-files -z | grep -zv '^fedsub_papers/' | xargs -0 cp --parents -t "$1"
-sed -i '/fedsub_papers/d' "$1/pyproject.toml"
+sed -i '/fedsub_papers/d' "$1/pyproject.toml" "$1/.dockerignore"

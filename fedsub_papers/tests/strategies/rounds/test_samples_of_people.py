@@ -16,9 +16,8 @@ from fedsub_core.data.samples import Pixels, Tokens
 from fedsub_core.errors import RunError
 from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.agreement import Agreement
-
-from ..finished_run import RunMethod
-from .test_handshake import introduced, saying
+from tests.strategies.finished_run import RunMethod
+from tests.strategies.rounds.test_handshake import introduced, saying
 
 TEXTS = Card("texts", "test", ("a", "b"), ("word",), sample="tokens", vocabulary=50, padding=3)
 IMAGES = Card("images", "test", ("a", "b"), ("grey",), sample="image")
