@@ -21,13 +21,16 @@ from typing import Any
 
 import torch
 
-from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub.engines.simulation import build_grid
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
+from strategies.methods.fedavg import FedAvgServer
 from strategies.parts.averaging import weights
+from strategies.rounds.round import Round
+from strategies.rounds.server_half import State
+from strategies.strategy import PersonalizedStrategy
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--clients", "4", "--rounds", "1"]
@@ -68,18 +71,18 @@ def main() -> None:
     config = read_config(
         None, {**keys, "method": "fedavg", "evaluate-every": given.rounds, "beside": ""}
     )
-    strategy, grid = build_strategy(config, "fedavg"), build_grid(config, "fedavg", people)
     lines: list[list[Any]] = []
 
-    class Watched(type(strategy)):  # type: ignore[misc]
-        def aggregate(self, state: Any, uploads: Mapping[str, Bundle], turn: Turn) -> Any:
+    class Watched(FedAvgServer):
+        def aggregate(self, state: State, round: Round, uploads: Mapping[str, Bundle]) -> Any:
             found = cosines(uploads, state)
             below = sum(one < 0 for one in found)
             shown = [f"{fmean(found):.2f}", f"{min(found):.2f}", below]
-            lines.append([Path(given.data).name, len(names), turn.round, *shown, date.today()])
-            return super().aggregate(state, uploads, turn)
+            lines.append([Path(given.data).name, len(names), round.number, *shown, date.today()])
+            return super().aggregate(state, round, uploads)
 
-    strategy.__class__ = Watched
+    settings, grid = config.server_settings("fedavg"), build_grid(config, "fedavg", people)
+    strategy = PersonalizedStrategy(settings, half=Watched(settings))
     try:
         strategy.start(grid)
     finally:

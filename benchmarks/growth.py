@@ -85,9 +85,9 @@ def measure(clients: int, samples: int, rounds: int, k_selection: str) -> Size:
          "fedsub.k-selection": k_selection, "fedsub.fusion": "overlapping-any"},
     )  # fmt: skip
     run = Rounds(config, "fedsub", federation(clients, samples))
-    strategy, server = run.strategy, [0.0]
+    strategy, half, server = run.strategy, run.strategy.half, [0.0]
     for name in ("aggregate", "downloads"):
-        setattr(strategy, name, added_up(getattr(strategy, name), server))
+        setattr(half, name, added_up(getattr(half, name), server))
     took = []
     for _ in range(rounds):
         server.append(0.0)

@@ -28,7 +28,7 @@ from fedsub.report.methods import travels
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
-from fedsub_core.methods.table import METHODS
+from fedsub_core.methods.table import INSTALLED, METHODS
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from fedsub_server.method_summary import MethodSummary
@@ -119,6 +119,7 @@ def cells(name: str, people: Federation, rounds: int, epochs: float) -> Iterator
     yield f"{epochs:.2f}"
     yield f"({card.cost(hyper, 1).round:.2f})"
     module = f"fedsub_core.methods.{name.replace('-', '_')}"
+    module = INSTALLED[name].module if name in INSTALLED else module
     for spot in (module, card.learner, card.strategy):
         yield own_lines(name, spot)
 
