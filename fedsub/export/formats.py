@@ -212,7 +212,7 @@ class PersonalModule(nn.Module):
         return logits.softmax(1)
 
     def seen(self, x: Tensor) -> Tensor:
-        """Return what the layers see of samples."""
+        """Return the features of samples `[batch, *shape]` that the first layer reads."""
         if self.ids:
             return x
         found: Tensor = self.features(self.encoder((x.to(self.mean.dtype) - self.mean) / self.std))

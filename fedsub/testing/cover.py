@@ -19,12 +19,12 @@ Test = Callable[..., Any]
 
 
 def device(card: MethodCard) -> object:
-    """Return what runs on a device: learners, and what predicts."""
+    """Return the code of a method on a device: learners and predictor."""
     return card.load_learner(False), card.load_learner(True), card.load_predictor()
 
 
 def server(card: MethodCard) -> object:
-    """Return what runs on the server."""
+    """Return the server halves of a method, plain and of sums."""
     return card.load_strategy(False), card.load_strategy(True)
 
 

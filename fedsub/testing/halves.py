@@ -63,7 +63,7 @@ class HalfAlone:
         return Turn(round, rounds.rounds, rounds.seed)
 
     def start(self) -> Start:
-        """Return what a run begins with before anybody is there."""
+        """Return the start of a run of the half without clients."""
         return start_of(self.half, self.model)
 
     def round(self, number: Turn | int = FIRST, **known: Any) -> Round:
@@ -99,7 +99,7 @@ class Driven(Protocol):
 
 
 def next_from(driven: Driven, client: str) -> Sender:
-    """Return who sends an upload in the round after the last one that is finished."""
+    """Return the sender of an upload in the round after the last finished one."""
     return Sender(client, driven.turn(driven.finished_rounds + 1))
 
 
@@ -115,5 +115,5 @@ def last_round(strategy: PersonalizedStrategy) -> Round:
 
 
 def start_of(half: ServerHalf, model: Model) -> Start:
-    """Return what a method's run begins with before anybody is there."""
+    """Return the start of a run of a half without clients."""
     return Start(model, half.card.sends(model, half.hyper), ())

@@ -67,7 +67,7 @@ def recorded(half: ServerHalf) -> Iterator[list[Call]]:
 
 
 def copied(value: Any) -> Any:
-    """Return what a half is given, so that nothing that it changes in place changes the copy."""
+    """Return a copy of an argument, which stays when the half changes the argument in place."""
     if isinstance(value, Round):
         return replace(value, sent=deepcopy(value.sent))
     return deepcopy(value)

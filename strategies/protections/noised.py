@@ -21,7 +21,7 @@ class Noised(Protection):
     means : what makes it.
     """
 
-    means: NoisedMeans | None = None
+    means: NoisedMeans
 
     def take(
         self, state: State, begun: Begun, uploads: Mapping[str, Bundle]
@@ -29,7 +29,6 @@ class Noised(Protection):
         """Let the method take the mean of a round's uploads, as if one person had sent it."""
         if not uploads:
             return state, []
-        assert self.means is not None
         mean, rows = self.means.of_uploads(uploads, begun.round.sent, begun.round.number)
         with self.own_time:
             state, more = self.half.aggregate(state, begun.round, {"": mean})

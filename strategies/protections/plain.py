@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from fedsub_core.config.robust import RobustSettings
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
 from strategies.protections.protection import Begun, Protection
@@ -22,7 +21,7 @@ class Plain(Protection):
     undoing : the last rounds, as they can be undone.
     """
 
-    undoing: Undoing = field(default_factory=lambda: Undoing(RobustSettings()))
+    undoing: Undoing
 
     def take(
         self, state: State, begun: Begun, uploads: Mapping[str, Bundle]

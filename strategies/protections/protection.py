@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from flwr.app import ConfigRecord
 
@@ -58,7 +58,7 @@ class Protection(ABC):
 
     half: ServerHalf
     connection: Connection
-    own_time: OwnTime = field(default_factory=OwnTime)
+    own_time: OwnTime
 
     def begin(self, state: State, round: Round, clients: list[str]) -> Begun:
         """Let a round's clients prepare what they send; here there is nothing to prepare."""

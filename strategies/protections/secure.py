@@ -27,12 +27,11 @@ class Secure(Protection):
     means : what puts noise on them; None: they get none.
     """
 
-    sums: SecureSums | None = None
-    means: NoisedMeans | None = None
+    sums: SecureSums
+    means: NoisedMeans | None
 
     def begin(self, state: State, round: Round, clients: list[str]) -> Begun:
         """Let a round's clients prepare a sum."""
-        assert self.sums is not None
         round = replace(round, vectors={})
         with self.own_time:
             addends = self.half.addends(state, round, clients)
@@ -47,9 +46,8 @@ class Secure(Protection):
                 raise
             log.warning("round %d: nothing is added up: %s", round.number, error)
             return Begun(round, clients if addends.others else [])
-        summed = list(begun.vectors)
-        round = replace(round, vectors=begun.vectors, in_sum=frozenset(summed))
-        return Begun(round, clients if addends.others else summed, begun)
+        round = replace(round, vectors=begun.vectors)
+        return Begun(round, clients if addends.others else list(begun.vectors), begun)
 
     def _most_weight(self, clients: Sequence[str]) -> int:
         """Return as how many samples one person counts at most; with noise all count alike."""
@@ -65,8 +63,7 @@ class Secure(Protection):
         round, opened, rows = begun.round, None, list[MetricRow]()
         # Who said nothing before training would make everybody wait once more when tested.
         self.connection.transport.delivery.silent |= begun.left
-        if begun.sum is not None and round.in_sum:
-            assert self.sums is not None
+        if begun.sum is not None:
             vectors = {client: one for client, one in uploads.items() if client in round.in_sum}
             opened, rows = self.sums.close(self.connection, round.number, begun.sum, vectors)
         if self.means is not None and opened is not None:

@@ -47,7 +47,6 @@ class Round:
     facts : what each client said of its samples and capacity, by client.
     sent : what each of the round's clients was sent; empty before that.
     requested : what is added up in this round; None where uploads come themselves, or nothing is.
-    in_sum : whose vectors are to be added up.
     vectors : what is sent in place of an upload, by client; of others nothing is. None: uploads
         come themselves.
     log : takes each warning once a run.
@@ -63,7 +62,6 @@ class Round:
     facts: Mapping[str, Facts] = field(default_factory=dict)
     sent: Mapping[str, Bundle] = field(default_factory=dict)
     requested: Addends | None = None
-    in_sum: frozenset[str] = frozenset()
     vectors: Mapping[str, Declaration] | None = None
     log: OnceLog = field(default_factory=OnceLog)
 
@@ -76,6 +74,11 @@ class Round:
     def model(self) -> Model:
         """The run's model: that of a device that holds everything."""
         return self.models.whole
+
+    @cached_property
+    def in_sum(self) -> frozenset[str]:
+        """The clients whose vectors are to be added up."""
+        return frozenset(self.vectors or ())
 
     @cached_property
     def narrow(self) -> Mapping[str, Model]:

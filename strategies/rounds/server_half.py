@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from fedsub_core.config.halves import ServerSettings
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import uploads as vectors
@@ -37,10 +39,21 @@ class ServerHalf(ABC):
 
     @classmethod
     def of(cls, settings: ServerSettings) -> ServerHalf:
-        """Return the server half that settings are for, by its card."""
-        half = method(settings.method).load_strategy(settings.secure.secure_aggregation)
-        made: ServerHalf = half(settings)
-        return made
+        """Return the server half that settings are for, by its card.
+
+        Raises
+        ------
+        ConfigError
+            If the card, which may be another package's, names none.
+        """
+        card = method(settings.method)
+        try:
+            half = card.load_strategy(settings.secure.secure_aggregation)
+        except (ImportError, AttributeError) as error:
+            raise _none(card, error) from error
+        if not (isinstance(half, type) and issubclass(half, ServerHalf)):
+            raise _none(card, half)
+        return half(settings)
 
     # What a method defines.
 
@@ -162,3 +175,10 @@ class ServerHalf(ABC):
     def evaluates_download(self) -> bool:
         """Whether the tested model is the one after the newest download."""
         return bool(self.hyper.tested == "received")
+
+
+def _none(card: MethodCard, got: object) -> ConfigError:
+    return ConfigError(
+        f"method {card.name!r}: {card.strategy}: got {got}, expected a server half of this release "
+        "(strategies.rounds.server_half.ServerHalf)"
+    )

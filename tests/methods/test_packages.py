@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import EntryPoint, distributions
@@ -15,7 +16,7 @@ from fedsub.testing.runs import people
 from fedsub_core import packages
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
-from fedsub_core.errors import RunError
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.methods.table import GROUP, INSTALLED, METHODS
 from fedsub_core.packages import build_with, package_build, package_of, version_with
 from fedsub_core.version import VERSION, build
@@ -116,3 +117,20 @@ def test_a_run_keeps_which_package_trained_it(install: Install, tmp_path: Path) 
     assert found[0] == found[1] != found[2]
     with RunDatabase(path) as database:
         assert database.trained_by() == f"{build()} with {found[0]}, {found[2]}"
+
+
+@pytest.mark.parametrize(
+    ("place", "got"),
+    [
+        ("strategies.rounds.strategy:MineStrategy", "No module named 'strategies.rounds.strategy'"),
+        ("strategies.methods.fedavg:MineServer", "has no attribute 'MineServer'"),
+        ("fedsub_core.errors:RunError", "got <class 'fedsub_core.errors.RunError'>"),
+    ],
+)
+def test_a_card_of_another_release_is_refused_by_name(
+    place: str, got: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "mine", replace(METHODS["fedavg"], name="mine", strategy=place))
+    with pytest.raises(ConfigError, match=re.escape(f"method 'mine': {place}: ")) as refused:
+        build_strategy(RunConfig(method="mine", beside="", rounds=1), "mine")
+    assert got in str(refused.value)

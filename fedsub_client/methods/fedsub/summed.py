@@ -53,7 +53,7 @@ class SummedFedSubLearner(FedSubLearner):
         return parts_of_units(self.model, self.hyper)
 
     def counted(self, upload: Bundle) -> dict[str, Bools]:
-        """Return what is counted of a person, by count and class, bool [classes or 1, entries]."""
+        """Return the entries of each count that a person has, bool [classes or 1, entries]."""
         return {one.name + USED: upload.bits(one.name + MASKS) for one in self._layers}
 
     def share(self, state: State, i: int, layer: LayerWithUnits, bundle: Bundle) -> Array:
