@@ -19,13 +19,13 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from fedsub_client.accepted_sum import AcceptedSum
+from fedsub_client.protections.accepted_sum import AcceptedSum
 from fedsub_core.config.settings import SecureSettings
 from fedsub_core.files import write_whole
 from fedsub_core.secure.messages import SECURE, Reader
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
-from fedsub_core.secure.transcript import Addend
+from fedsub_core.secure.transcript import Origin
 from tests.fedsub.deploy.raw_device import connection, device
 from tests.fedsub.deploy.raw_device.connection import Connection
 from tests.fedsub.deploy.raw_device.device import Device, Question
@@ -101,7 +101,7 @@ class Trained:
         self.person.accept(plan)
         levels = Levels(SUMS.secure_range, plan.weight, plan.each)
         # Made before: of nothing that it was told, as all others' uploads here.
-        return AcceptedSum(self.person, plan, levels, "").masked(upload, Addend()).to_bytes()
+        return AcceptedSum(self.person, plan, levels, "").masked(upload, Origin()).to_bytes()
 
 
 @dataclass

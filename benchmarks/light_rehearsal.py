@@ -14,10 +14,10 @@ from light_devices import CPU, DOWN, TAKEN, THERE, UP, Made
 from fedsub.deploy.components import CONNECTION, HOST
 from fedsub.engines.rehearsal import _DEVICES, Rehearsal
 from fedsub.engines.simulation import build_grid, build_strategy
-from fedsub_client.accepted_sum import AcceptedSum
+from fedsub_client.protections.accepted_sum import AcceptedSum
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
-from fedsub_core.secure.transcript import Addend
+from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, payload_of
 from fedsub_core.wire.lazy_message import LazyMessage
@@ -50,10 +50,10 @@ def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
         uploads.setdefault((client, round), data)
 
     def before_masks(
-        part: AcceptedSum, payload: bytes | LazyMessage, addend: Addend
+        part: AcceptedSum, payload: bytes | LazyMessage, origin: Origin
     ) -> LazyMessage:
         note(part.person.client, part.plan.name.round, payload)
-        return masked(part, payload, addend)
+        return masked(part, payload, origin)
 
     def accepted(client: str, upload: Bundle, content: Content, round: Round) -> None:
         note(client, round.number, payload_of(content))

@@ -15,11 +15,11 @@ from fedsub_client.best_so_far import used
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import NOTHING, read_download
 from fedsub_client.learner import Report
-from fedsub_client.vectors import Repeated
+from fedsub_client.protections.vectors import Repeated
 from fedsub_core.models.model import Params
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels
-from fedsub_core.secure.transcript import Addend
+from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.lazy_message import LazyMessage
@@ -48,7 +48,7 @@ class FedSubClient(NumPyClient):
         #: What the last round of training reported.
         self.report: Report = {}
         #: What the last round added to a sum; of no sum: nothing.
-        self.addend = Addend()
+        self.origin = Origin()
 
     def get_properties(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the handshake's values: client id, version, classes, shape, moments."""
@@ -83,7 +83,7 @@ class FedSubClient(NumPyClient):
         (content,), tested = train(cohort, [one])
         self.model = cohort.learner.predicted_by(tested or cohort.in_use(told.turn, told.scaling))
         self.report = content.get(exchange.REPORT, {})
-        self.addend = Addend() if levels is None else cohort.learner.addend(one.received)
+        self.origin = Origin() if levels is None else cohort.learner.origin(one.received)
         return content
 
     def test(self, told: Instructions, payload: bytes | None = None) -> Content:

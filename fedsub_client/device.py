@@ -14,17 +14,17 @@ from typing import cast
 import torch
 from flwr.app import ConfigRecord, Context, RecordDict
 
-from fedsub_client.accepted_sum import AcceptedSum, rounded_again
 from fedsub_client.answers import trained
 from fedsub_client.best_so_far import used_round
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort
-from fedsub_client.device_sums import DeviceSums
 from fedsub_client.file_history import FileHistory
 from fedsub_client.kept_states import KeptStates
 from fedsub_client.model_file import model_bytes
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.person import capacity_of, check_builder, client_of, read_data
+from fedsub_client.protections.accepted_sum import AcceptedSum, rounded_again
+from fedsub_client.protections.device_sums import DeviceSums
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_core.capacity import held_in
@@ -38,7 +38,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.metric_names import ANEW
 from fedsub_core.packages import version_with
 from fedsub_core.secure.messages import SECURE
-from fedsub_core.secure.transcript import Addend
+from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.codec import Address
 from fedsub_core.wire.exchange import Content, Instructions
@@ -191,8 +191,8 @@ class Device:
                     again = partial(before.vector_again, told, payload, part.levels)
                     vector = rounded_again(reply, saved.levels, part.levels, address, again)
                     # What the vector was made of, and not what this session says.
-                    addend = Addend(saved.once, saved.made_of)
-                    reply = part.masked(vector, addend).to_bytes()
+                    origin = Origin(saved.once, saved.made_of)
+                    reply = part.masked(vector, origin).to_bytes()
             return trained(exchange.pack(reply), saved.report, metrics)
         if saved is not None and saved.round > round:
             log.warning(
@@ -211,8 +211,8 @@ class Device:
             answer = {**answer, exchange.REPORT: report}
         reply = answer[exchange.PAYLOAD].to_bytes()
         # Before it is kept: what is not sent shall not count as sent.
-        addend = client.addend if part is None else part.made(client.addend)
-        sent = reply if part is None else part.masked(reply, addend).to_bytes()
+        origin = client.origin if part is None else part.made(client.origin)
+        sent = reply if part is None else part.masked(reply, origin).to_bytes()
         new = Saved(
             self.client,
             told.run,
@@ -224,8 +224,8 @@ class Device:
             report,
             client.cohort.personal_model(0, client.model, round, told.scaling),
             None if levels is None else (levels.weight, levels.each),
-            addend.once,
-            addend.made_of,
+            origin.once,
+            origin.made_of,
             round >= told.turn.rounds,
         )
         self.states.save(new, told)

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from fedsub_client.mean_models import KNOWN, MEAN, begun_anew, smoothed, with_means
 from fedsub_client.predictor import Predictor
-from fedsub_client.vectors import Vectors
+from fedsub_client.protections.vectors import Vectors
+from fedsub_core.addends import Addend
 from fedsub_core.backend import Backend
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
@@ -50,6 +51,7 @@ class Learner(Vectors, ABC):
     sends : the tensors that the method's card says a device sends.
     predictor : what the card says computes with :meth:`personal`'s tensors.
     whole : the run's model, where a weak device holds some of its units alone.
+    adds : what the card says a person adds to sums, where more than the mean is made of them.
     """
 
     #: The models that a client keeps. What the server sends goes into the first; the last is the
@@ -70,9 +72,10 @@ class Learner(Vectors, ABC):
         sends: Declaration,
         predictor: type[Predictor] = Predictor,
         whole: Model | None = None,
+        adds: Sequence[Addend] = (),
     ) -> None:
         self.model, self.settings, self.hyper, self.sends = model, settings, hyper, sends
-        self.whole = whole
+        self.whole, self.adds = whole, adds
         self.predictor = predictor.of(self.predicting(model), hyper)
         self.check()
 
@@ -285,7 +288,8 @@ def make_learner(
 ) -> Learner:
     """Return the device half of a method, or that of secure `sums`."""
     sends, predictor = card.sends(model, hyper), card.load_predictor()
-    made: Learner = card.load_learner(sums)(model, settings, hyper, sends, predictor, whole)
+    adds = card.sums.adds(model, hyper) if sums and card.sums and card.sums.adds else ()
+    made: Learner = card.load_learner(sums)(model, settings, hyper, sends, predictor, whole, adds)
     return made
 
 

@@ -47,7 +47,7 @@ class Saved:
     levels : of a secure sum, by which the reply was rounded: weight and each of
         :class:`fedsub_core.secure.quantise.Levels`; None where it went by itself.
     once, made_of : what the reply added to that sum, and a hash of what the device was told then
-        that it was made of (:class:`fedsub_core.secure.transcript.Addend`).
+        that it was made of (:class:`fedsub_core.secure.transcript.Origin`).
     finished : whether that round was the last one that the run was to have.
     """
 

@@ -8,14 +8,14 @@ from functools import partial
 
 from flwr.app import Error, Message, MessageType, RecordDict
 
-from fedsub_client.accepted_sum import AcceptedSum, accepted, answered
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import read_download
+from fedsub_client.protections.accepted_sum import AcceptedSum, accepted, answered
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
-from fedsub_core.secure.transcript import Addend
+from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.in_process_message import answer, content_of
@@ -40,17 +40,17 @@ def replies(
         return [Message(own, reply_to=m) for own, m in zip(said, messages, strict=True)]
     good, refused, parts = _read(cohort, messages, people)
     contents, _ = _WORK[kind](cohort, good)
-    answers, addends = list[Message](), dict[tuple[str, int, int], Addend]()
+    answers, origins = list[Message](), dict[tuple[str, int, int], Origin]()
     for one, content in zip(good, contents, strict=True):
         message = messages[one.place]
         if one.place in parts:
             # Many are sent the same, which is hashed once.
             part, received = parts[one.place], one.received
             key = part.beside, received.version, id(received.tensors)
-            if key not in addends:
-                addends[key] = part.made(cohort.learner.addend(received))
+            if key not in origins:
+                origins[key] = part.made(cohort.learner.origin(received))
             try:
-                payload = part.masked(content[exchange.PAYLOAD], addends[key])
+                payload = part.masked(content[exchange.PAYLOAD], origins[key])
             except MessageRefused as error:
                 refused.append(Message(Error(0, str(error)), reply_to=message))
                 continue

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from fedsub_core.addends import MEANS
 from fedsub_core.encoders.names import OF_VECTORS, OF_WINDOWS
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.table import HOUSE, INSTALLED, METHODS, NOT_OFFERED
@@ -105,9 +106,9 @@ def facts(card: MethodCard) -> list[tuple[str, str]]:
         said = "what a round does depends on their number, which is fixed for a run"
         found.append(("rounds", said))
     if card.sums and card.sends(example(card), hyper):
-        seen = "means" if card.averages else "sums"
+        seen = "means" if card.sums == MEANS else "sums"
         found.append(("secure aggregation", f"available: the server then sees only {seen}"))
-        if card.averages:
+        if card.sums == MEANS:
             found.append(("noise on means", "available: dp-noise hides people from others"))
     if card.needs:
         keys = " and ".join(f"{card.name}.{key.replace('_', '-')}=true" for key in card.needs)

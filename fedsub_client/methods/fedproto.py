@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedsub_client.learner import Fitted, Received, State, reported
 from fedsub_client.parts.embeddings import embeddings
-from fedsub_client.parts.prototype_means import HELD, PrototypeLearner
+from fedsub_client.parts.prototype_means import HELD, PrototypeLearner, SummedPrototypeLearner
 from fedsub_client.predictor import Predictor
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.prototypes import PROTOTYPES
@@ -41,6 +41,10 @@ class FedProtoLearner(PrototypeLearner):
         if isinstance(self.predictor, NearestPrototype):
             return params | {MEANS: state[PROTOTYPES], KNOWN: state[HELD].float()}
         return params
+
+
+class SummedFedProtoLearner(SummedPrototypeLearner, FedProtoLearner):
+    """FedProto where the server learns sums alone."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedsub_client.learner import Fitted, Received, State, reported
 from fedsub_client.parts.embeddings import embeddings
-from fedsub_client.parts.prototype_means import PrototypeLearner
+from fedsub_client.parts.prototype_means import PrototypeLearner, SummedPrototypeLearner
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.model import Params
 from fedsub_core.seeds import generator
@@ -48,3 +48,7 @@ class ProtoHARLearner(PrototypeLearner):
                 first = order[(data.y[i, order] == y).nonzero()[0, 0]]
                 means[i, y] = found[i, first] / counts[i, y]
         return means, counts
+
+
+class SummedProtoHARLearner(SummedPrototypeLearner, ProtoHARLearner):
+    """ProtoHAR where the server learns sums alone."""

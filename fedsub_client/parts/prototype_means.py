@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_client.learner import Learner, Received, State
 from fedsub_client.methods.fedsub.prototypes import prototypes
+from fedsub_client.parts.counted_rows import CountedRowsLearner
 from fedsub_client.parts.embeddings import embeddings
-from fedsub_client.vectors import Repeated
+from fedsub_core.addends import Array
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.prototypes import ASKED, COUNTS, PROTOTYPES
+from fedsub_core.methods.prototypes import ASKED, COUNTS, HOLDERS, PROTOTYPES
 from fedsub_core.models.model import Params
-from fedsub_core.secure import slots, uploads
-from fedsub_core.secure.keys import Words
-from fedsub_core.secure.quantise import Levels
 from fedsub_core.training import PrototypePull, Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 
@@ -76,36 +75,19 @@ class PrototypeLearner(Learner):
             for i, n in enumerate(data.counts)
         ]
 
-    def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
-        """Return what one client adds to a secure sum: how its body moved, and slots of classes.
 
-        Each says whether it has the class; those that were asked for hold its prototype, too.
-        """
-        body = {name: one for name, one in self.sends.items() if name != PROTOTYPES}
-        moved = uploads.of_upload(upload, received, body, levels)
+class SummedPrototypeLearner(CountedRowsLearner, PrototypeLearner):
+    """What they share where the server learns sums alone."""
+
+    def values(
+        self, state: State, i: int, upload: Bundle, received: Bundle
+    ) -> Mapping[str, Array] | None:
+        """Return which classes the person has, and their prototypes."""
         part, classes = upload.part(PROTOTYPES), self.model.classes
-        has, rows = np.zeros(classes, np.bool_), np.zeros((classes, part.values.shape[1]))
-        asked = _asked(received, classes)
+        has, rows = np.zeros(classes), np.zeros((classes, part.values.shape[1]))
         if np.isfinite(part.values).all():
-            has[part.at.rows], rows[part.at.rows] = True, part.values
-        elif asked.any():
+            has[part.at.rows], rows[part.at.rows] = 1, part.values
+        elif self.asked(received)[ASKED].any():
             # Zeros would count as those of somebody who has a class.
-            return uploads.NO_VECTOR
-        return slots.with_slots(moved, has, rows, asked, levels)
-
-    def vector_again(self, vector: Words, again: Repeated) -> Words:
-        """Return a vector for a round that is repeated; slots count a person once."""
-        classes, size = self.model.classes, self.model.embedding_size
-        has, rows = slots.shown(vector, classes, size)
-        if (has & (rows != _asked(again.received, classes))).any():
-            return uploads.NO_VECTOR
-        own = slots.numbers(classes, size)
-        return slots.again(vector, own, again.before, again.levels, again.examples)
-
-
-def _asked(received: Bundle, classes: int) -> NDArray[np.bool_]:
-    """Return of which classes a download asks for prototypes, bool [classes]."""
-    if ASKED not in received.tensors:
-        return np.zeros(classes, np.bool_)
-    asked: NDArray[np.bool_] = received.floats(ASKED) > 0
-    return asked
+            return None
+        return {HOLDERS: has, PROTOTYPES: rows}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from fedsub_core.addends import MEANS
 from fedsub_core.config.capacities import read_capacities
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
@@ -79,10 +80,10 @@ def _check_best_by(config: RunConfig, where: str) -> None:
 def _check_secure(config: RunConfig, where: str) -> None:
     """Refuse what needs single uploads, beside secure aggregation."""
     plain, few = "float32", config.clients_per_round
-    alone = [name for name in config.methods if not METHODS[name].sums]
-    unfit = [METHODS[name].not_in_sums(config.hyper[name]) for name in config.methods]
+    sums = {name: METHODS[name].sums for name in config.methods}
+    unfit = [one.refuses(config.hyper[name]) for name, one in sums.items() if one]
     got, expected = "", ""
-    if alone:
+    if alone := [name for name, one in sums.items() if one is None]:
         known = ", ".join(name for name, card in METHODS.items() if card.sums)
         got = f"{', '.join(alone)} among the methods, whose server looks at each person's upload"
         expected = f"only methods among {known}"
@@ -106,8 +107,8 @@ def _check_secure(config: RunConfig, where: str) -> None:
 def _check_noise(config: RunConfig, where: str) -> None:
     """Refuse what tells of single people beside means with noise, or has none of them."""
     got, expected = "", ""
-    if others := [name for name in config.methods if not METHODS[name].averages]:
-        known = ", ".join(name for name, card in METHODS.items() if card.averages)
+    if others := [name for name in config.methods if METHODS[name].sums != MEANS]:
+        known = ", ".join(name for name, card in METHODS.items() if card.sums == MEANS)
         got = f"{', '.join(others)} among the methods, whose devices are sent more than means"
         expected = f"only methods among {known}"
     elif config.robust_settings.filters:

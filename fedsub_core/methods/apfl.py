@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
 from fedsub_core.options import option
 
@@ -29,7 +30,7 @@ CARD = MethodCard(
     paper="Deng et al., Adaptive Personalized Federated Learning, 2020",
     learner="fedsub_client.methods.apfl:APFLLearner",
     strategy="strategies.methods.fedavg:FedAvgServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=APFLHyperparameters,
     cost=cost,
     reports=("alpha",),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
+from fedsub_core.addends import Sums
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
@@ -136,13 +137,8 @@ class MethodCard:
     model : the kind of model that the method solves for, whatever the run's; it wants features of
         an encoder. "": the run's.
     filtered : whether filters on uploads (``robust``) stand before what the server makes of them.
-    averages : whether the server half makes of a round's uploads nothing but their mean, weighted
-        by samples, and sends all the same: then it can do with the mean alone
-        (``secure-aggregation``), and with noise on it (``dp-noise``).
-    summed_learner, summed_strategy : where the halves live that serve runs of secure sums, of a
-        method that does not average and whose server can do with sums; "": there are none.
-    not_in_sums : of hyperparameters, what does not go with secure sums, and what is expected
-        instead; "": all goes.
+    sums : how the server can do with sums of what people send (``secure-aggregation``); ``MEANS``:
+        it needs their mean alone. None: it needs each person's upload.
     check : raises a ConfigError where hyperparameters do not fit a run of so many rounds.
     needs : hyperparameters, off by default, without which the method is refused: what it shows
         others of a person needs that person's consent.
@@ -180,10 +176,7 @@ class MethodCard:
     resizes: bool = False
     model: str = ""
     filtered: bool = True
-    averages: bool = False
-    summed_learner: str = ""
-    summed_strategy: str = ""
-    not_in_sums: Callable[[Any], str] = lambda hyper: ""
+    sums: Sums | None = None
     check: Callable[[Any, int], None] = any_run
     needs: tuple[str, ...] = ()
     choose: str = ""
@@ -196,11 +189,6 @@ class MethodCard:
     def agreed(self) -> Any:
         """Return the default hyperparameters of people who consent to what the method needs."""
         return self.hyperparameters(**dict.fromkeys(self.needs, True))
-
-    @property
-    def sums(self) -> bool:
-        """Whether the server can do with sums of uploads (``secure-aggregation``)."""
-        return self.averages or bool(self.summed_strategy)
 
     @property
     def has_rule(self) -> bool:
@@ -225,15 +213,15 @@ class MethodCard:
 
     def load_learner(self, sums: bool = False) -> Any:
         """Import and return the device half, a ``Learner``; that of secure `sums`."""
-        return _load((self.summed_learner if sums else "") or self.learner)
+        return _load((self.sums.learner if sums and self.sums else "") or self.learner)
 
     def load_predictor(self) -> Any:
         """Import and return what predicts, a ``Predictor`` class."""
         return _load(self.predictor)
 
     def load_strategy(self, sums: bool = False) -> Any:
-        """Import and return the server half, a ``PersonalizedStrategy``; chosen likewise."""
-        return _load((self.summed_strategy if sums else "") or self.strategy)
+        """Import and return the server half, a ``ServerHalf``; that of secure `sums`."""
+        return _load((self.sums.strategy if sums and self.sums else "") or self.strategy)
 
 
 def _load(path: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
 from fedsub_core.options import option
 
@@ -29,7 +30,7 @@ CARD = MethodCard(
     paper="Li et al., Ditto: Fair and Robust Federated Learning Through Personalization, ICML 2021",
     learner="fedsub_client.methods.ditto:DittoLearner",
     strategy="strategies.methods.fedavg:FedAvgServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=DittoHyperparameters,
     cost=cost,
     choose="Nobody knows how similar people are: lam goes from local training (0) to the "

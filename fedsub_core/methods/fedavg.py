@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
 
 CARD = MethodCard(
@@ -11,7 +12,7 @@ CARD = MethodCard(
     "Decentralized Data, AISTATS 2017",
     learner="fedsub_client.methods.fedavg:FedAvgLearner",
     strategy="strategies.methods.fedavg:FedAvgServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=ReceivedHyperparameters,
     choose="People are similar, or you want one model for all. As a baseline, it shows what a "
     "personal method adds.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.parts import HeadHyperparameters, head_cost
 from fedsub_core.options import choice, option
@@ -35,7 +36,7 @@ CARD = MethodCard(
     paper="Wang et al., Federated Evaluation of On-device Personalization, 2019",
     learner="fedsub_client.methods.fedavg_finetune:FineTuneLearner",
     strategy="strategies.methods.fedavg:FedAvgServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=FineTuneHyperparameters,
     cost=cost,
     choose="The first personal method to try: Matsuda et al. (2022) find no consistent winner "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.parts import HeadHyperparameters, body
 
@@ -11,7 +12,7 @@ CARD = MethodCard(
     paper="Arivazhagan et al., Federated Learning with Personalization Layers, 2019",
     learner="fedsub_client.methods.fedavg:FedAvgLearner",
     strategy="strategies.methods.fedavg:FedAvgServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=HeadHyperparameters,
     up="the body",
     down="the body",

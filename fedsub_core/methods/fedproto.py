@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.addends import Sums
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
 from fedsub_core.methods.prototypes import (
+    adds_prototypes,
     asked_prototypes,
-    not_in_sums,
+    refused_in_sums,
     sent_prototypes,
     weights,
 )
@@ -39,9 +41,13 @@ CARD = MethodCard(
     paper="Tan et al., FedProto: Federated Prototype Learning across Heterogeneous Clients, "
     "AAAI 2022",
     learner="fedsub_client.methods.fedproto:FedProtoLearner",
-    strategy="strategies.methods.fedproto:FedProtoServer",
-    summed_strategy="strategies.methods.fedproto:SummedFedProtoServer",
-    not_in_sums=not_in_sums,
+    strategy="strategies.methods.prototypes:PrototypeServer",
+    sums=Sums(
+        learner="fedsub_client.methods.fedproto:SummedFedProtoLearner",
+        strategy="strategies.methods.prototypes:SummedPrototypeServer",
+        refuses=refused_in_sums,
+        adds=adds_prototypes,
+    ),
     predictor="fedsub_client.methods.fedproto:NearestPrototype",
     hyperparameters=FedProtoHyperparameters,
     up="the mean embedding of each class held (with weights = samples also its sample counts)",

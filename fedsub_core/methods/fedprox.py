@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
 from fedsub_core.options import option
 
@@ -21,7 +22,7 @@ CARD = MethodCard(
     paper="Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
     learner="fedsub_client.methods.fedprox:FedProxLearner",
     strategy="strategies.methods.fedavg:FedAvgServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=FedProxHyperparameters,
     choose="You want FedAvg, but people differ so much, or devices train so long, that their "
     "models drift apart within a round.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
 from fedsub_core.options import option
@@ -32,7 +33,7 @@ CARD = MethodCard(
     "Learning, ICML 2021",
     learner="fedsub_client.methods.fedrep:FedRepLearner",
     strategy="strategies.methods.fedrep:FedRepServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=FedRepHyperparameters,
     up="the body",
     down="the body",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import PLAIN, Cost, MethodCard, ReceivedHyperparameters
 
 CARD = MethodCard(
@@ -11,7 +12,7 @@ CARD = MethodCard(
     "Decentralized Data, AISTATS 2017",
     learner="fedsub_client.methods.fedsgd:FedSGDLearner",
     strategy="strategies.methods.fedavg:FedAvgServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=ReceivedHyperparameters,
     cost=lambda hyper, epochs: Cost(1),
     ignores=("epochs", "steps", "batch-size", *PLAIN),

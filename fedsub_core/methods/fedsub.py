@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from fedsub_core.addends import Sums
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
-from fedsub_core.methods.fedsub_sums import not_in_sums, receives_in_sums
+from fedsub_core.methods.fedsub_sums import adds_units, receives_in_sums, refused_in_sums
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, bits, dense, rows
@@ -131,7 +132,7 @@ WEAK_DEVICES = (
 
 
 def receives_too(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
-    """Return the same, and what a server of secure sums sends."""
+    """Return rows to replace, and what a server of secure sums sends beside them."""
     return {**receives(model, hyper), **receives_in_sums(model, hyper)}
 
 
@@ -142,9 +143,12 @@ CARD = MethodCard(
     "Enhance Personalized Federated Learning",
     learner="fedsub_client.methods.fedsub.learner:FedSubLearner",
     strategy="strategies.methods.fedsub.strategy:FedSubServer",
-    summed_learner="fedsub_client.methods.fedsub.summed:SummedFedSubLearner",
-    summed_strategy="strategies.methods.fedsub.summed:SummedFedSubServer",
-    not_in_sums=not_in_sums,
+    sums=Sums(
+        learner="fedsub_client.methods.fedsub.summed:SummedFedSubLearner",
+        strategy="strategies.methods.fedsub.summed:SummedFedSubServer",
+        refuses=refused_in_sums,
+        adds=adds_units,
+    ),
     hyperparameters=FedSubHyperparameters,
     up="selected rows, class masks, scores, prototypes",
     down="rows to replace",

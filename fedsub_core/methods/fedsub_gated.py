@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedsub_core.addends import Addend, Sums
 from fedsub_core.methods import fedsub
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.fedsub import SHARES, WEAK_DEVICES
@@ -16,7 +17,7 @@ from fedsub_core.methods.fedsub_gated_experts import (
     names,
     trained,
 )
-from fedsub_core.methods.fedsub_sums import MIX, not_in_sums, receives_in_sums
+from fedsub_core.methods.fedsub_sums import MIX, adds_units, receives_in_sums, refused_in_sums
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, bits, dense
@@ -43,10 +44,10 @@ def gate_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def parts_of_gate(hyper: Any) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return what a person adds of the gate, as :mod:`fedsub_core.secure.layout` has parts."""
-    shapes = gate_shapes(hyper).items()
-    return {HOLDS_BACK: ((1,), "")} | {n: ((1, *shape), GATE_ASKED) for n, shape in shapes}
+def adds(model: Architecture, hyper: Any) -> list[Addend]:
+    """Return what a person adds of units, and of the gate."""
+    gate = [Addend(name, (1, *shape), GATE_ASKED) for name, shape in gate_shapes(hyper).items()]
+    return [*adds_units(model, hyper), Addend(HOLDS_BACK, (1,), counts=GATE_ASKED), *gate]
 
 
 def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
@@ -89,9 +90,12 @@ CARD = MethodCard(
     "2021) and mixtures of experts by EM (Jordan and Jacobs 1994)",
     learner="fedsub_client.methods.fedsub_gated.learner:FedSubGatedLearner",
     strategy="strategies.methods.fedsub_gated.strategy:FedSubGatedServer",
-    summed_learner="fedsub_client.methods.fedsub_gated.summed:SummedFedSubGatedLearner",
-    summed_strategy="strategies.methods.fedsub_gated.summed:SummedFedSubGatedServer",
-    not_in_sums=lambda hyper: not_in_sums(hyper, "fedsub-gated"),
+    sums=Sums(
+        learner="fedsub_client.methods.fedsub_gated.summed:SummedFedSubGatedLearner",
+        strategy="strategies.methods.fedsub_gated.summed:SummedFedSubGatedServer",
+        refuses=lambda hyper: refused_in_sums(hyper, "fedsub-gated"),
+        adds=adds,
+    ),
     hyperparameters=FedSubGatedHyperparameters,
     predictor="fedsub_client.methods.fedsub_gated.mixture:Mixture",
     up="FedSub's upload, class shares of units, sums for the gate",

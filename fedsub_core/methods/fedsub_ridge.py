@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from fedsub_core.addends import Sums
 from fedsub_core.closed_form.grids import ALONE, ON_EACH, STRETCHES, TEMPERATURES
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
@@ -156,7 +157,7 @@ def receives(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declarat
     return found | {POOLED: dense((equations(hyper),), optional=True, exact=True)}
 
 
-def not_in_sums(hyper: FedSubRidgeHyperparameters) -> str:
+def refused_in_sums(hyper: FedSubRidgeHyperparameters) -> str:
     """Return what does not go with secure sums; "": all does."""
     if hyper.groups == "none":
         return ""
@@ -194,9 +195,11 @@ CARD = MethodCard(
     "Learning, CVPR 2025, and Fanì et al., Fed3R, ICML 2024",
     learner="fedsub_client.methods.fedsub_ridge:FedSubRidgeLearner",
     strategy="strategies.methods.fedsub_ridge.strategy:FedSubRidgeServer",
-    summed_learner="fedsub_client.methods.fedsub_ridge_sums:SummedRidgeLearner",
-    summed_strategy="strategies.methods.fedsub_ridge.summed:SummedRidgeServer",
-    not_in_sums=not_in_sums,
+    sums=Sums(
+        learner="fedsub_client.methods.fedsub_ridge_sums:SummedRidgeLearner",
+        strategy="strategies.methods.fedsub_ridge.summed:SummedRidgeServer",
+        refuses=refused_in_sums,
+    ),
     hyperparameters=FedSubRidgeHyperparameters,
     up="once, and when samples are new: sums of features and of their products, in 16 bits a "
     "number; when sums are new: what the candidate heads said of samples left out",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedsub_core.addends import Addend
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, bits, dense
 
@@ -22,7 +23,7 @@ COUNTED, ASKED, MIX = "counted", ".asked", "mix"
 USED, PEOPLE = ".used", ".people"
 
 
-def not_in_sums(hyper: Any, method: str = "fedsub") -> str:
+def refused_in_sums(hyper: Any, method: str = "fedsub") -> str:
     """Return what does not go with secure sums, and what is expected instead; "": all goes."""
     alone, impute = "which needs single people's uploads", str(hyper.impute).lower()
     checks = (
@@ -46,14 +47,15 @@ def receives_in_sums(model: Architecture, hyper: Any, method: str = "fedsub") ->
     layers = model.affine[: hyper.depth or None]
     asked = {layer.name + ASKED: bits((layer.units,), optional=True) for layer in layers}
     counted = {COUNTED: dense((2,), optional=True, exact=True)}
-    return {} if not_in_sums(hyper, method) else counted | asked
+    return {} if refused_in_sums(hyper, method) else counted | asked
 
 
-def parts_of_units(model: Architecture, hyper: Any) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return what a person adds of units, as :mod:`fedsub_core.secure.layout` has parts."""
-    parts: dict[str, tuple[tuple[int, ...], str]] = {}
+def adds_units(model: Architecture, hyper: Any) -> list[Addend]:
+    """Return what a person adds of units."""
+    adds = []
     for layer in model.affine[: hyper.depth or None]:
-        parts[layer.name + USED] = (layer.units,), ""
-        parts[layer.name + PEOPLE] = (layer.units, 2), layer.name + ASKED
-        parts |= {own.name: ((layer.units, own.width), layer.name + ASKED) for own in layer.rows}
-    return parts
+        units, mask = layer.units, layer.name + ASKED
+        adds.append(Addend(layer.name + USED, (units,), counts=mask))
+        adds.append(Addend(layer.name + PEOPLE, (units, 2), mask))
+        adds += [Addend(own.name, (units, own.width), mask) for own in layer.rows]
+    return adds

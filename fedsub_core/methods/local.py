@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import MethodCard, nothing
 
 CARD = MethodCard(
@@ -10,7 +11,7 @@ CARD = MethodCard(
     paper="A baseline of no paper",
     learner="fedsub_client.methods.fedavg:FedAvgLearner",
     strategy="strategies.methods.fedavg:FedAvgServer",
-    averages=True,
+    sums=MEANS,
     up="nothing",
     down="nothing",
     sends=nothing,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
 from fedsub_core.options import option
 
@@ -34,7 +35,7 @@ CARD = MethodCard(
     "Model-Agnostic Meta-Learning Approach, NeurIPS 2020",
     learner="fedsub_client.methods.perfedavg:PerFedAvgLearner",
     strategy="strategies.methods.fedavg:FedAvgServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=PerFedAvgHyperparameters,
     cost=cost,
     rates=("alpha",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.addends import MEANS
 from fedsub_core.methods.card import PLAIN, Cost, Hyperparameters, MethodCard
 from fedsub_core.options import option
 
@@ -41,7 +42,7 @@ CARD = MethodCard(
     paper="Dinh et al., Personalized Federated Learning with Moreau Envelopes, NeurIPS 2020",
     learner="fedsub_client.methods.pfedme:PFedMeLearner",
     strategy="strategies.methods.pfedme:PFedMeServer",
-    averages=True,
+    sums=MEANS,
     hyperparameters=PFedMeHyperparameters,
     cost=cost,
     ignores=PLAIN,

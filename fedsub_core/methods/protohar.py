@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.addends import Addend, Sums
 from fedsub_core.methods.card import Cost, MethodCard
 from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
 from fedsub_core.methods.prototypes import (
+    adds_prototypes,
     asked_prototypes,
-    not_in_sums,
+    refused_in_sums,
     sent_prototypes,
     weights,
 )
@@ -44,6 +46,12 @@ def receives(model: Architecture, hyper: ProtoHARHyperparameters) -> Declaration
     return {**body(model, hyper), **asked_prototypes(model, hyper)}
 
 
+def adds(model: Architecture, hyper: ProtoHARHyperparameters) -> list[Addend]:
+    """Return what a person adds to a sum: how its body moved, and of classes."""
+    moved = [Addend(n, one.shape, weighted=True) for n, one in body(model, hyper).items()]
+    return [*moved, *adds_prototypes(model, hyper)]
+
+
 def cost(hyper: ProtoHARHyperparameters, epochs: int) -> Cost:
     """Both phases, and one forward pass for the prototypes."""
     return Cost(head_cost(hyper.head_epochs) + epochs + 0.33)
@@ -55,9 +63,13 @@ CARD = MethodCard(
     paper="Cheng et al., ProtoHAR: Prototype Guided Personalized Federated Learning for Human "
     "Activity Recognition, IEEE Journal of Biomedical and Health Informatics 2023",
     learner="fedsub_client.methods.protohar:ProtoHARLearner",
-    strategy="strategies.methods.protohar:ProtoHARServer",
-    summed_strategy="strategies.methods.protohar:SummedProtoHARServer",
-    not_in_sums=not_in_sums,
+    strategy="strategies.methods.prototypes:PrototypeServer",
+    sums=Sums(
+        learner="fedsub_client.methods.protohar:SummedProtoHARLearner",
+        strategy="strategies.methods.prototypes:SummedPrototypeServer",
+        refuses=refused_in_sums,
+        adds=adds,
+    ),
     hyperparameters=ProtoHARHyperparameters,
     up="the body, the mean embedding of each class held (with weights = samples also its counts)",
     down="the body, the mean of these means",

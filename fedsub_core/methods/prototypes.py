@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedsub_core.addends import Addend
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice
-from fedsub_core.wire.bundles import Declaration, dense, rows
+from fedsub_core.wire.bundles import Declaration, bits, dense, rows
 
 #: Names of what travels beside parameters, which go by their names in the model.
 PROTOTYPES, COUNTS = "prototypes", "counts"
-#: In a run of secure sums: of which classes prototypes are added up, in a download.
-ASKED = "asked"
+#: In a run of secure sums: of which classes a download asks for prototypes, and how many people
+#: have each class.
+ASKED, HOLDERS = "asked", "holders"
 
 
 def weights() -> Any:
@@ -41,12 +43,18 @@ def received_prototypes(model: Architecture, hyper: Any) -> Declaration:
 
 
 def asked_prototypes(model: Architecture, hyper: Any) -> Declaration:
-    """Declare the same, and of which classes prototypes are asked for where they are summed."""
-    asked = {ASKED: dense((model.classes,), optional=True, exact=True)}
+    """Declare prototypes, and of which classes they are asked for where they are summed."""
+    asked = {ASKED: bits((model.classes,), optional=True)}
     return {**received_prototypes(model, hyper), **asked}
 
 
-def not_in_sums(hyper: Any) -> str:
+def adds_prototypes(model: Architecture, hyper: Any) -> list[Addend]:
+    """Return what a person adds of classes: whether it has each, and prototypes."""
+    rows = Addend(PROTOTYPES, (model.classes, model.embedding_size), ASKED)
+    return [Addend(HOLDERS, (model.classes,), counts=ASKED), rows]
+
+
+def refused_in_sums(hyper: Any) -> str:
     """Return what does not go with secure sums: samples of a class would be another's weight."""
     if hyper.weights == "clients":
         return ""

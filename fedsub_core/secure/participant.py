@@ -37,10 +37,10 @@ from fedsub_core.secure.messages import (
 )
 from fedsub_core.secure.people_list import PeopleList, leaf
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, split
-from fedsub_core.secure.transcript import Addend, digest
+from fedsub_core.secure.transcript import Origin, digest
 
 #: Of a vector of which nothing is known but its numbers.
-NUMBERS_ALONE = Addend()
+NUMBERS_ALONE = Origin()
 
 
 class Participant:
@@ -145,12 +145,12 @@ class Participant:
             own.shares[other] = shares[:SHARE_BYTES].hex(), shares[SHARE_BYTES:].hex()
         own.masked, own.plan = sorted(plan.sealed), plan.told
 
-    def masked(self, vector: Words, name: Name, addend: Addend = NUMBERS_ALONE) -> Words:
+    def masked(self, vector: Words, name: Name, origin: Origin = NUMBERS_ALONE) -> Words:
         """Return its vector under its own mask and those that it shares with neighbours.
 
         Parameters
         ----------
-        addend : what the vector is.
+        origin : what the vector is.
 
         Raises
         ------
@@ -165,15 +165,15 @@ class Participant:
         hashed = hashlib.sha256(vector.tobytes()).hexdigest()
         if own.vector not in ("", hashed):
             raise reader.refuse("secure sum: vector", "another than before", "the same")
-        if addend.outside and (own.opened_run, own.opened) == (own.run, addend.outside):
-            got = f"a download as if it had not been in the sum of round {addend.outside}"
+        if origin.outside and (own.opened_run, own.opened) == (own.run, origin.outside):
+            got = f"a download as if it had not been in the sum of round {origin.outside}"
             raise reader.refuse("secure sum", got, f"one as to the others of {own.opened_of}")
-        if addend.once:
-            own.demand_untold(reader, addend.once, hashed)
-        told = digest({"made_of": addend.made_of, "people": own.listed, "plan": own.plan})
+        if origin.once:
+            own.demand_untold(reader, origin.once, hashed)
+        told = digest({"made_of": origin.made_of, "people": own.listed, "plan": own.plan})
         if own.transcript not in ("", told):
             raise reader.refuse("secure sum: told", "something else than before", "the same")
-        own.once = own.once or addend.once
+        own.once = own.once or origin.once
         own.vector, own.transcript = hashed, told
         total = vector + expanded(bytes.fromhex(own.seed), len(vector))
         private = private_key(bytes.fromhex(own.mask))

@@ -24,8 +24,8 @@ OWN_OF_TURN = frozenset({"evaluate", "salt"})
 
 
 @dataclass(frozen=True)
-class Addend:
-    """A person's part in a sum, without its numbers.
+class Origin:
+    """What a person's vector is and was made of: all of its part in a sum but the numbers.
 
     Parameters
     ----------

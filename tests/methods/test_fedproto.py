@@ -15,7 +15,7 @@ from fedsub_core.models.kinds import cnn1d, mlp
 from fedsub_core.training import CE, Batch, PrototypePull, TrainingSettings, Turn
 from fedsub_core.training.objectives import Forward
 from fedsub_core.wire.bundles import Bundle, Floats
-from strategies.methods.fedproto import FedProtoServer
+from strategies.methods.prototypes import PrototypeServer
 
 TURN = Turn(1, 2, 0)
 
@@ -139,5 +139,5 @@ def test_prototypes_of_windows(run_method: RunMethod) -> None:
 
 def test_the_server_keeps_nothing_but_means(run_method: RunMethod) -> None:
     run = run_method("fedproto")
-    assert isinstance(run.strategy.half, FedProtoServer)
+    assert isinstance(run.strategy.half, PrototypeServer)
     assert set(run.states[-1]) == {"prototypes", "held"}

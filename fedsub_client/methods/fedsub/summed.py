@@ -8,49 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedsub_client.learner import Fitted, Received, State
+from fedsub_client.learner import Received, State
 from fedsub_client.methods.fedsub.learner import FedSubLearner
-from fedsub_client.vectors import Repeated
-from fedsub_core.data.stacks import Stack
+from fedsub_client.parts.counted_rows import LAST, ROUND, CountedRowsLearner
+from fedsub_core.addends import Array, Bools
 from fedsub_core.methods.fedsub import MASKS
-from fedsub_core.methods.fedsub_sums import COUNTED, PEOPLE, USED, parts_of_units
+from fedsub_core.methods.fedsub_sums import COUNTED, PEOPLE, USED
 from fedsub_core.models.architecture import LayerWithUnits, UnitRows
 from fedsub_core.models.unit_rows import unit_rows
-from fedsub_core.secure import layout, slots, uploads
-from fedsub_core.secure.keys import Words
-from fedsub_core.secure.layout import Array, Bools
-from fedsub_core.secure.quantise import BESIDE, Levels
-from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 
-#: In a state, before a count's name: what was counted last, by class, bool [clients, classes,
-#: entries]; in which round, and a digest of what that asked for, int64 [clients].
-LAST, ROUND, ASKED_FOR = "counted.", "counted.round", "counted.asked"
-#: Of an upload that becomes a vector: its numbers.
-NUMBERS = "numbers"
 
+class SummedFedSubLearner(CountedRowsLearner, FedSubLearner):
+    """State beside the other half's: of each person what was counted last.
 
-class SummedFedSubLearner(FedSubLearner):
-    """State beside the other half's: what was counted last of each person."""
+    That is by class, bool [clients, classes, entries].
+    """
 
     def init(self, clients: int, seed: int) -> State:
         """Return models of people of whom nothing was counted."""
-        state = super().init(clients, seed)
-        for name in layout.counts(self.parts):
-            shape = clients, self.model.classes, *self.parts[name][0]
-            state[LAST + name] = torch.zeros(shape, dtype=torch.bool)
-        return state | {n: torch.zeros(clients, dtype=torch.int64) for n in (ROUND, ASKED_FOR)}
+        counts = [one for one in self.adds if one.counts]
+        shapes = {LAST + one.name: (clients, self.model.classes, *one.shape) for one in counts}
+        nothing = {name: torch.zeros(shape, dtype=torch.bool) for name, shape in shapes.items()}
+        return super().init(clients, seed) | nothing
 
-    @cached_property
-    def parts(self) -> layout.Parts:
-        """What a person adds."""
-        return parts_of_units(self.model, self.hyper)
+    def values(
+        self, state: State, i: int, upload: Bundle, received: Bundle
+    ) -> Mapping[str, Array] | None:
+        """Return rows by what was counted last, and what is counted now, which the state keeps."""
+        round, was_counted = (int(number) for number in received.floats(COUNTED))
+        values: dict[str, Array] = {}
+        if was_counted:
+            # If it lost what was counted, zeros would count as somebody's.
+            if round != state[ROUND][i]:
+                return None
+            if (added := self.add(state, i, upload, self.asked(received))) is None:
+                return None
+            values = added
+        for name, now in self.counted(upload).items():
+            values[name] = np.asarray(now.any(0), np.float32)
+            state[LAST + name][i] = torch.from_numpy(now)
+        return values
 
     def counted(self, upload: Bundle) -> dict[str, Bools]:
         """Return the entries of each count that a person has, bool [classes or 1, entries]."""
@@ -63,24 +66,20 @@ class SummedFedSubLearner(FedSubLearner):
         """
         used = {one.name: state[LAST + one.name + USED][i].cpu().numpy() for one in self._layers}
         classes = np.any([one.any(1) for one in used.values()], axis=0).sum()
-        found: Array = used[layer.name].sum(0) / max(classes, 1)
-        return found
+        share: Array = used[layer.name].sum(0) / max(classes, 1)
+        return share
 
     def add(
-        self,
-        values: Mapping[str, Array],
-        state: State,
-        i: int,
-        upload: Bundle,
-        asked: Mapping[str, Bools],
-    ) -> bool:
-        """Add what was counted of the `i`-th client; False: it lacks something of that now."""
+        self, state: State, i: int, upload: Bundle, asked: Mapping[str, Bools]
+    ) -> dict[str, Array] | None:
+        """Return what the `i`-th client adds of what was counted; None: it lacks some of it now."""
+        values: dict[str, Array] = {}
         for layer in self._layers:
             classes = state[LAST + layer.name + USED][i].sum(0).cpu().numpy()
-            values[layer.name + PEOPLE][:] = np.stack([classes > 0, classes], 1)
+            values[layer.name + PEOPLE] = np.stack([classes > 0, classes], 1).astype(np.float32)
             for own in layer.rows:
-                values[own.name][:] = classes[:, None] * self._rows(state, i, own)
-        return True
+                values[own.name] = classes[:, None] * self._rows(state, i, own)
+        return values
 
     def receive(self, state: State, received: Received) -> State:
         """Mix everybody's means into each person's rows."""
@@ -98,30 +97,6 @@ class SummedFedSubLearner(FedSubLearner):
             mixed[i] = replace(bundle, tensors=tensors)
         return super().receive(state, mixed)
 
-    def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
-        """Train as the other half does; make ready what is counted, and what is asked for."""
-        state, alone, reports = super().fit(state, received, data, turn)
-        new = {name: t.clone() if name.startswith(LAST) else t for name, t in state.items()}
-        sent = [Bundle(upload.examples) for upload in alone]
-        for i, (upload, bundle) in enumerate(zip(alone, received, strict=True)):
-            if not (asked := self._asked(bundle)):
-                continue  # it is in no sum
-            which = layout.asked_for(self.parts, asked)
-            numbers = np.zeros(len(which), np.float32)
-            values = layout.by_name(numbers, self.parts)
-            round, was_counted = (int(number) for number in bundle.floats(COUNTED))
-            # If it lost what was counted, zeros would count as somebody's.
-            if was_counted and not (
-                round == state[ROUND][i] and self.add(values, state, i, upload, asked)
-            ):
-                continue
-            for name, now in self.counted(upload).items():
-                values[name][:] = now.any(0)
-                new[LAST + name][i] = torch.from_numpy(now)
-            new[ROUND][i], new[ASKED_FOR][i] = turn.round, layout.digest_of(which)
-            sent[i] = Bundle(upload.examples, tensors={NUMBERS: Floats(numbers[which])})
-        return new, sent, reports
-
     def told_alike(self, received: Bundle) -> Bundle:
         """Return a download without whether a client was in the sum that counted."""
         counted = received.tensors.get(COUNTED)
@@ -136,30 +111,11 @@ class SummedFedSubLearner(FedSubLearner):
         round, was_counted = (int(number) for number in received.floats(COUNTED))
         return 0 if was_counted else round
 
-    def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
-        """Return what one client adds to a sum: all its numbers are slots."""
-        if NUMBERS not in upload.tensors or not np.isfinite(upload.floats(NUMBERS)).all():
-            return uploads.NO_VECTOR
-        return slots.levels_of(levels).vector(upload.floats(NUMBERS), 1)
-
-    def vector_again(self, vector: Words, again: Repeated) -> Words:
-        """Return a vector for a round that is repeated, if it asks for the same."""
-        asked = self._asked(again.received)
-        digest = layout.digest_of(layout.asked_for(self.parts, asked)) if asked else 0
-        if not digest or digest != again.state[ASKED_FOR][0]:
-            return uploads.NO_VECTOR
-        return slots.again(vector, len(vector) - BESIDE, again.before, again.levels, 1)
-
     @property
     def _layers(self) -> list[LayerWithUnits]:
         return [*self.model.affine[: self.hyper.depth or None]]
 
-    def _asked(self, bundle: Bundle) -> Mapping[str, Bools]:
-        masks = [mask for _, mask in self.parts.values() if mask]
-        there = masks[0] in bundle.tensors
-        return {mask: bundle.bits(mask) for mask in masks if there}
-
     def _rows(self, state: State, i: int, own: UnitRows) -> NDArray[np.float32]:
         params = {name: state[f"model.{name}"][i : i + 1] for name in own.tensors}
-        found: NDArray[np.float32] = unit_rows(params, own)[0].cpu().numpy()
-        return found
+        rows: NDArray[np.float32] = unit_rows(params, own)[0].cpu().numpy()
+        return rows

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 
 from fedsub_client.learner import Fitted, Received, Report, State
-from fedsub_client.methods.fedsub.summed import LAST, ROUND, SummedFedSubLearner
+from fedsub_client.methods.fedsub.summed import SummedFedSubLearner
 from fedsub_client.methods.fedsub_gated.learner import FedSubGatedLearner
+from fedsub_client.parts.counted_rows import LAST, ROUND
+from fedsub_core.addends import Array, Bools
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods import fedsub_gated as card
 from fedsub_core.methods.fedsub_sums import MIX, USED
 from fedsub_core.models.architecture import LayerWithUnits
-from fedsub_core.secure.layout import Array, Bools, Parts
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 
 
 class SummedFedSubGatedLearner(SummedFedSubLearner, FedSubGatedLearner):
     """Adds up the gate's sums beside those of units, and mixes as the fused track does."""
-
-    @cached_property
-    def parts(self) -> Parts:
-        """What a person adds."""
-        return {**super().parts, **card.parts_of_gate(self.hyper)}
 
     def counted(self, upload: Bundle) -> dict[str, Bools]:
         """Return what is counted of a person: whether it holds samples back, too."""
@@ -44,26 +39,20 @@ class SummedFedSubGatedLearner(SummedFedSubLearner, FedSubGatedLearner):
         return np.where(used, bundle.floats(MIX), every)
 
     def add(
-        self,
-        values: Mapping[str, Array],
-        state: State,
-        i: int,
-        upload: Bundle,
-        asked: Mapping[str, Bools],
-    ) -> bool:
+        self, state: State, i: int, upload: Bundle, asked: Mapping[str, Bools]
+    ) -> dict[str, Array] | None:
         """Add means over the samples that judge: each person counts once, whatever its samples."""
-        judged = float(upload.floats(card.GATE)[-1])
-        if asked[card.GATE_ASKED].all() and state[LAST + card.HOLDS_BACK][i].any():
-            if not judged > 0:
-                return False
-            for name in card.gate_shapes(self.hyper):
-                values[name][:] = upload.floats(name) / judged
-        return super().add(values, state, i, upload, asked)
+        values, judged = super().add(state, i, upload, asked), float(upload.floats(card.GATE)[-1])
+        if not asked[card.GATE_ASKED].all() or not state[LAST + card.HOLDS_BACK][i].any():
+            return values
+        if values is None or not judged > 0:
+            return None
+        return values | {n: upload.floats(n) / judged for n in card.gate_shapes(self.hyper)}
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Report no weights: with everybody's they would tell what a person added for the gate."""
         state, uploads, reports = super().fit(state, received, data, turn)
-        told: list[Report] = [
+        kept: list[Report] = [
             {n: x for n, x in one.items() if not n.startswith(card.WEIGHT)} for one in reports
         ]
-        return state, uploads, told
+        return state, uploads, kept

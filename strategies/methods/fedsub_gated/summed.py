@@ -9,17 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsub_core.addends import Array
 from fedsub_core.methods import fedsub_gated as card
 from fedsub_core.methods.fedsub_gated_experts import judges, names
 from fedsub_core.methods.fedsub_sums import MIX
 from fedsub_core.metrics import MetricRow
-from fedsub_core.models.model import Model
-from fedsub_core.secure.layout import Array, Parts
 from fedsub_core.wire.bundles import Floats, Part
 from strategies.methods.fedsub.summed import SummedFedSubServer
 from strategies.methods.fedsub_gated.fusion import annealed
 from strategies.methods.fedsub_gated.gate import Gate
-from strategies.parts.counted_people import ever_counted
+from strategies.parts.counted_rows import ever_counted
 from strategies.rounds.context import Opened, Start
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
@@ -54,12 +53,20 @@ class SummedFedSubGatedServer(SummedFedSubServer):
         judged = judges(self.hyper, round.number, round.turn.rounds)
         return super().askable(state, round) | {card.GATE_ASKED: state[card.HOLDS_BACK] * judged}
 
-    def found_beside(
-        self, state: State, round: Round, found: Mapping[str, Array], opened: Opened
+    def taken(
+        self, state: State, round: Round, opened: Opened, totals: Mapping[str, Array]
     ) -> tuple[State, list[MetricRow]]:
-        """Take a step of the gate."""
-        gate, sums = Gate.of(state), found[card.GATE][0]
-        curves = found[card.CURVES][0] if self.hyper.calibrate else None
+        """Take the means of units, and a step of the gate."""
+        after, _ = super().taken(state, round, opened, totals)
+        gate, rows = self.step(after, round, opened, totals)
+        return after | gate, rows
+
+    def step(
+        self, state: State, round: Round, opened: Opened, totals: Mapping[str, Array]
+    ) -> tuple[State, list[MetricRow]]:
+        """Return the part of a state that is the gate's, a step later."""
+        gate, sums = Gate.of(state), totals[card.GATE][0]
+        curves = totals[card.CURVES][0] if self.hyper.calibrate else None
         people, judged, holding = len(opened.clients), sums[-1], int(state[card.HOLDS_BACK])
         slack = ROUNDED * people
         if curves is not None:
@@ -73,8 +80,8 @@ class SummedFedSubGatedServer(SummedFedSubServer):
         )
         if impossible:
             got = f"shares of {sums.min():g} to {sums.max():g}, {holding} who hold samples back"
-            said = f"got {got}, expected those of at most {people} people"
-            log.warning("round %d: the gate's sums are of no use: %s", round.number, said)
+            what = f"got {got}, expected those of at most {people} people"
+            log.warning("round %d: the gate's sums are of no use: %s", round.number, what)
             holding = 0
         elif judged > 0.5:
             # Of who holds samples back only those add who were counted in the round before.
@@ -83,7 +90,3 @@ class SummedFedSubGatedServer(SummedFedSubServer):
         gate, rows = gate.ended(self.hyper, round.turn)
         counts = {card.HOLDS_BACK: torch.tensor([holding]), EVER: torch.tensor([ever])}
         return gate.state() | counts, rows
-
-    def parts(self, model: Model) -> Parts:
-        """Return what a person adds."""
-        return {**super().parts(model), **card.parts_of_gate(self.hyper)}

@@ -12,7 +12,7 @@ from fedsub_core.secure.messages import Plan, Reader, Record
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.summation import Summation
-from fedsub_core.secure.transcript import Addend
+from fedsub_core.secure.transcript import Origin
 
 LEVELS = Levels(1.0, 1, 1)
 Change = Callable[[str, Record], Record]
@@ -70,7 +70,7 @@ class Sum:
                 came = Reader(client, self.round).plan(plan.record())
                 self.people[client].accept(came)
                 self.y[client] = self.people[client].masked(
-                    self.x[client], came.name, Addend(self.once)
+                    self.x[client], came.name, Origin(self.once)
                 )
                 self.told.append(self.y[client])
                 self.server.take_vector(client, self.y[client])

@@ -14,7 +14,7 @@ from fedsub_core.secure.keys import Words, commitment, public_of
 from fedsub_core.secure.messages import Reader, Record
 from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.summation import CannotOpen, Summation
-from fedsub_core.secure.transcript import Addend, beside_download, of_bundle
+from fedsub_core.secure.transcript import Origin, beside_download, of_bundle
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part, Whole
 
 from .people import LEVELS, Sum
@@ -44,8 +44,8 @@ def send(one: Sum, lie: Lie, lied_to: Collection[str], made_of: str = "download"
         record = plan.record()
         told = Reader(client, 1).plan(lie(record) if client in lied_to else record)
         one.people[client].accept(told)
-        addend = Addend(made_of=made_of if client in lied_to else "download")
-        one.y[client] = one.people[client].masked(one.x[client], told.name, addend)
+        origin = Origin(made_of=made_of if client in lied_to else "download")
+        one.y[client] = one.people[client].masked(one.x[client], told.name, origin)
         one.server.take_vector(client, one.y[client])
 
 
@@ -134,7 +134,7 @@ def test_the_same_session_takes_no_second_plan_and_no_second_making() -> None:
     with pytest.raises(MessageRefused, match=r"'p000', round 1: secure sum: plan: got another"):
         person.accept(other)
     with pytest.raises(MessageRefused, match="secure sum: told: got something else than before"):
-        person.masked(one.x["p000"], plan.name, Addend(made_of="another"))
+        person.masked(one.x["p000"], plan.name, Origin(made_of="another"))
 
 
 def test_whom_it_was_counted_with_a_person_knows_itself() -> None:
@@ -150,8 +150,8 @@ def test_whom_it_was_counted_with_a_person_knows_itself() -> None:
     person = two.people["p000"]
     person.accept(came)
     with pytest.raises(MessageRefused, match="as if it had not been in the sum of round 1"):
-        person.masked(two.x["p000"], came.name, Addend(outside=1))
-    person.masked(two.x["p000"], came.name, Addend(outside=0))
+        person.masked(two.x["p000"], came.name, Origin(outside=1))
+    person.masked(two.x["p000"], came.name, Origin(outside=0))
 
 
 @pytest.fixture

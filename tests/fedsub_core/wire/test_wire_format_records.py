@@ -11,7 +11,7 @@ import pytest
 from flwr.app import ConfigRecord, MessageType
 from numpy.typing import NDArray
 
-from fedsub_client.accepted_sum import answered
+from fedsub_client.protections.accepted_sum import answered
 from fedsub_core.capacity import Capacity
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Nodes, Pixels, Tokens

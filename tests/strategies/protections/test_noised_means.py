@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.accounting import spent_epsilon
+from fedsub_core.addends import MEANS
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import NoiseSettings
 from fedsub_core.errors import ConfigError, RunError
@@ -183,7 +184,7 @@ def test_what_it_costs_is_of_whoever_was_in_most_rounds(
     assert few.metric("epsilon")[3, ""] == spent_epsilon(2.0, max(drawn.values()), 1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name, card in HOUSE.items() if card.averages])
+@pytest.mark.parametrize("name", [name for name, card in HOUSE.items() if card.sums == MEANS])
 def test_every_method_that_averages_can_have_noise(
     name: str, people: MakePeople, run_method: RunMethod
 ) -> None:

@@ -13,6 +13,7 @@ from flwr.app import Message, MessageType
 from torch import Tensor
 
 from fedsub.engines.simulation import train_method
+from fedsub_core.addends import MEANS
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import HOUSE, METHODS
@@ -33,7 +34,7 @@ PLAIN: dict[str, Any] = dict(
     robust="none", lr=0.05, batch_size=16, hidden="16", standardise="client"
 )
 SUMS = PLAIN | {"secure_aggregation": True}
-AVERAGING = [name for name, card in HOUSE.items() if card.averages and name != "local"]
+AVERAGING = [name for name, card in HOUSE.items() if card.sums == MEANS and name != "local"]
 
 
 def assert_close(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
@@ -64,7 +65,7 @@ def test_sums_are_those_of_quantised_plain_vectors_to_the_bit(
     people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sums = run_method(people(), "fedavg", **SUMS)
-    monkeypatch.setattr(Participant, "masked", lambda self, vector, name, addend: vector)
+    monkeypatch.setattr(Participant, "masked", lambda self, vector, name, origin: vector)
     monkeypatch.setattr(Summation, "open", lambda self: self._sum)
     plain = run_method(people(), "fedavg", **SUMS)
     for ours, theirs in zip(sums.states, plain.states, strict=True):

@@ -14,12 +14,14 @@ import torch
 from hypothesis import given, settings
 from torch import Tensor
 
-from fedsub_client.methods.fedsub.summed import ASKED_FOR, LAST, ROUND, SummedFedSubLearner
-from fedsub_client.vectors import Repeated
+from fedsub_client.methods.fedsub.summed import SummedFedSubLearner
+from fedsub_client.parts.counted_rows import ASKED_FOR, LAST, ROUND, CountedRowsLearner
+from fedsub_client.protections.vectors import Repeated
+from fedsub_core import addends
+from fedsub_core.addends import Addend
 from fedsub_core.methods.fedsub import FedSubHyperparameters, sends
-from fedsub_core.methods.fedsub_sums import ASKED, COUNTED, PEOPLE, USED, parts_of_units
+from fedsub_core.methods.fedsub_sums import ASKED, COUNTED, PEOPLE, USED, adds_units
 from fedsub_core.models.kinds import mlp
-from fedsub_core.secure import layout
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.slots import levels_of
 from fedsub_core.secure.uploads import NO_VECTOR
@@ -57,7 +59,9 @@ def test_a_device_mixes_as_avg_does_with_one_cluster_of_a_class(round: Round) ->
     expected, replaces = reference("avg", rows, masks, one, inside, inside * 1.0)
     model = mlp(rows.shape[2] - 1, classes, (units,))
     hyper = FedSubHyperparameters(**ONE, depth=1)
-    learner = SummedFedSubLearner(model, TrainingSettings(), hyper, sends(model, hyper))
+    learner = SummedFedSubLearner(
+        model, TrainingSettings(), hyper, sends(model, hyper), adds=adds_units(model, hyper)
+    )
     state = learner.init(n, 0)
     state["model.linear1.weight"] = torch.from_numpy(rows[:, :, :-1].copy())
     state["model.linear1.bias"] = torch.from_numpy(rows[:, :, -1].copy())
@@ -172,9 +176,9 @@ def test_people_who_go_silent_open_no_unit_of_fewer_than_it_takes(
     for name in LAYERS:
         state[name + USED] = torch.zeros_like(state[name + USED])
     state["linear1" + USED][:2] = torch.tensor([4, 3])
-    addends = half.addends(state, round, round.clients)
-    assert addends is not None and addends.opened_of == 5
-    assert addends.request["linear1" + ASKED].tolist() == [True] + [False] * 7
+    asked = half.addends(state, round, round.clients)
+    assert asked is not None and asked.opened_of == 5
+    assert asked.request["linear1" + ASKED].tolist() == [True] + [False] * 7
 
 
 def test_it_is_said_once_that_nothing_is_fused(
@@ -221,13 +225,13 @@ def test_a_device_that_does_not_know_that_it_was_counted_is_silent(
 def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool) -> None:
     """What was made ready would add what is not asked for, and lack what is."""
     asked = np.array([True, False])
-    state = {ASKED_FOR: torch.tensor([layout.digest_of(asked)])}
+    state = {ASKED_FOR: torch.tensor([addends.digest_of(asked)])}
     now = Bundle(tensors={"a.asked": Bits(asked if same else ~asked)})
     before, levels = Levels.of_people(4, 30, 8.0), Levels.of_people(3, 30, 8.0)
     vector = levels_of(before).vector(np.array([1.0, 2.5]), 1)
-    learner: Any = SimpleNamespace(parts={"a": ((2,), "a.asked")})
-    learner._asked = partial(SummedFedSubLearner._asked, learner)
-    found = SummedFedSubLearner.vector_again(
+    learner: Any = SimpleNamespace(adds=[Addend("a", (2,), "a.asked")], _weighted={})
+    learner.asked = partial(CountedRowsLearner.asked, learner)
+    found = CountedRowsLearner.vector_again(
         learner, vector, Repeated(before, levels, 30, state, now)
     )
     expected = levels_of(levels).vector(np.array([1.0, 2.5]), 1) if same else NO_VECTOR
@@ -257,7 +261,7 @@ def test_counts_that_nobody_can_have_led_to_say_no_mean(
         f"{name}.asked": np.arange(units) < 1 for name, units in (("linear1", 8), ("linear2", 3))
     }
     round = asking(run.strategy.round(2), asked)
-    parts = {name: np.zeros(shape) for name, (shape, _) in half.parts(round.model).items()}
+    parts = {one.name: np.zeros(one.shape) for one in half.adds(round.model)}
     parts["linear1" + PEOPLE][0] = lie(4, 9)
     parts["linear1"][0] = 4.5
     after, _ = half.aggregate_sum(state, round, opened(half, round, parts), {})
@@ -275,7 +279,7 @@ def test_a_sum_of_more_people_than_there_are_is_of_no_use(
     half, nothing = run.strategy.half, {f"linear{i}.asked": np.zeros(n, bool) for i, n in UNITS}
     assert isinstance(half, SummedFedSubServer)
     round = asking(run.strategy.round(3), nothing)
-    parts = {name: np.zeros(shape) for name, (shape, _) in half.parts(round.model).items()}
+    parts = {one.name: np.zeros(one.shape) for one in half.adds(round.model)}
     parts["linear1" + USED][2] = count
     after, _ = half.aggregate_sum(run.states[1], round, opened(half, round, parts), {})
     assert not any(after[name + end].any() for name in LAYERS for end in (USED, KNOWN))
@@ -295,7 +299,7 @@ def opened(half: SummedFedSubServer, round: Asking, parts: dict[str, Array]) -> 
     """Return a sum of four people whose slots are these parts."""
     every = np.concatenate([one.ravel() for one in parts.values()])
     assert round.requested is not None
-    numbers = every[layout.asked_for(half.parts(round.model), round.requested.request)]
+    numbers = every[addends.asked_for(half.adds(round.model), round.requested.request)]
     levels = Levels.of_people(4, 1, 8.0)
     sums = levels_of(levels).vector(numbers, 1)[:-2].astype(np.int32)
     of = sums * (levels.range / levels.each)
@@ -306,9 +310,9 @@ def opened(half: SummedFedSubServer, round: Asking, parts: dict[str, Array]) -> 
 def test_each_units_rows_have_one_slot_whatever_its_classes() -> None:
     """Of two slots whose people differ in one, the difference would be that person's row."""
     model = mlp(4, 3, (8,))
-    parts = parts_of_units(model, FedSubHyperparameters())
+    adds = adds_units(model, FedSubHyperparameters())
     rows = {own.name: layer.units for layer in model.affine for own in layer.rows}
-    assert {name: shape for name, (shape, _) in parts.items() if name in rows} == {
+    assert {one.name: one.shape for one in adds if one.name in rows} == {
         "linear1": (8, 5),
         "linear2": (3, 9),
     }

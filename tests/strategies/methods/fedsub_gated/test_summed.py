@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fedsub_client.methods.fedsub.summed import LAST, ROUND
 from fedsub_client.methods.fedsub_gated.mixture import Mixture
 from fedsub_client.methods.fedsub_gated.summed import SummedFedSubGatedLearner
+from fedsub_client.parts.counted_rows import LAST, ROUND
 from fedsub_core.data.federation import ClientData, Federation
-from fedsub_core.methods.fedsub_gated import CURVES, GATE, HOLDS_BACK, sends
+from fedsub_core.methods.fedsub_gated import CURVES, GATE, HOLDS_BACK, adds, sends
 from fedsub_core.methods.fedsub_gated_experts import FedSubGatedHyperparameters
 from fedsub_core.methods.fedsub_sums import COUNTED, MIX, USED
 from fedsub_core.models.kinds import mlp
@@ -50,7 +50,7 @@ def on_devices(round: Round, output: bool, mix: Mix) -> tuple[Array, Array]:
     name = model.affine[0].name
     hyper = FedSubGatedHyperparameters(**ONE, depth=0 if output else 1)
     learner = SummedFedSubGatedLearner(
-        model, TrainingSettings(), hyper, sends(model, hyper), Mixture
+        model, TrainingSettings(), hyper, sends(model, hyper), Mixture, adds=adds(model, hyper)
     )
     state = learner.init(n, 0)
     state[f"model.{name}.weight"] = torch.from_numpy(rows[:, :, :-1].copy())
@@ -249,7 +249,7 @@ def test_sums_that_nobody_can_have_led_to_do_not_move_the_gate(
     def step(sums: list[float], curve: float) -> Tensor:
         found = {GATE: np.array([sums]), CURVES: np.full((1, 3, 7), curve)}
         now = state | {HOLDS_BACK: torch.tensor([3])}
-        after: Tensor = half.found_beside(now, round, found, opened)[0]["gate.weights"]
+        after: Tensor = half.step(now, round, opened, found)[0]["gate.weights"]
         return after
 
     with caplog.at_level(logging.WARNING, "fedsub"):

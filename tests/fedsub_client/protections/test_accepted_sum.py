@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from flwr.app import ConfigRecord
 
-from fedsub_client.accepted_sum import accepted, least_of
+from fedsub_client.protections.accepted_sum import accepted, least_of
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.secure.messages import SECURE, Name, Plan

@@ -18,7 +18,7 @@ from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import MOMENTS, SECURE, Plan, Reader, Record
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
-from fedsub_core.secure.transcript import Addend, beside_download, digest
+from fedsub_core.secure.transcript import Origin, beside_download, digest
 from fedsub_core.wire import exchange
 from fedsub_core.wire.codec import Address, compose_upload
 from fedsub_core.wire.exchange import Content, Instructions
@@ -93,8 +93,8 @@ def _masked_moments(
     except ValueError as error:
         raise reader.refuse(f"secure sum: moments of {part}", error, "finite numbers") from None
     person.accept(plan)
-    addend = Addend(f"moments of {part}", digest({"config": dict(config)}))
-    masked = person.masked(vector, plan.name, addend)
+    origin = Origin(f"moments of {part}", digest({"config": dict(config)}))
+    masked = person.masked(vector, plan.name, origin)
     return {"vector": masked.astype("<u4", copy=False).tobytes()}
 
 
@@ -113,16 +113,16 @@ class AcceptedSum:
     levels: Levels
     beside: str
 
-    def made(self, addend: Addend) -> Addend:
-        """Return an addend that says all that it was made of: the download, and what is beside."""
-        return replace(addend, made_of=digest([self.beside, addend.made_of]))
+    def made(self, origin: Origin) -> Origin:
+        """Return a vector's origin, made of the download and of what came beside it."""
+        return replace(origin, made_of=digest([self.beside, origin.made_of]))
 
-    def masked(self, payload: bytes | LazyMessage, addend: Addend) -> LazyMessage:
+    def masked(self, payload: bytes | LazyMessage, origin: Origin) -> LazyMessage:
         """Return an upload's vector under masks.
 
         Parameters
         ----------
-        addend : :meth:`Participant.masked`'s.
+        origin : :meth:`Participant.masked`'s.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class AcceptedSum:
         if not len(vector):
             got, expected = "numbers that may not be added up", "what was counted of this device"
             raise MessageRefused(address.client, address.round, "secure sum", got, expected)
-        under = self.person.masked(vector, self.plan.name, addend)
+        under = self.person.masked(vector, self.plan.name, origin)
         return compose_upload(uploads.in_bundle(under), address, uploads.declared_of(len(under)))
 
 

@@ -8,8 +8,15 @@ from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
 
-from fedsub_client.accepted_sum import AcceptedSum, accepted, answered, holds_tensors, least_of
+from fedsub_client.protections.accepted_sum import (
+    AcceptedSum,
+    accepted,
+    answered,
+    holds_tensors,
+    least_of,
+)
 from fedsub_client.store import Store
+from fedsub_core.addends import MEANS
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import MessageRefused, RunError
@@ -54,7 +61,7 @@ class DeviceSums:
         self.client, self.settings, self._noise, self._node = client, settings, noise, node
         self._stores, self._config = stores, config
         self._least = least_of(node, client)
-        self._of_classes = [name for name in methods if method(name).summed_strategy]
+        self._of_classes = [name for name in methods if method(name).sums not in (None, MEANS)]
 
     def check_run(self) -> None:
         """Refuse a run of single uploads where the device's owner shows sums alone.

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from fedsub_client.learner import make_learner
+from fedsub_client.parts.counted_rows import ASKED_FOR, NUMBERS
 from fedsub_client.parts.prototype_means import PrototypeLearner
-from fedsub_client.vectors import Repeated
+from fedsub_client.protections.vectors import Repeated
+from fedsub_core.addends import digest_of
 from fedsub_core.methods.prototypes import ASKED
+from fedsub_core.methods.table import METHODS
+from fedsub_core.models.kinds import mlp
 from fedsub_core.secure import slots
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.secure.uploads import NO_VECTOR
-from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_core.training import TrainingSettings
+from fedsub_core.wire.bundles import Bits, Bundle, Floats
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..lost_replies import lost
@@ -104,19 +109,25 @@ def test_people_whose_models_diverged_are_silent_where_prototypes_are_asked_for(
 def test_a_repeated_round_that_asks_for_other_classes_gets_no_vector(
     asked: list[int], same: bool
 ) -> None:
-    classes, size = 3, 2
+    model, card = mlp(4, 3, (2,)), METHODS["fedproto"]
+    learner = make_learner(card, model, TrainingSettings(), card.hyperparameters(), sums=True)
+    numbers, none = np.full(7, 2.5), np.zeros(0)
     before, levels = Levels.of_people(4, 30, 8.0), Levels.of_people(3, 30, 8.0)
-    has, was = np.ones(classes, np.bool_), np.array([True, True, False])
-    rows, none = np.full((classes, size), 2.5), np.zeros(0, np.float32)
+    of_then = np.repeat([True, True, False], (3, 4, 2))  # all counts, two classes' prototypes
+    state = {ASKED_FOR: torch.tensor([digest_of(of_then)])}
+    now = Bundle(tensors={ASKED: Bits(np.isin(np.arange(3), asked))})
 
     def vector(of: Levels) -> Words:
-        return slots.with_slots(of.vector(none, 30), has, rows, was, of)
+        return slots.with_slots(of.vector(none, 1), numbers, of)
 
-    wanted = np.zeros(classes, np.float32)
-    wanted[asked] = 1
-    now = Bundle(tensors={ASKED: Floats(wanted)})
-    learner: Any = SimpleNamespace(model=SimpleNamespace(classes=classes, embedding_size=size))
-    found = PrototypeLearner.vector_again(
-        learner, vector(before), Repeated(before, levels, 30, {}, now)
-    )
+    found = learner.vector_again(vector(before), Repeated(before, levels, 30, state, now))
     np.testing.assert_array_equal(found, vector(levels) if same else NO_VECTOR)
+
+
+def test_who_sends_prototypes_alone_does_not_tell_its_samples() -> None:
+    """Nothing in the sum is weighted by them."""
+    model, card = mlp(4, 3, (2,)), METHODS["fedproto"]
+    learner = make_learner(card, model, TrainingSettings(), card.hyperparameters(), sums=True)
+    upload = Bundle(30, tensors={NUMBERS: Floats(np.ones(3, np.float32))})
+    vector = learner.vector(upload, Bundle(), Levels.of_people(4, 30, 8.0))
+    assert vector[-BESIDE:].tolist() == [1, 0]

@@ -10,7 +10,7 @@ from torch import Tensor
 from fedsub_core.secure import uploads
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels
-from fedsub_core.secure.transcript import Addend, of_bundle
+from fedsub_core.secure.transcript import Origin, of_bundle
 from fedsub_core.wire.bundles import Bundle, Declaration
 
 
@@ -77,7 +77,7 @@ class Vectors:
         """
         return 0
 
-    def addend(self, received: Bundle) -> Addend:
-        """Return a client's part in a sum after a download, without its numbers."""
+    def origin(self, received: Bundle) -> Origin:
+        """Return what a client's vector after a download is, and was made of."""
         alike = of_bundle(self.told_alike(received))
-        return Addend(self.once(received), alike, self.outside(received))
+        return Origin(self.once(received), alike, self.outside(received))
