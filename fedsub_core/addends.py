@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.models.architecture import Architecture
+from fedsub_core.wire.bundles import Declaration, bits
 
 Array = NDArray[np.floating]
 Bools = NDArray[np.bool_]
@@ -64,16 +65,18 @@ class Sums:
 MEANS = Sums()
 
 
-# What each person counts once in stands behind what is weighted. Of that the following speaks.
+def masks(adds: Sequence[Addend]) -> Declaration:
+    """Declare the masks by which a download asks for entries."""
+    return {one.counts: bits(one.shape, optional=True) for one in adds if one.counts}
 
 
 def once(adds: Sequence[Addend]) -> list[Addend]:
-    """Return the addends in which each person counts once, in their order."""
+    """Return the addends in which each person counts once; they stand behind the others."""
     return [one for one in adds if not one.weighted]
 
 
 def asked_for(adds: Sequence[Addend], asked: Mapping[str, Bools]) -> Bools:
-    """Return which numbers of all addends, one after another, are asked for, bool [numbers].
+    """Return which numbers of these addends, one after another, are asked for, bool [numbers].
 
     `asked` : the masks of a download, by name.
     """
@@ -85,7 +88,7 @@ def asked_for(adds: Sequence[Addend], asked: Mapping[str, Bools]) -> Bools:
 
 
 def by_name(numbers: Array, adds: Sequence[Addend]) -> dict[str, Array]:
-    """Return views of the addends' numbers [numbers] by name, in their shapes."""
+    """Return views of these addends' numbers [numbers] by name, in their shapes."""
     every = once(adds)
     ends = np.cumsum([prod(one.shape) for one in every])
     of = zip(every, np.split(numbers, ends[:-1]), strict=True)

@@ -1,8 +1,7 @@
 """Sums of rows by entries of which enough people have each, the device half.
 
 A download to somebody in a round's sum asks for entries by masks. What a person adds of these is
-made ready as it trains, and becomes the slots of its vector. What the method trains beside it, and
-the sum takes by samples, stands before them.
+made ready as it trains.
 """
 
 from __future__ import annotations
@@ -15,21 +14,16 @@ import numpy as np
 import torch
 
 from fedsub_client.learner import Fitted, Learner, Received, State
-from fedsub_client.protections.vectors import Repeated
+from fedsub_client.protections.vectors import ASKED_FOR, NUMBERS
 from fedsub_core import addends
-from fedsub_core.addends import Array, Bools
+from fedsub_core.addends import Array
 from fedsub_core.data.stacks import Stack
-from fedsub_core.secure import slots, uploads
-from fedsub_core.secure.keys import Words
-from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bundle, Declaration, Floats
+from fedsub_core.wire.bundles import Bundle, Floats
 
-#: How names in a state begin of what was counted last: of each person in which round, and a digest
-#: of what that asked for, int64 [clients]. A method may keep more so.
-LAST, ROUND, ASKED_FOR = "counted.", "counted.round", "counted.asked"
-#: Of an upload that becomes a vector: its slots' numbers.
-NUMBERS = "numbers"
+#: How names in a state begin of what was counted last; of each person, in which round, int64
+#: [clients].
+LAST, ROUND = "counted.", "counted.round"
 
 
 class CountedRowsLearner(Learner):
@@ -65,34 +59,6 @@ class CountedRowsLearner(Learner):
             for name, part in addends.by_name(numbers, self.adds).items():
                 part[:] = values.get(name, 0)
             new[ROUND][i], new[ASKED_FOR][i] = turn.round, addends.digest_of(which)
-            moved = {name: upload.tensors[name] for name in self._weighted}
+            moved = {name: upload.tensors[name] for name in self.weighted}
             sent[i] = replace(sent[i], tensors={**moved, NUMBERS: Floats(numbers[which])})
         return new, sent, reports
-
-    def asked(self, received: Bundle) -> Mapping[str, Bools]:
-        """Return the masks of a download to somebody in a sum; none to others."""
-        masks = [one.mask for one in self.adds if one.mask]
-        return {m: received.bits(m) for m in masks} if masks[0] in received.tensors else {}
-
-    def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
-        """Return what one client adds to a sum: how its tensors moved, and slots."""
-        if NUMBERS not in upload.tensors or not np.isfinite(upload.floats(NUMBERS)).all():
-            return uploads.NO_VECTOR
-        # Where nothing is weighted by samples, nobody tells how many they are.
-        by = upload.examples if self._weighted else 1
-        moved = uploads.of_upload(replace(upload, examples=by), received, self._weighted, levels)
-        return slots.with_slots(moved, upload.floats(NUMBERS), levels)
-
-    def vector_again(self, vector: Words, again: Repeated) -> Words:
-        """Return a vector for a round that is repeated, if it asks for the same."""
-        asked = self.asked(again.received)
-        digest = addends.digest_of(addends.asked_for(self.adds, asked)) if asked else 0
-        if not digest or digest != again.state[ASKED_FOR][0]:
-            return uploads.NO_VECTOR
-        weighted = uploads.length(self._weighted) - BESIDE
-        by = again.examples if weighted else 1
-        return slots.again(vector, weighted, again.before, again.levels, by)
-
-    @property
-    def _weighted(self) -> Declaration:
-        return {one.name: self.sends[one.name] for one in self.adds if one.weighted}

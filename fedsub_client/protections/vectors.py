@@ -1,17 +1,25 @@
-"""A device half's vectors for secure sums: of most methods, an upload less the download."""
+"""A device half's vectors for secure sums: changes of uploads, and what each person counts once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
 from torch import Tensor
 
-from fedsub_core.secure import uploads
+from fedsub_core.addends import Addend, Bools, asked_for, digest_of
+from fedsub_core.secure import slots, uploads
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.secure.transcript import Origin, of_bundle
 from fedsub_core.wire.bundles import Bundle, Declaration
+
+#: Of an upload that becomes a vector: the numbers in which each person counts once.
+NUMBERS = "numbers"
+#: In a state: a digest of which of these each person was asked for last, int64 [clients].
+ASKED_FOR = "counted.asked"
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,8 @@ class Vectors:
 
     #: The tensors that the method's card says a device sends.
     sends: Declaration
+    #: What it says a person adds to sums; (): the changes of all these tensors, by samples.
+    adds: Sequence[Addend]
 
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
         """Return one client's vector for a secure sum of uploads: its upload less the download.
@@ -49,11 +59,36 @@ class Vectors:
         ValueError
             If there is nothing that it could have moved from, or nothing was asked for.
         """
-        return uploads.of_upload(upload, received, self.sends, levels)
+        if not self.adds:
+            return uploads.of_upload(upload, received, self.sends, levels)
+        if NUMBERS not in upload.tensors or not np.isfinite(upload.floats(NUMBERS)).all():
+            return uploads.NO_VECTOR
+        # Where nothing is weighted by samples, nobody tells how many they are.
+        counted = upload if self.weighted else replace(upload, examples=1)
+        moved = uploads.of_upload(counted, received, self.weighted, levels)
+        return slots.with_slots(moved, upload.floats(NUMBERS), levels)
 
     def vector_again(self, vector: Words, again: Repeated) -> Words:
         """Return a vector for a round that is repeated; ``NO_VECTOR`` where it asks for others."""
-        return again.levels.again(vector, again.before, again.examples)
+        if not self.adds:
+            return again.levels.again(vector, again.before, again.examples)
+        asked = self.asked(again.received)
+        digest = digest_of(asked_for(self.adds, asked)) if asked else 0
+        if not digest or digest != again.state[ASKED_FOR][0]:
+            return uploads.NO_VECTOR
+        weighted = uploads.length(self.weighted) - BESIDE
+        examples = again.examples if weighted else 1
+        return slots.again(vector, weighted, again.before, again.levels, examples)
+
+    def asked(self, received: Bundle) -> Mapping[str, Bools]:
+        """Return the masks of a download to somebody in a sum; none to others."""
+        masks = [one.mask for one in self.adds if one.mask]
+        return {m: received.bits(m) for m in masks} if masks[0] in received.tensors else {}
+
+    @cached_property
+    def weighted(self) -> Declaration:
+        """The tensors of which changes are added up, by samples, beside what is counted once."""
+        return {one.name: self.sends[one.name] for one in self.adds if one.weighted}
 
     def once(self, received: Bundle) -> str:
         """Return the name of a vector that stays the same from round to round; "" if it changes.

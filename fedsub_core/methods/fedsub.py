@@ -133,7 +133,7 @@ WEAK_DEVICES = (
 
 def receives_too(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
     """Return rows to replace, and what a server of secure sums sends beside them."""
-    return {**receives(model, hyper), **receives_in_sums(model, hyper)}
+    return {**receives(model, hyper), **receives_in_sums(hyper, adds_units(model, hyper))}
 
 
 CARD = MethodCard(

@@ -20,7 +20,7 @@ from fedsub_core.methods.fedsub_gated_experts import (
 from fedsub_core.methods.fedsub_sums import MIX, adds_units, receives_in_sums, refused_in_sums
 from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.wire.bundles import Declaration, bits, dense
+from fedsub_core.wire.bundles import Declaration, dense
 
 #: What travels beside FedSub's tensors; before an expert's name, its weight as devices report it.
 GATE, WEIGHT = "gate", "weight_"
@@ -66,8 +66,8 @@ def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declarat
     """Return rows to replace, and the people's weights of the experts."""
     told = dense((len(names(hyper)),), optional=True, exact=True)
     gate = {GATE: told, TEMPERATURE: told} if hyper.calibrate else {GATE: told}
-    in_sums = receives_in_sums(model, hyper, "fedsub-gated")
-    mix = {MIX: dense((1,), optional=True, exact=True), GATE_ASKED: bits((1,), optional=True)}
+    in_sums = receives_in_sums(hyper, adds(model, hyper))
+    mix = {MIX: dense((1,), optional=True, exact=True)}
     return {**fedsub.receives(model, hyper), **gate, **in_sums, **(mix if in_sums else {})}
 
 

@@ -8,11 +8,12 @@ unit has one slot. Of a slot for each class, two that differ in one person would
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from fedsub_core.addends import Addend
+from fedsub_core.addends import Addend, masks
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.wire.bundles import Declaration, bits, dense
+from fedsub_core.wire.bundles import Declaration, dense
 
 #: In a download, beside rows, which are everybody's means: which round's sum counted, and whether
 #: the person was in it; by layer, of which units the round asks for rows; of methods that mix, how
@@ -42,12 +43,10 @@ def refused_in_sums(hyper: Any, method: str = "fedsub") -> str:
     )
 
 
-def receives_in_sums(model: Architecture, hyper: Any, method: str = "fedsub") -> Declaration:
+def receives_in_sums(hyper: Any, adds: Sequence[Addend]) -> Declaration:
     """Declare what a server of sums sends beside rows; nothing where it cannot sum."""
-    layers = model.affine[: hyper.depth or None]
-    asked = {layer.name + ASKED: bits((layer.units,), optional=True) for layer in layers}
     counted = {COUNTED: dense((2,), optional=True, exact=True)}
-    return {} if refused_in_sums(hyper, method) else counted | asked
+    return {} if refused_in_sums(hyper) else {**counted, **masks(adds)}
 
 
 def adds_units(model: Architecture, hyper: Any) -> list[Addend]:

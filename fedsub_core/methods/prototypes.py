@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedsub_core.addends import Addend
+from fedsub_core.addends import Addend, masks
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice
-from fedsub_core.wire.bundles import Declaration, bits, dense, rows
+from fedsub_core.wire.bundles import Declaration, dense, rows
 
 #: Names of what travels beside parameters, which go by their names in the model.
 PROTOTYPES, COUNTS = "prototypes", "counts"
@@ -44,8 +44,7 @@ def received_prototypes(model: Architecture, hyper: Any) -> Declaration:
 
 def asked_prototypes(model: Architecture, hyper: Any) -> Declaration:
     """Declare prototypes, and of which classes they are asked for where they are summed."""
-    asked = {ASKED: bits((model.classes,), optional=True)}
-    return {**received_prototypes(model, hyper), **asked}
+    return {**received_prototypes(model, hyper), **masks(adds_prototypes(model, hyper))}
 
 
 def adds_prototypes(model: Architecture, hyper: Any) -> list[Addend]:

@@ -1,6 +1,6 @@
 """Numbers of any size as whole words, so that their sum under masks is exact.
 
-Levels of a range fit changes of a model, whose size is known. Sums of features may be of any size:
+Levels of a range fit changes, whose size is known. Sums of features may be of any size:
 a sensor's units are its maker's. So each number is a fixed-point one of 480 bits, cut into words of
 16 bits, which 65,536 people can add up modulo 2**32. That holds squares of all float32 numbers.
 """

@@ -81,7 +81,8 @@ class CountedRows(ServerHalf):
         `sent` : what the method sends; bundles that are the same stay so.
         """
         asked = {mask: Bits(which) for mask, which in requested(round).items()}
-        every = {id(one): replace(one, tensors={**one.tensors, **asked}) for one in sent}
+        different = {id(one): one for one in sent}
+        every = {k: replace(one, tensors={**one.tensors, **asked}) for k, one in different.items()}
         return [
             every[id(one)] if client in round.in_sum else one
             for client, one in zip(clients, sent, strict=True)

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from fedsub_client.learner import make_learner
-from fedsub_client.parts.counted_rows import ASKED_FOR, NUMBERS
 from fedsub_client.parts.prototype_means import PrototypeLearner
-from fedsub_client.protections.vectors import Repeated
+from fedsub_client.protections.vectors import ASKED_FOR, NUMBERS, Repeated
 from fedsub_core.addends import digest_of
 from fedsub_core.methods.prototypes import ASKED
 from fedsub_core.methods.table import METHODS

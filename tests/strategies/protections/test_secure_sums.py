@@ -178,7 +178,7 @@ def test_a_run_that_goes_on_ends_with_the_same_numbers(tmp_path: Path, people: M
     ("name", "own", "keys", "sums", "each"),
     [
         ("fedavg", {}, {"rounds": 2}, 2, 2),
-        ("protohar", {}, {"rounds": 2}, 1, 3),
+        ("protohar", {}, {"rounds": 2}, 2, 3),
         ("fedsub", {"k_selection": "fixed:1", "fusion": "avg"}, {"rounds": 2}, 1, 1),
         ("fedsub-ridge", {}, {"rounds": 4, "encoder": "relu:8"}, 2, 2),
     ],

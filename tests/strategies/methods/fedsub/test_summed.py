@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from torch import Tensor
 
 from fedsub_client.methods.fedsub.summed import SummedFedSubLearner
-from fedsub_client.parts.counted_rows import ASKED_FOR, LAST, ROUND, CountedRowsLearner
-from fedsub_client.protections.vectors import Repeated
+from fedsub_client.parts.counted_rows import LAST, ROUND
+from fedsub_client.protections.vectors import ASKED_FOR, Repeated, Vectors
 from fedsub_core import addends
 from fedsub_core.addends import Addend
 from fedsub_core.methods.fedsub import FedSubHyperparameters, sends
@@ -229,11 +229,9 @@ def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool
     now = Bundle(tensors={"a.asked": Bits(asked if same else ~asked)})
     before, levels = Levels.of_people(4, 30, 8.0), Levels.of_people(3, 30, 8.0)
     vector = levels_of(before).vector(np.array([1.0, 2.5]), 1)
-    learner: Any = SimpleNamespace(adds=[Addend("a", (2,), "a.asked")], _weighted={})
-    learner.asked = partial(CountedRowsLearner.asked, learner)
-    found = CountedRowsLearner.vector_again(
-        learner, vector, Repeated(before, levels, 30, state, now)
-    )
+    learner: Any = SimpleNamespace(adds=[Addend("a", (2,), "a.asked")], weighted={})
+    learner.asked = partial(Vectors.asked, learner)
+    found = Vectors.vector_again(learner, vector, Repeated(before, levels, 30, state, now))
     expected = levels_of(levels).vector(np.array([1.0, 2.5]), 1) if same else NO_VECTOR
     np.testing.assert_array_equal(found, expected)
 
