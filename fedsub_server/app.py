@@ -132,7 +132,7 @@ def run_method(
             drive(strategy, grid, database, progress=progress)
         export_csv(database, folder / METRICS_FILE)
     if strategy.finished_rounds > before:
-        most = strategy.card.models(strategy.hyper) * strategy.model.full_bytes
+        most = strategy.card.prediction.models(strategy.hyper) * strategy.model.full_bytes
         population, run = strategy.population, strategy.run_name
         collect_models(strategy.connection.link, population, most, folder / MODELS, run)
     return strategy.population.agreed.scaling

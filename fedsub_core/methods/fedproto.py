@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, Prediction
 from fedsub_core.methods.prototypes import (
     asked_prototypes,
     not_in_sums,
@@ -42,15 +42,17 @@ CARD = MethodCard(
     strategy="strategies.methods.fedproto:FedProtoServer",
     summed_strategy="strategies.methods.fedproto:SummedFedProtoServer",
     not_in_sums=not_in_sums,
-    predictor="fedsub_client.methods.fedproto:NearestPrototype",
     hyperparameters=FedProtoHyperparameters,
     up="the mean embedding of each class held (with weights = samples also its sample counts)",
     down="the mean of these means, of each class that anybody has sent",
     sends=sent_prototypes,
     receives=asked_prototypes,
     cost=cost,
-    # Prototypes are as large as the head.
-    models=lambda hyper: 1 + (hyper.predict == "nearest"),
+    prediction=Prediction(
+        "fedsub_client.methods.fedproto:NearestPrototype",
+        # Prototypes are as large as the head.
+        models=lambda hyper: 1 + (hyper.predict == "nearest"),
+    ),
     choose="Few bytes may travel, or no model may leave a device. Each person needs enough "
     "data to train a model alone.",
     privacy="No model leaves a device. The server sees each person's mean embedding of every class "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.card import Cost, MethodCard, Training
 from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
 from fedsub_core.methods.prototypes import (
     asked_prototypes,
@@ -64,7 +64,7 @@ CARD = MethodCard(
     sends=sends,
     receives=receives,
     cost=cost,
-    rates=("head_lr_factor",),
+    training=Training(rates=("head_lr_factor",)),
     choose="As fedrep (people label alike and move differently), if bodies drift apart "
     "between rounds because people lack classes.",
     privacy="The server sees each person's body after training, its mean embedding of every class "
