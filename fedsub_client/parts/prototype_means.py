@@ -12,7 +12,7 @@ from fedsub_client.methods.fedsub.prototypes import prototypes
 from fedsub_client.parts.embeddings import embeddings
 from fedsub_client.vectors import Repeated
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.prototypes import ASKED, COUNTS, PROTOTYPES
+from fedsub_core.method_parts.prototypes import ASKED, COUNTS, PROTOTYPES
 from fedsub_core.models.model import Params
 from fedsub_core.secure import slots, uploads
 from fedsub_core.secure.keys import Words

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from fedsub_core.method_parts.layers import HeadHyperparameters
+from fedsub_core.method_parts.phases import phase, require_within
 from fedsub_core.methods.card import MethodCard, Training, whole_model
-from fedsub_core.methods.parts import HeadHyperparameters, phase, require_within
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.turn import Turn

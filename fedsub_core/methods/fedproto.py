@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, Prediction
-from fedsub_core.methods.prototypes import (
+from fedsub_core.method_parts.prototypes import (
     asked_prototypes,
     not_in_sums,
     sent_prototypes,
     weights,
 )
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, Prediction
 from fedsub_core.options import choice, option
 
 

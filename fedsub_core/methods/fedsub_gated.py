@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedsub_core.method_parts.layers import head_cost
 from fedsub_core.methods import fedsub
 from fedsub_core.methods.card import Cost, MethodCard, Prediction, WeakDevices
 from fedsub_core.methods.fedsub import SHARES, WEAK_DEVICES
@@ -17,7 +18,6 @@ from fedsub_core.methods.fedsub_gated_experts import (
     trained,
 )
 from fedsub_core.methods.fedsub_sums import MIX, not_in_sums, receives_in_sums
-from fedsub_core.methods.parts import head_cost
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, bits, dense
 

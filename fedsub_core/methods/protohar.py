@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import Cost, MethodCard, Training
-from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
-from fedsub_core.methods.prototypes import (
+from fedsub_core.method_parts.layers import HeadHyperparameters, body, head_cost
+from fedsub_core.method_parts.prototypes import (
     asked_prototypes,
     not_in_sums,
     sent_prototypes,
     weights,
 )
+from fedsub_core.methods.card import Cost, MethodCard, Training
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 import torch
 
-from fedsub_core.methods.prototypes import ASKED, PROTOTYPES
+from fedsub_core.method_parts.prototypes import ASKED, PROTOTYPES
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.secure import slots

@@ -11,7 +11,7 @@ import torch
 
 from fedsub_client.parts.prototype_means import PrototypeLearner
 from fedsub_client.vectors import Repeated
-from fedsub_core.methods.prototypes import ASKED
+from fedsub_core.method_parts.prototypes import ASKED
 from fedsub_core.secure import slots
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels
