@@ -33,8 +33,9 @@ from fedsub_core.options import Value, key_values
 from fedsub_data.partitions.partitions import counted_partition
 from fedsub_papers.partitions.hard_clusters import HardClustersOptions
 from fedsub_server.method_summary import MethodSummary
-from fedsub_server.results import Column, method_summaries, text_table
+from fedsub_server.results import method_summaries
 from fedsub_server.rundb import RunDatabase
+from fedsub_server.tables import Column, text_table
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 METHODS = ("local", "fedavg", "fedchar", "fedmef", "caafp")

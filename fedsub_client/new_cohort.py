@@ -30,7 +30,7 @@ def make_cohort(
     """
     of = method(settings.method)
     shares = {c.capacity for c in clients}
-    if of.narrow and len(shares) > 1:
+    if of.weak.narrow and len(shares) > 1:
         raise ValueError(f"{of.name}: got capacities {sorted(shares)} in one stack, expected one")
     held, learner = held_and_learner(settings, card, clients[0].shape, clients[0].capacity)
     return Cohort(

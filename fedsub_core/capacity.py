@@ -52,7 +52,7 @@ def held_in(card: MethodCard, capacity: Capacity, seed: int, client: str, round:
     Where a device keeps a part that it trained from round to round, it is what it can hold in all;
     where all hold everything, it says whose numbers stand beside whose.
     """
-    keeps = bool(card.narrow) and not card.resizes
+    keeps = bool(card.weak.narrow) and not card.weak.resizes
     return capacity.share if keeps else capacity.at(seed, client, round)
 
 

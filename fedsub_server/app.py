@@ -26,18 +26,11 @@ from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
 from fedsub_server.live import Live
 from fedsub_server.live_file import nodes_of, read_live
-from fedsub_server.results import (
-    encodings,
-    export_csv,
-    legend,
-    method_summaries,
-    summarise_run,
-    tables_of,
-    text_table,
-)
+from fedsub_server.results import export_csv, method_summaries, summarise_run
 from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase
+from fedsub_server.tables import encodings, legend, tables_of, text_table
 from strategies.protections.standardising import merged
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
@@ -132,7 +125,7 @@ def run_method(
             drive(strategy, grid, database, progress=progress)
         export_csv(database, folder / METRICS_FILE)
     if strategy.finished_rounds > before:
-        most = strategy.card.models(strategy.hyper) * strategy.model.full_bytes
+        most = strategy.card.prediction.models(strategy.hyper) * strategy.model.full_bytes
         population, run = strategy.population, strategy.run_name
         collect_models(strategy.connection.link, population, most, folder / MODELS, run)
     return strategy.population.agreed.scaling

@@ -76,7 +76,7 @@ class MethodRun:
         """The rule of a round on a device: the method's own, or training in steps, in words."""
         flat = self.config
         if self.card is not None:
-            if rule := self.card.rule(self.hyper, float(flat.get("lr", 0.0))):
+            if rule := self.card.training.rule(self.hyper, float(flat.get("lr", 0.0))):
                 return rule
             if self.solves:
                 return "a solution in closed form"
@@ -98,7 +98,7 @@ class MethodRun:
     def model_words(self) -> str:
         """The model in words: its layers, its count of numbers, the encoder before it."""
         if (record := self.model) is None:
-            asked = (self.card and self.card.model) or self.config.get("model", "unknown")
+            asked = (self.card and self.card.training.solves) or self.config.get("model", "unknown")
             return f"{asked} as configured; its layers were not kept"
         layers = list(record.layers)
         if len(layers) > MOST_LAYERS:

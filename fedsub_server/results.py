@@ -1,4 +1,4 @@
-"""Results of a run folder: its summary, its metrics as CSV, and tables of them.
+"""Results of a run folder: its summary, and its metrics as CSV.
 
 A run folder holds ``run.toml``, ``summary.json`` and a subfolder per method with its ``state.db``,
 ``metrics.csv`` and ``models/``.
@@ -11,9 +11,8 @@ import io
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,9 @@ from fedsub_server.data_notes import data_in_words, read_notes
 from fedsub_server.method_runs import method_runs
 from fedsub_server.method_summary import MethodSummary
 from fedsub_server.methods_paragraph import methods_paragraph
-from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE, humanise_bytes
+from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
-from fedsub_server.twin_rows import twin_in_words, twin_of, with_own_heads
 
 
 def method_summaries(folder: Path) -> list[MethodSummary]:
@@ -102,167 +100,6 @@ def export_csv(db: RunDatabase, path: Path) -> None:
     writer.writerow(("round", "client", "class", "metric", "value"))
     writer.writerows(db.metrics())
     write_whole(path, text.getvalue().encode())
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table of methods: its title of two lines, and what stands in it."""
-
-    title: str
-    cell: Callable[[MethodSummary], str]
-    is_text: bool = False
-
-
-def _number(name: str, spec: str) -> Callable[[MethodSummary], str]:
-    def cell(summary: MethodSummary) -> str:
-        value = getattr(summary, name)
-        return "-" if value is None else format(value, spec)
-
-    return cell
-
-
-def _macro_f1(summary: MethodSummary) -> str:
-    interval = "" if summary.macro_f1_ci95 is None else f" ± {summary.macro_f1_ci95:.3f}"
-    # The column would be wide in every table; only where somebody is missing does it matter.
-    of = f" ({summary.clients} of {summary.people})" if summary.clients < summary.people else ""
-    return _number("macro_f1", ".3f")(summary) + interval + (of if summary.clients else "")
-
-
-def _tested(summary: MethodSummary) -> str:
-    """Return which model is tested, short: a table of a terminal is narrow."""
-    chosen = "" if summary.best_round is None else f", round {summary.best_round:g}*"
-    return (summary.tested or "-") + chosen
-
-
-METHOD = Column("\nmethod", lambda s: s.method, is_text=True)
-#: What methods reached.
-REACHED = (
-    METHOD,
-    Column("\ntested", _tested, is_text=True),
-    Column("macro F1\n± 95 %", _macro_f1),
-    Column("10th\nperc.", _number("macro_f1_p10", ".3f")),
-    Column("weighted\nF1", _number("weighted_f1", ".3f")),
-    Column("\nloss", _number("loss", ".3f")),
-)
-#: How evenly clients are served, and how many of their model's numbers are zero.
-FAIRNESS = (
-    METHOD,
-    Column("macro\nF1 std", _number("macro_f1_std", ".3f")),
-    Column("\nmin", _number("macro_f1_min", ".2f")),
-    Column("\nmax", _number("macro_f1_max", ".2f")),
-    Column("accu-\nracy", _number("accuracy", ".3f")),
-    Column("\nstd", _number("accuracy_std", ".3f")),
-    Column("\nmin", _number("accuracy_min", ".2f")),
-    Column("\nmax", _number("accuracy_max", ".2f")),
-    Column("zeros:\nweights", _number("sparsity_weights", ".1%")),
-    Column("\nall", _number("sparsity_all", ".1%")),
-)
-#: What clients sent and received a round: in bytes, and in full float32 models.
-BYTES = (
-    METHOD,
-    Column(
-        "bytes up,\na round", lambda s: "-" if s.bytes_up is None else humanise_bytes(s.bytes_up)
-    ),
-    Column("models\nup", _number("full_models_up_sent", ".3f")),
-    Column("(union\nof rows,", _number("full_models_up_union", ".3f")),
-    Column("papers'\nwire)", _number("full_models_up_papers", ".3f")),
-    Column("\ndown", _number("full_models_down_sent", ".3f")),
-    Column("down to\nevaluate", _number("full_models_evaluation_sent", ".3f")),
-)
-
-
-def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
-    """Return the table of macro F1 by capacity; no column where all hold everything."""
-    people: dict[str, set[str]] = {}
-    for share, facts in (one for summary in summaries for one in summary.by_capacity.items()):
-        people.setdefault(share, set()).add(f"{facts['people']:g}")
-
-    def at(share: str) -> Callable[[MethodSummary], str]:
-        def cell(summary: MethodSummary) -> str:
-            found = summary.by_capacity.get(share, {}).get("macro_f1")
-            return "-" if found is None else f"{found:.3f}"
-
-        return cell
-
-    shares = sorted(people, key=float, reverse=True)
-    columns = [Column(f"F1 at {s},\nof {' or '.join(sorted(people[s]))}", at(s)) for s in shares]
-    return (METHOD, *columns) if columns else ()
-
-
-def reached(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
-    """Return :data:`REACHED`, and how many people are worse off than with the run's twin."""
-    twin = twin_of(summaries)
-    worse = Column(f"worse than\n{twin}", _number("worse_than_twin", ".0%"))
-    return REACHED if twin is None else (*REACHED, worse)
-
-
-#: A table of a run: its columns, and who has a row.
-Table = tuple[tuple[Column, ...], Sequence[MethodSummary]]
-
-
-def tables_of(summaries: Sequence[MethodSummary]) -> list[Table]:
-    """Return what is printed of a run, in its order, without columns that hold dashes alone."""
-    tables: list[Table] = [(reached(summaries), with_own_heads(summaries))]
-    tables += [(each, summaries) for each in (FAIRNESS, BYTES, by_capacity(summaries))]
-    filled = [
-        (tuple(c for c in columns if c is METHOD or any(c.cell(one) != "-" for one in rows)), rows)
-        for columns, rows in tables
-    ]
-    return [(columns, rows) for columns, rows in filled if columns]
-
-
-def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> str:
-    """Return a table as plain text, for a log; a row per method."""
-    titles = [column.title.split("\n") for column in columns]
-    rows = [[title[line] for title in titles] for line in (0, 1)]
-    rows += [[column.cell(summary) for column in columns] for summary in summaries]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column.is_text else cell.rjust(width)
-            for cell, width, column in zip(row, widths, columns, strict=True)
-        ).rstrip()
-        for row in rows
-    )
-
-
-def encodings(summaries: Sequence[MethodSummary]) -> str:
-    """Return in a line how each method's messages were encoded: bytes compare only within one."""
-    users: dict[str, dict[str, None]] = {}
-    for summary in summaries:
-        users.setdefault(summary.encoding or "unknown", {})[summary.method] = None
-    return "; ".join(f"{encoding}: {', '.join(names)}" for encoding, names in users.items())
-
-
-def legend(summaries: Sequence[MethodSummary]) -> list[str]:
-    """Return in lines what a run's tables leave unsaid: what is counted, and what a star means."""
-    lines = ["Models up and down: full models in float32, a person and round, as sent."]
-    if any(one.full_models_up_union is not None for one in summaries):
-        lines[0] += (
-            " In parentheses, never sent: each selected row once; each class's subnetwork on its "
-            "own, as the papers write it."
-        )
-    lines += [said for said in (twin_in_words(summaries),) if said]
-    lines += spent_by_noise(summaries)
-    if any(one.best_round is not None for one in summaries):
-        lines.append(
-            "* Tested is each person's best round so far by macro F1 on a validation part of the "
-            "training samples, never by tested ones; the round is the median over people."
-        )
-    return lines
-
-
-def spent_by_noise(summaries: Sequence[MethodSummary]) -> list[str]:
-    """Return in lines what each method's noise has spent; none without noise."""
-    lines = [
-        f"{one.method}: epsilon {one.epsilon:.3g} at delta {one.epsilon_delta:g}, of "
-        f"{one.epsilon_of}."
-        for one in summaries
-        if one.epsilon is not None
-    ]
-    if len(lines) > 1:
-        lines.append("Who sees numbers of several methods or runs learns more: epsilons add up.")
-    return lines
 
 
 def _config(folder: Path) -> RunConfig | None:

@@ -82,7 +82,7 @@ class CohortGrid(SimulationGrid):
         self._size, self._like = -(-len(clients) // (workers * waves)), LIKE[device]
         self._of, self._device = (settings, card), device
         self._node_of = dict(zip((one.client for one in clients), self._nodes, strict=True))
-        self._resizes = method(settings.method).resizes and any(one.drawn for one in clients)
+        self._resizes = method(settings.method).weak.resizes and any(one.drawn for one in clients)
         self._place(clients)
         #: Who takes part in secure sums; what they keep of one outlives no process.
         least = settings.secure.secure_least

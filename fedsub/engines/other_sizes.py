@@ -39,7 +39,7 @@ def tested_with_sizes(
     where devices hold all, or each has a model of its own.
     """
     asked, card = sizes(config.sizes), strategy.card
-    if not (asked and card.sends_all and strategy.half.evaluates_download):
+    if not (asked and card.weak.sends_all and strategy.half.evaluates_download):
         return []
     round = strategy.finished_rounds
     turn, scaling = strategy.turn(round), strategy.population.agreed.scaling

@@ -54,23 +54,23 @@ def weak_model(
         If the run's state cannot be read.
     """
     card = method(own.method)
-    if own.described is not None or card.narrow == "encoder":
+    if own.described is not None or card.weak.narrow == "encoder":
         raise ConfigError(
             f"capacity: got {capacity:g} of {own.method}'s model, expected the model of a method "
             "that predicts by layers of units alone: a smaller one of this is solved or mixed anew "
             "on a device of that capacity"
         )
-    if card.has_rule and run is None:
+    if card.weak.has_rule and run is None:
         raise ConfigError(
             f"capacity: got {capacity:g} of {own.method}'s model without its run, expected --run: "
             "how wide each layer of a smaller one is follows from what the server knows"
         )
-    if card.has_rule and card.load_learner().arrived is not Learner.arrived:
+    if card.weak.has_rule and card.load_learner().arrived is not Learner.arrived:
         raise ConfigError(
             f"capacity: got {capacity:g} of {own.method}'s model, expected the model of a method "
             "whose server says which units are sent: a device chooses these by its own samples"
         )
-    if run is not None and card.sends_all:
+    if run is not None and card.weak.sends_all:
         return _sent(own, capacity, run, named)
     return _first_units(own, capacity, run, named)
 
@@ -103,7 +103,7 @@ def _sent(own: PersonalModel, capacity: float, run: Path, named: str) -> Persona
             )
         params[name] = torch.zeros(shape)
         part.at.put(params[name], torch.from_numpy(np.array(part.values)))
-    if method(own.method).has_rule:
+    if method(own.method).weak.has_rule:
         # A device may have room for more units than it is sent: the others are 0, and left out.
         model, places = model.narrow(units_in(model.unit_groups, sent.tensors))
         params = {name: places[name].take(params[name]) for name in model.tensor_shapes}

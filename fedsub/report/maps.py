@@ -139,7 +139,7 @@ def shares(trace: Trace) -> tuple[list[str], list[str], Floats]:
 
     Of methods whose card says so (``shares``). Empty where there are none.
     """
-    names = {name: of for card in METHODS.values() for name, of in card.shares.items()}
+    names = {name: of for card in METHODS.values() for name, of in card.prediction.shares.items()}
     grids = {of: trace.people[name] for name, of in names.items() if name in trace.people}
     if not grids:
         return [], [], np.zeros((0, 0))

@@ -8,7 +8,7 @@ from fedsub.report.frame import Frame
 from fedsub.report.recovery import LATER, Recovery
 from fedsub.report.rows import NONE, Rows, memory, milliseconds, number
 from fedsub_server.run_folder import humanise_bytes
-from fedsub_server.twin_rows import with_own_heads
+from fedsub_server.tables import with_own_heads
 
 
 def reached(frame: Frame) -> Rows:

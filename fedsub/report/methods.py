@@ -84,7 +84,7 @@ def _numbers(one: Declared) -> float:
 
 def example(card: MethodCard) -> Architecture:
     """Return the model of which a card is asked what travels."""
-    return ENCODED if card.model else EXAMPLE
+    return ENCODED if card.training.solves else EXAMPLE
 
 
 def facts(card: MethodCard) -> list[tuple[str, str]]:
@@ -99,7 +99,7 @@ def facts(card: MethodCard) -> list[tuple[str, str]]:
         ("tested", f"the {hyper.tested} model"),
         ("when to choose it", _capital(card.choose)),
     ]
-    if card.encodes:
+    if not card.trains:
         said = f"auto is {OF_WINDOWS} for windows, {OF_VECTORS} for feature vectors"
         found.append(("encoder", said))
     if card.fixes_rounds(hyper):

@@ -18,7 +18,7 @@ from fedsub_core.options import option_values
 from fedsub_core.version import build
 from fedsub_server.method_runs import MethodRun, alike, method_run
 from fedsub_server.methods_paragraph import split_in_words, split_people
-from fedsub_server.results import encodings, spent_by_noise
+from fedsub_server.tables import encodings, spent_by_noise
 
 Fact = tuple[str, str]
 #: Keys that have a line of their own, or say only where files lie and how fast it goes.

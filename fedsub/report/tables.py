@@ -10,7 +10,7 @@ from rich.table import Table
 
 from fedsub_server.method_summary import MethodSummary
 from fedsub_server.remarks import remarks
-from fedsub_server.results import Column, encodings, legend, tables_of
+from fedsub_server.tables import Column, encodings, legend, tables_of
 
 
 def print_results(console: Console, summaries: Sequence[MethodSummary]) -> None:

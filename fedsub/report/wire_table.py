@@ -55,7 +55,7 @@ def wire_table(cards: Iterable[MethodCard]) -> str:
     """Return the table: methods that declare the same share a row."""
     found: dict[tuple[str, ...], list[str]] = {}
     for card in cards:
-        models, hyper = _LINEAR if card.model else _HIDDEN, card.agreed()
+        models, hyper = _LINEAR if card.training.solves else _HIDDEN, card.agreed()
         up, down = (
             _tensors([declare(model, hyper) for model in models], models)
             for declare in (card.sends, card.receives)

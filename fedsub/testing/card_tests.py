@@ -34,7 +34,7 @@ class CardTests:
             assert issubclass(card.load_learner(sums), Learner)
             assert issubclass(card.load_strategy(sums), ServerHalf)
         assert issubclass(card.load_predictor(), Predictor)
-        assert card.shares.keys() <= set(card.reports)
+        assert card.prediction.shares.keys() <= set(card.reports)
         hyper = card.hyperparameters()
         assert isinstance(hyper, Hyperparameters) and hyper.tested in ("received", "trained")
         assert all(option.doc for option in describe(card.hyperparameters))

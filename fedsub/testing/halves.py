@@ -72,9 +72,9 @@ class HalfAlone:
         turn = self.turn(number) if isinstance(number, int) else number
 
         def narrowed(capacity: float) -> Model:
-            if half.card.narrow != "model":
+            if half.card.weak.narrow != "model":
                 return model
-            held: Model = half.card.load_holds()(model, half.hyper, capacity)
+            held: Model = half.card.weak.load_holds()(model, half.hyper, capacity)
             return held
 
         models = HeldModels(half.card, half.hyper, model, narrowed)

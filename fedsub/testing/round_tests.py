@@ -82,7 +82,8 @@ class RoundTests(WholeRuns):
                 not torch.equal(t, before[key]) for key, t in run.client_state(client).items()
             )
             # What a server that collects it expects at most.
-            size = METHODS[name].models(METHODS[name].agreed()) * run.strategy.model.full_bytes // 4
+            models = METHODS[name].prediction.models(METHODS[name].agreed())
+            size = models * run.strategy.model.full_bytes // 4
             assert sum(tensor.numel() for tensor in model.values()) <= size
         losses = run.metric("loss")
         assert len(losses) == 3 * 4 and all(map(math.isfinite, losses.values()))

@@ -14,7 +14,7 @@ from fedsub_client.parts.embeddings import embeddings
 from fedsub_client.parts.prototype_means import HELD, PrototypeLearner, SummedPrototypeLearner
 from fedsub_client.predictor import Predictor
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.prototypes import PROTOTYPES
+from fedsub_core.method_parts.prototypes import PROTOTYPES
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.to_torch import to_torch

@@ -14,7 +14,7 @@ from fedsub_client.parts.counted_rows import CountedRowsLearner
 from fedsub_client.parts.embeddings import embeddings
 from fedsub_core.addends import Array
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.prototypes import ASKED, COUNTS, HOLDERS, PROTOTYPES
+from fedsub_core.method_parts.prototypes import ASKED, COUNTS, HOLDERS, PROTOTYPES
 from fedsub_core.models.model import Params
 from fedsub_core.training import PrototypePull, Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part

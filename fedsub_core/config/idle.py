@@ -26,8 +26,8 @@ def idle(config: RunConfig) -> dict[str, str]:
     """
     cards = [METHODS[name] for name in config.methods]
     why: dict[str, str] = {}
-    if all(card.model for card in cards):
-        kinds = " or ".join(dict.fromkeys(card.model for card in cards))
+    if all(card.training.solves for card in cards):
+        kinds = " or ".join(dict.fromkeys(card.training.solves for card in cards))
         why |= dict.fromkeys(
             ("model", "hidden", "norm"), f"the model that is solved for is {kinds}"
         )
@@ -43,7 +43,7 @@ def idle(config: RunConfig) -> dict[str, str]:
         why |= dict.fromkeys(_UNSEEN, f"nobody is held out with split = {config.split}")
     if not config.unlabelled:
         why["unlabelled-classes"] = "everybody has all labels with unlabelled = 0"
-    if not any(card.narrow for card in cards):
+    if not any(card.weak.narrow for card in cards):
         whole = "every device holds everything"
         why |= dict.fromkeys(("capacities", "capacity-mode"), whole)
     silent = all(card.sends is nothing for card in cards)
@@ -92,4 +92,4 @@ def check_given(config: RunConfig, given: Collection[str], where: str) -> None:
 
 
 def _ignores(card: MethodCard, key: str) -> bool:
-    return not card.trains or key in card.ignores
+    return not card.trains or key in card.training.ignores

@@ -136,7 +136,7 @@ def _check_nothing_alone(
 def _check_method(config: RunConfig, name: str, where: str) -> None:
     """Refuse a method whose phases do not fit the run, or that shows what nobody agreed to show."""
     card, hyper = METHODS[name], config.hyper[name]
-    if config.dynamic and card.resizes and (got := _kept_in_one_size(config, name)):
+    if config.dynamic and card.weak.resizes and (got := _kept_in_one_size(config, name)):
         raise ConfigError(
             f"{where}: capacity-mode = dynamic: got {got}, expected nothing that a device of "
             f"{name!r} keeps over rounds: its model has another size in each"

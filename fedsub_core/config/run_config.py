@@ -71,7 +71,7 @@ class RunConfig(
         parse_hidden(self.hidden)
         check_encoder(self.encoder)
         for name in self.methods:
-            if method(name).model and self.encoder == NONE:
+            if method(name).training.solves and self.encoder == NONE:
                 raise ConfigError(
                     f"encoder: got {NONE!r}, expected auto, kernels:N or relu:N: method {name!r} "
                     "solves heads on the features of an encoder, which are whole levels"
@@ -140,7 +140,7 @@ class RunConfig(
 
     def _model_of(self, name: str) -> str:
         """Return the kind of model that a method trains."""
-        return method(name).model or self.model
+        return method(name).training.solves or self.model
 
     @property
     def robust_settings(self) -> RobustSettings:

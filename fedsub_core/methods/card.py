@@ -25,6 +25,8 @@ SEES_MODELS = (
 Tested = Literal["received", "trained"]
 #: What of a run a weak device holds a part of; "": nothing.
 Narrow = Literal["", "encoder", "model", "elements"]
+#: What makes the model that a weak device holds by default: the first units of each hidden layer.
+FIRST_UNITS = "fedsub_core.models.units:first_of"
 
 
 def tested(default: Tested) -> Any:
@@ -92,6 +94,80 @@ def any_run(hyper: Any, rounds: int) -> None:
     """Accept hyperparameters for a run of any length."""
 
 
+@dataclass(frozen=True)
+class Training:
+    """How a device computes a round.
+
+    Parameters
+    ----------
+    solves : the kind of model that it solves for in closed form, whatever the run's, on features of
+        an encoder: no setting of training, such as ``lr``, changes anything. "": it trains the
+        run's model in steps.
+    rule : of hyperparameters and the learning rate, what a device computes in a round, in words;
+        "": steps of the run's optimiser, as its settings of training say.
+    ignores : settings of training that change nothing, of a method that trains.
+    rates : hyperparameters that are learning rates beside the run's ``lr``, or multiples of it.
+    """
+
+    solves: str = ""
+    rule: Callable[[Any, float], str] = lambda hyper, lr: ""
+    ignores: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class WeakDevices:
+    """What a device of a capacity below 1 holds.
+
+    Parameters
+    ----------
+    narrow : of what it holds a part: ``encoder``, its first kernels or units; ``model``, some units
+        of each hidden layer; ``elements``, single numbers: the others are 0, and neither train nor
+        travel; "": all devices hold everything.
+    holds : where ``narrow = "model"``: what makes the model that a device of a capacity holds of
+        the run's, ``module:function`` of model, hyperparameters and capacity.
+    resizes : whether what a device receives replaces all that it holds of the model, so that it may
+        hold another share in each round (``capacity-mode = dynamic``); else it always holds the
+        least of the shares.
+    """
+
+    narrow: Narrow = ""
+    holds: str = FIRST_UNITS
+    resizes: bool = False
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether there is a rule of its own for how wide and deep a weak device's model is."""
+        return self.narrow == "model" and self.holds != FIRST_UNITS
+
+    @property
+    def sends_all(self) -> bool:
+        """Whether what a weak device holds of the model is what the server sends it."""
+        return self.resizes or self.has_rule
+
+    def load_holds(self) -> Any:
+        """Import and return what makes the model that a device holds."""
+        return _load(self.holds)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a person is tested with, uses and exports.
+
+    Parameters
+    ----------
+    predictor : where it lives, ``module:class``: a ``fedsub_client.predictor.Predictor``, which is
+        the person's model alone.
+    models : of hyperparameters, how many models' size a person's own has at most.
+    shares : of the card's reports, shares of a whole, by name what each is of: how much a person's
+        prediction owes to each of several models. A run's page draws them beside one another.
+    """
+
+    predictor: str = "fedsub_client.predictor:Predictor"
+    models: Callable[[Any], int] = lambda hyper: 1
+    shares: Mapping[str, str] = field(default_factory=dict)
+
+
 #: Settings of training that a plain step does not have.
 PLAIN = ("optimiser", "momentum", "weight-decay", "clip-norm")
 
@@ -115,27 +191,11 @@ class MethodCard:
     up, down : what is sent each round, in words.
     sends, receives : the tensors that a device sends and receives, of a model and hyperparameters.
     cost : of hyperparameters and epochs.
-    models : of hyperparameters, how many models' size a person's own has at most.
     reports : names of the numbers that devices report beside an upload.
     fixes_rounds : whether, with these hyperparameters, what a round does depends on how many there
         are in all: such a run cannot be given more.
-    trains : whether settings of training, such as ``lr``, change anything.
-    ignores : settings of training that change nothing, of a method that trains.
-    rule : of hyperparameters and the learning rate, what a device computes in a round, in words;
-        "": steps of the run's optimiser, as its settings of training say.
-    rates : hyperparameters that are learning rates beside the run's ``lr``, or multiples of it.
-    encodes : whether a run that says ``encoder = auto`` puts an encoder in front of its model.
-    narrow : of what a device of a capacity below 1 holds a part: ``encoder``, its first kernels or
-        units; ``model``, some units of each hidden layer; ``elements``, single numbers: the others
-        are 0, and neither train nor travel; "": all devices hold everything.
-    holds : where ``narrow = "model"``: what makes the model that a device of a capacity holds of
-        the run's, ``module:function`` of model, hyperparameters and capacity; by default the first
-        units of each hidden layer.
-    resizes : whether what a device receives replaces all that it holds of the model, so that it may
-        hold another share in each round (``capacity-mode = dynamic``); else it always holds the
-        least of the shares.
-    model : the kind of model that the method solves for, whatever the run's; it wants features of
-        an encoder. "": the run's.
+    training : how a device computes a round; by default it trains in steps.
+    weak : what weak devices hold; by default everything.
     filtered : whether filters on uploads (``robust``) stand before what the server makes of them.
     sums : how the server can do with sums of what people send (``secure-aggregation``); ``MEANS``:
         it needs their mean alone. None: it needs each person's upload.
@@ -146,10 +206,7 @@ class MethodCard:
     privacy : what the server and other devices see of a person.
     decisions : what the paper leaves open, and how it is decided here.
     errors : where the paper or public code errs, and what is done here.
-    predictor : where what a person is tested with, uses and exports lives, ``module:class``: a
-        ``fedsub_client.predictor.Predictor``, which is the person's model alone.
-    shares : of the reports, shares of a whole, by name what each is of: how much a person's
-        prediction owes to each of several models. A run's page draws them beside one another.
+    prediction : what a person is tested with; by default the model.
     """
 
     name: str
@@ -163,18 +220,10 @@ class MethodCard:
     sends: Callable[[Architecture, Any], Declaration] = whole_model
     receives: Callable[[Architecture, Any], Declaration] = whole_model
     cost: Callable[[Any, int], Cost] = plain_cost
-    models: Callable[[Any], int] = lambda hyper: 1
     reports: tuple[str, ...] = ("training_loss",)
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
-    trains: bool = True
-    ignores: tuple[str, ...] = ()
-    rule: Callable[[Any, float], str] = lambda hyper, lr: ""
-    rates: tuple[str, ...] = ()
-    encodes: bool = False
-    narrow: Narrow = ""
-    holds: str = "fedsub_core.models.units:first_of"
-    resizes: bool = False
-    model: str = ""
+    training: Training = Training()
+    weak: WeakDevices = WeakDevices()
     filtered: bool = True
     sums: Sums | None = None
     check: Callable[[Any, int], None] = any_run
@@ -183,33 +232,23 @@ class MethodCard:
     privacy: str = SEES_MODELS
     decisions: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
-    predictor: str = "fedsub_client.predictor:Predictor"
-    shares: Mapping[str, str] = field(default_factory=dict)
+    prediction: Prediction = Prediction()
 
     def agreed(self) -> Any:
         """Return the default hyperparameters of people who consent to what the method needs."""
         return self.hyperparameters(**dict.fromkeys(self.needs, True))
 
     @property
-    def has_rule(self) -> bool:
-        """Whether it has a rule of its own for how wide and deep a weak device's model is."""
-        return self.narrow == "model" and self.holds != MethodCard.holds
-
-    @property
-    def sends_all(self) -> bool:
-        """Whether what a weak device holds of the model is what the server sends it."""
-        return self.resizes or self.has_rule
+    def trains(self) -> bool:
+        """Whether it trains in steps, which settings of training change."""
+        return not self.training.solves
 
     @property
     def rate_keys(self) -> tuple[str, ...]:
         """Keys of the learning rates that decide whether its training diverges."""
         if not self.trains:
             return ()
-        return ("lr", *(f"{self.name}.{rate.replace('_', '-')}" for rate in self.rates))
-
-    def load_holds(self) -> Any:
-        """Import and return what makes the model that a device holds."""
-        return _load(self.holds)
+        return ("lr", *(f"{self.name}.{rate.replace('_', '-')}" for rate in self.training.rates))
 
     def load_learner(self, sums: bool = False) -> Any:
         """Import and return the device half, a ``Learner``; that of secure `sums`."""
@@ -217,7 +256,7 @@ class MethodCard:
 
     def load_predictor(self) -> Any:
         """Import and return what predicts, a ``Predictor`` class."""
-        return _load(self.predictor)
+        return _load(self.prediction.predictor)
 
     def load_strategy(self, sums: bool = False) -> Any:
         """Import and return the server half, a ``ServerHalf``; that of secure `sums`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.addends import MEANS
+from fedsub_core.method_parts.layers import HeadHyperparameters, head_cost
 from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.methods.parts import HeadHyperparameters, head_cost
 from fedsub_core.options import choice, option
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.method_parts.phases import group_count, phase, require_within
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.ditto import DittoHyperparameters, cost
-from fedsub_core.methods.parts import group_count, phase, require_within
 from fedsub_core.options import choice, option
 
 

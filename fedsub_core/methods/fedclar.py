@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.method_parts.phases import phase, require_within
 from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
-from fedsub_core.methods.parts import phase, require_within
 from fedsub_core.options import choice, option
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fedsub_core.methods.card import MethodCard, whole_model
-from fedsub_core.methods.parts import HeadHyperparameters, phase, require_within
+from fedsub_core.method_parts.layers import HeadHyperparameters
+from fedsub_core.method_parts.phases import phase, require_within
+from fedsub_core.methods.card import MethodCard, Training, whole_model
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.turn import Turn
@@ -65,7 +66,7 @@ CARD = MethodCard(
     up="the model; in the last rounds nothing but the number of samples",
     down="the model; in the last rounds only to who has not had it there",
     sends=sends,
-    rates=("head_lr_factor",),
+    training=Training(rates=("head_lr_factor",)),
     fixes_rounds=lambda hyper: True,
     check=check,
     choose="People's classes are unbalanced, and FedAvg's model is good for most: a personal "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedsub_core.addends import MEANS
+from fedsub_core.method_parts.layers import HeadHyperparameters, body
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.parts import HeadHyperparameters, body
 
 CARD = MethodCard(
     name="fedper",

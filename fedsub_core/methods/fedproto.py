@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.addends import Sums
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
-from fedsub_core.methods.prototypes import (
+from fedsub_core.method_parts.prototypes import (
     adds_prototypes,
     asked_prototypes,
     refused_in_sums,
     sent_prototypes,
     weights,
 )
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, Prediction
 from fedsub_core.options import choice, option
 
 
@@ -48,15 +48,17 @@ CARD = MethodCard(
         refuses=refused_in_sums,
         adds=adds_prototypes,
     ),
-    predictor="fedsub_client.methods.fedproto:NearestPrototype",
     hyperparameters=FedProtoHyperparameters,
     up="the mean embedding of each class held (with weights = samples also its sample counts)",
     down="the mean of these means, of each class that anybody has sent",
     sends=sent_prototypes,
     receives=asked_prototypes,
     cost=cost,
-    # Prototypes are as large as the head.
-    models=lambda hyper: 1 + (hyper.predict == "nearest"),
+    prediction=Prediction(
+        "fedsub_client.methods.fedproto:NearestPrototype",
+        # Prototypes are as large as the head.
+        models=lambda hyper: 1 + (hyper.predict == "nearest"),
+    ),
     choose="Few bytes may travel, or no model may leave a device. Each person needs enough "
     "data to train a model alone.",
     privacy="No model leaves a device. The server sees each person's mean embedding of every class "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.addends import MEANS
-from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
+from fedsub_core.method_parts.layers import HeadHyperparameters, body, head_cost
+from fedsub_core.methods.card import Cost, MethodCard, Training
 from fedsub_core.options import option
 
 
@@ -40,7 +40,7 @@ CARD = MethodCard(
     sends=body,
     receives=body,
     cost=cost,
-    rates=("head_lr_factor",),
+    training=Training(rates=("head_lr_factor",)),
     fixes_rounds=lambda hyper: bool(hyper.finetune),
     choose="As fedper, if devices can compute a third of an epoch more: each head is fitted "
     "to the common body before the body changes.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedsub_core.addends import MEANS
-from fedsub_core.methods.card import PLAIN, Cost, MethodCard, ReceivedHyperparameters
+from fedsub_core.methods.card import PLAIN, Cost, MethodCard, ReceivedHyperparameters, Training
 
 CARD = MethodCard(
     name="fedsgd",
@@ -15,9 +15,11 @@ CARD = MethodCard(
     sums=MEANS,
     hyperparameters=ReceivedHyperparameters,
     cost=lambda hyper, epochs: Cost(1),
-    ignores=("epochs", "steps", "batch-size", *PLAIN),
-    rule=lambda hyper, lr: (
-        f"one step of rate {lr:g} on all of a person's training samples, without momentum"
+    training=Training(
+        rule=lambda hyper, lr: (
+            f"one step of rate {lr:g} on all of a person's training samples, without momentum"
+        ),
+        ignores=("epochs", "steps", "batch-size", *PLAIN),
     ),
     choose="As a baseline: one step a round takes many more rounds than FedAvg.",
     privacy="The server sees each person's gradient over all training data (as the model "

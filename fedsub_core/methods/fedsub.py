@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from math import prod
 
 from fedsub_core.addends import Sums
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
-from fedsub_core.methods.fedsub_sums import adds_units, receives_in_sums, refused_in_sums
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, WeakDevices
+from fedsub_core.methods.fedsub_sums import (
+    adds_units,
+    receives_in_sums,
+    refused_in_sums,
+)
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, bits, dense, rows
@@ -155,7 +159,7 @@ CARD = MethodCard(
     sends=sends,
     receives=receives_too,
     cost=cost,
-    narrow="model",
+    weak=WeakDevices("model"),
     reports=("training_loss", "epsilon"),
     choose="People are similar in some activities and not in others, and everybody wants a "
     "model of their own. With the defaults, which are the paper's, its results equal local "

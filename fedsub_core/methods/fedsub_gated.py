@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fedsub_core.addends import Addend, Sums
+from fedsub_core.method_parts.layers import head_cost
 from fedsub_core.methods import fedsub
-from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.card import Cost, MethodCard, Prediction, WeakDevices
 from fedsub_core.methods.fedsub import SHARES, WEAK_DEVICES
 from fedsub_core.methods.fedsub_gated_experts import (
     EXPERTS,
@@ -17,8 +18,12 @@ from fedsub_core.methods.fedsub_gated_experts import (
     names,
     trained,
 )
-from fedsub_core.methods.fedsub_sums import MIX, adds_units, receives_in_sums, refused_in_sums
-from fedsub_core.methods.parts import head_cost
+from fedsub_core.methods.fedsub_sums import (
+    MIX,
+    adds_units,
+    receives_in_sums,
+    refused_in_sums,
+)
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, dense
 
@@ -97,20 +102,22 @@ CARD = MethodCard(
         adds=adds,
     ),
     hyperparameters=FedSubGatedHyperparameters,
-    predictor="fedsub_client.methods.fedsub_gated.mixture:Mixture",
     up="FedSub's upload, class shares of units, sums for the gate",
     down="rows to replace, weights and temperatures of the experts",
     sends=sends,
     receives=receives,
     cost=cost,
-    # The fused one, those of their own, and both its head and class means are smaller than one;
-    # the means of all but the latter.
-    models=lambda hyper: (
-        1 + len(trained(hyper)) + 2 + (hyper.smooth > 0) * (2 + len(trained(hyper)))
+    prediction=Prediction(
+        "fedsub_client.methods.fedsub_gated.mixture:Mixture",
+        # The fused one, those of their own, and both its head and class means are smaller than one;
+        # the means of all but the latter.
+        models=lambda hyper: (
+            1 + len(trained(hyper)) + 2 + (hyper.smooth > 0) * (2 + len(trained(hyper)))
+        ),
+        shares={WEIGHT + name: name for name in EXPERTS},
     ),
     reports=("training_loss", "epsilon", *[WEIGHT + name for name in EXPERTS]),
-    shares={WEIGHT + name: name for name in EXPERTS},
-    narrow="model",
+    weak=WeakDevices("model"),
     fixes_rounds=lambda hyper: True,
     check=check,
     choose="Nobody knows in advance whether, and how much, federation helps a person. The "

@@ -8,7 +8,7 @@ from math import prod
 from fedsub_core.addends import Sums
 from fedsub_core.closed_form.grids import ALONE, ON_EACH, STRETCHES, TEMPERATURES
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, Training, WeakDevices
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense, whole
@@ -209,11 +209,8 @@ CARD = MethodCard(
     cost=cost,
     reports=("left_out_loss",),
     check=check,
-    trains=False,
-    rule=rule,
-    encodes=True,
-    narrow="encoder",
-    model="linear",
+    training=Training(solves="linear", rule=rule),
+    weak=WeakDevices("encoder"),
     filtered=False,
     choose="Samples are windows, devices are weak or seldom there, or people must be forgotten "
     "without a trace: three rounds in which all take part are enough, and no rate is to be tuned. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedsub_core.methods.sub_models import sub_model_card
+from fedsub_core.method_parts.sub_models import sub_model_card
 
 CARD = sub_model_card(
     name="heterofl",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedsub_core.addends import MEANS
-from fedsub_core.methods.card import MethodCard, nothing
+from fedsub_core.methods.card import MethodCard, WeakDevices, nothing
 
 CARD = MethodCard(
     name="local",
@@ -16,7 +16,7 @@ CARD = MethodCard(
     down="nothing",
     sends=nothing,
     receives=nothing,
-    narrow="model",
+    weak=WeakDevices("model"),
     choose="Always, as a baseline for any other method: a federation that is not better than "
     "training alone is of no use to that person.",
     privacy="No part of a model leaves a device. The server sees what it sees in every run: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.addends import MEANS
-from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
+from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters, Training
 from fedsub_core.options import option
 
 
@@ -38,7 +38,7 @@ CARD = MethodCard(
     sums=MEANS,
     hyperparameters=PerFedAvgHyperparameters,
     cost=cost,
-    rates=("alpha",),
+    training=Training(rates=("alpha",)),
     choose="People with little data keep joining: the model is trained to adapt in one step "
     "on their data. On WISDM its results were about those of fedavg (studies/README.md).",
     decisions=(

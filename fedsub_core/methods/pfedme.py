@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.addends import MEANS
-from fedsub_core.methods.card import PLAIN, Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card import PLAIN, Cost, Hyperparameters, MethodCard, Training
 from fedsub_core.options import option
 
 
@@ -45,9 +45,7 @@ CARD = MethodCard(
     sums=MEANS,
     hyperparameters=PFedMeHyperparameters,
     cost=cost,
-    ignores=PLAIN,
-    rule=rule,
-    rates=("personal_lr",),
+    training=Training(rule=rule, ignores=PLAIN, rates=("personal_lr",)),
     choose="For comparison with publications that use it. It costs five times FedAvg's work, "
     "and its learning rates must be tuned.",
     privacy="The server sees each person's local model after training; the personal model stays at "

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.addends import Addend, Sums
-from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.methods.parts import HeadHyperparameters, body, head_cost
-from fedsub_core.methods.prototypes import (
+from fedsub_core.method_parts.layers import HeadHyperparameters, body, head_cost
+from fedsub_core.method_parts.prototypes import (
     adds_prototypes,
     asked_prototypes,
     refused_in_sums,
     sent_prototypes,
     weights,
 )
+from fedsub_core.methods.card import Cost, MethodCard, Training
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration
@@ -76,7 +76,7 @@ CARD = MethodCard(
     sends=sends,
     receives=receives,
     cost=cost,
-    rates=("head_lr_factor",),
+    training=Training(rates=("head_lr_factor",)),
     choose="As fedrep (people label alike and move differently), if bodies drift apart "
     "between rounds because people lack classes.",
     privacy="The server sees each person's body after training, its mean embedding of every class "

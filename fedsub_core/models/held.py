@@ -57,16 +57,16 @@ class Held:
         ConfigError
             If the encoder cannot take such samples, or there is no such model.
         """
-        text = resolve_encoder(settings.encoder, card.encodes, shape)
+        text = resolve_encoder(settings.encoder, not card.trains, shape)
         encoder = build_encoder(text, seed, shape)
-        if encoder is not None and card.narrow == "encoder":
+        if encoder is not None and card.weak.narrow == "encoder":
             encoder = encoder.narrow(capacity)
         seen = model_shape(encoder, shape)
         hidden = settings.hidden
         model = build_model(settings.model, seen, classes, settings.norm, seed, hidden)
-        if card.narrow == "model":
+        if card.weak.narrow == "model":
             # Which units it holds may change from round to round, how many of each layer does not.
-            small = card.load_holds()(model, settings.hyper, capacity)
+            small = card.weak.load_holds()(model, settings.hyper, capacity)
             return cls(encoder, small, model if capacity < 1 else None)
         return cls(encoder, model)
 
@@ -80,9 +80,9 @@ def why_unfit(card: MethodCard, wire: WireSettings, whole: Model, capacity: floa
         return ""
     shapes = whole.parameter_shapes  # what stays at home is no device's share
     numbers = sum(prod(shape) for name, shape in shapes.items() if name in whole.trained)
-    if card.narrow == "elements" and capacity**2 * numbers < 1:
+    if card.weak.narrow == "elements" and capacity**2 * numbers < 1:
         return f"capacity: got {capacity:g}, expected {numbers**-0.5:.2g} at least: one number"
-    if card.narrow != "model":
+    if card.weak.narrow != "model":
         return ""
     widest = max((group.size for group in whole.unit_groups), default=0)
     if not widest:
@@ -95,7 +95,7 @@ def why_unfit(card: MethodCard, wire: WireSettings, whole: Model, capacity: floa
             f"capacity: got {capacity:g}, expected 1/{widest} at least: the smallest part of the "
             "model has one unit of each hidden layer"
         )
-    if card.resizes and wire.upload.top_k < 1:
+    if card.weak.resizes and wire.upload.top_k < 1:
         return (
             f"upload-encoding: got top-k with a capacity of {capacity:g}, expected none: what is "
             "left out would be taken from other units, which the device held before"

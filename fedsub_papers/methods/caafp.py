@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
+from fedsub_core.method_parts.phases import group_count, phase, require_within
 from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
-from fedsub_core.methods.parts import (
-    group_count,
-    phase,
-    require_within,
-)
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense

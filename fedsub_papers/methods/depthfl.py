@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
-from fedsub_core.methods.sub_models import SEES_SUB_MODELS
+from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS
+from fedsub_core.methods.card import MethodCard, Prediction, ReceivedHyperparameters, WeakDevices
 from fedsub_core.options import choice, option
 
 
@@ -33,12 +33,11 @@ CARD = MethodCard(
     paper="Kim et al., DepthFL: Depthwise Federated Learning for Heterogeneous Clients, ICLR 2023",
     learner="fedsub_papers.client.methods.depthfl:DepthFLLearner",
     strategy="fedsub_papers.strategies.methods.depthfl:DepthFLServer",
-    predictor="fedsub_papers.client.methods.depthfl:MeanOfExits",
+    prediction=Prediction("fedsub_papers.client.methods.depthfl:MeanOfExits"),
     hyperparameters=DepthFLHyperparameters,
     up="the device's first layers and their exits",
     down="the device's first layers and their exits",
-    narrow="model",
-    holds="fedsub_papers.models.exits:shortened",
+    weak=WeakDevices("model", "fedsub_papers.models.exits:shortened"),
     choose="Some devices cannot hold the model, and it has several hidden layers of like sizes "
     "(cnn1d, or an mlp such as hidden = 128,128,256,512).",
     privacy=SEES_SUB_MODELS,

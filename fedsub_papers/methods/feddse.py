@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS
 from fedsub_core.methods.card import ReceivedHyperparameters
-from fedsub_core.methods.sub_models import SEES_SUB_MODELS
 from fedsub_core.options import choice, option
 from fedsub_papers.methods.slices import slice_card
 

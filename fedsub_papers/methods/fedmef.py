@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.method_parts.phases import phase
 from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
-from fedsub_core.methods.parts import phase
 from fedsub_core.options import option
 from fedsub_papers.methods.sparse import sparse_model, sparse_model_and_gradients
 

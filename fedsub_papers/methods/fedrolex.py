@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.sub_models import SubModelHyperparameters, sub_model_card
+from fedsub_core.method_parts.sub_models import SubModelHyperparameters, sub_model_card
 from fedsub_core.options import option
 
 

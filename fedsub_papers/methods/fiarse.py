@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import SEES_MODELS, MethodCard
+from fedsub_core.methods.card import SEES_MODELS, MethodCard, WeakDevices
 from fedsub_core.options import choice, option
 from fedsub_papers.methods.elements import DECISIONS, ElementHyperparameters, element_model
 
@@ -32,8 +32,7 @@ CARD = MethodCard(
     down="the numbers that the device holds, and which",
     sends=element_model,
     receives=element_model,
-    narrow="elements",
-    resizes=True,
+    weak=WeakDevices("elements", resizes=True),
     choose="Few bytes may travel, and devices have memory for the full model. Its paper finds "
     "it better than heterofl and fedrolex at an equal share of the numbers.",
     privacy=SEES_MODELS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import Cost, MethodCard
-from fedsub_core.methods.prototypes import received_prototypes, sent_prototypes, weights
+from fedsub_core.method_parts.prototypes import received_prototypes, sent_prototypes, weights
+from fedsub_core.methods.card import Cost, MethodCard, WeakDevices
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
@@ -85,8 +85,7 @@ CARD = MethodCard(
     sends=sends,
     receives=receives,
     cost=cost,
-    narrow="elements",
-    resizes=True,
+    weak=WeakDevices("elements", resizes=True),
     choose="People and devices differ, and few bytes may travel: everybody receives a model "
     "of their own. The server needs 100 times the model's memory.",
     privacy="The server sees each person's model after training, its mean embedding of every class "

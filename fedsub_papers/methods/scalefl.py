@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
-from fedsub_core.methods.sub_models import SEES_SUB_MODELS, ascending_shares
+from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS, ascending_shares
+from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, WeakDevices
 from fedsub_core.options import choice, option
 
 
@@ -56,8 +56,7 @@ CARD = MethodCard(
     hyperparameters=ScaleFLHyperparameters,
     up="the device's part of the model and its exits",
     down="the device's part of the model and its exits",
-    narrow="model",
-    holds="fedsub_papers.models.exits:scaled",
+    weak=WeakDevices("model", "fedsub_papers.models.exits:scaled"),
     check=check,
     fixes_rounds=lambda hyper: bool(hyper.kd > 0),
     choose="Some devices cannot hold the model, it has several hidden layers (cnn1d, or an "

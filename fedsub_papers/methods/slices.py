@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.sub_models import SEES_SUB_MODELS, UNITS_STAY
+from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS, UNITS_STAY
+from fedsub_core.methods.card import MethodCard, WeakDevices
 from fedsub_core.models.architecture import Architecture, Layers
 from fedsub_core.wire.bundles import Declaration, Declared, bits, sliced
 
@@ -83,8 +83,7 @@ def slice_card(
         down=down,
         sends=sends,
         receives=receives,
-        narrow="model",
-        holds=holds,
+        weak=WeakDevices("model", holds),
         privacy=privacy,
         decisions=(*decisions, *DECISIONS),
         **own,

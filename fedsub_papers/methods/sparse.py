@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedsub_core.methods.parts import is_weight
+from fedsub_core.method_parts.layers import is_weight
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, dense, elements
 

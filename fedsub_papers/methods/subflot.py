@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedsub_core.method_parts.sub_models import sub_model_card
 from fedsub_core.methods.card import ReceivedHyperparameters, whole_model
-from fedsub_core.methods.sub_models import sub_model_card
 from fedsub_core.options import choice, option
 
 

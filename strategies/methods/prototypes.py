@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedsub_core.addends import Array, Bools
-from fedsub_core.methods.prototypes import ASKED, HOLDERS, PROTOTYPES
+from fedsub_core.method_parts.prototypes import ASKED, HOLDERS, PROTOTYPES
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedavg import FedAvgServer

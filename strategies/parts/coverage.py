@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from fedsub_core.methods.parts import is_weight
+from fedsub_core.method_parts.layers import is_weight
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain

@@ -8,7 +8,7 @@ import torch
 
 from fedsub_core.config.robust import RobustSettings
 from fedsub_core.errors import MessageRefused
-from fedsub_core.methods.prototypes import COUNTS, PROTOTYPES
+from fedsub_core.method_parts.prototypes import COUNTS, PROTOTYPES
 from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 from strategies.parts.averaging import robust_mean

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.config.settings import RoundSettings
-from fedsub_core.methods.prototypes import PROTOTYPES
+from fedsub_core.method_parts.prototypes import PROTOTYPES
 from fedsub_core.metric_names import PROTOTYPE_RATIO, PROTOTYPE_X, PROTOTYPE_Y
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn

@@ -32,6 +32,7 @@ from fedsub_core.wire.bundles import Bundle, Declaration
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Addends, Opened
 from strategies.rounds.link import Link
+from strategies.rounds.questions import ask
 from strategies.rounds.transport import Transport
 
 log = logging.getLogger("fedsub")
@@ -229,7 +230,7 @@ class SecureSums:
         questions: Mapping[str, Mapping[str, Any]],
         take: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
-        self.transport.ask(link, questions, take, nodes, round, timeout, most)
+        ask(self.transport, link, questions, take, nodes, round, timeout, most)
 
     def _prepared(self, asks: Asks, round: int, people: list[str], length: int) -> Summation:
         """Return a sum of `people`, once they have shown keys and shared their secrets."""

@@ -37,7 +37,7 @@ def training_diverged(
     )
     if not card.rate_keys:
         return f"{fault}. No device computes such numbers of its samples"
-    values = [training.lr, *(getattr(hyper, rate) for rate in card.rates)]
+    values = [training.lr, *(getattr(hyper, rate) for rate in card.training.rates)]
     rates = " or ".join(f"{k} ({v:g})" for k, v in zip(card.rate_keys, values, strict=True))
     return (
         f"{fault}. So ends training that diverged, at too high a learning rate: lower {rates}. A "

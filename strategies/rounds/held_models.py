@@ -45,7 +45,7 @@ class HeldModels:
 
     def at(self, capacity: float) -> Model:
         """Return the model that a device of a capacity holds."""
-        if capacity == 1 or not self.card.narrow:
+        if capacity == 1 or not self.card.weak.narrow:
             return self.whole
         if capacity not in self._built:
             self._built[capacity] = self.narrowed(capacity)

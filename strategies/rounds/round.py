@@ -89,7 +89,7 @@ class Round:
     @property
     def weakens(self) -> bool:
         """Whether devices of a capacity below 1 hold a part of the model."""
-        return bool(self.models.card.narrow)
+        return bool(self.models.card.weak.narrow)
 
     def held_by(self, client: str) -> Model:
         """Return the model that a client holds: the run's, or what its capacity allows of it."""

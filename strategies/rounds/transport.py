@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
@@ -21,19 +21,16 @@ from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.in_process_message import InProcessMessage, content_of
 from fedsub_core.wire.lazy_message import Tensors
-from fedsub_core.wire.message_sizes import message_bytes
 from fedsub_core.wire.references import Reference
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
 from strategies.rounds.round import Round
+from strategies.rounds.traffic import Traffic
 
 log = logging.getLogger("fedsub")
 
-
 #: Of a message beside which nothing is sent.
 NOTHING_BESIDE: Mapping[str, ConfigRecord] = {}
-#: Keys of an answer about a secure sum at most.
-MOST_KEYS = 8
 
 
 class Transport:
@@ -58,7 +55,7 @@ class Transport:
         #: Who was written to last.
         self.asked: tuple[str, ...] = ()
         self._refused_now: Counter[str] = Counter()
-        self._bytes: dict[str, Counter[str]] = {}
+        self.traffic = Traffic()
 
     def drop_misfits(self, round: Round) -> None:
         """Send whole tensors to who holds another part of the model than it did before."""
@@ -124,47 +121,6 @@ class Transport:
             else:
                 yield Message(exchange.write(content), nodes[client], kind, **envelope)
 
-    def ask(
-        self,
-        link: Link,
-        questions: Mapping[str, Mapping[str, Any]],
-        take: Callable[[str, Mapping[str, Any]], None],
-        nodes: Mapping[str, int],
-        round: int,
-        timeout: float,
-        most: int = 0,
-    ) -> None:
-        """Ask clients about a secure sum; `take` each answer, and count what is none as refused.
-
-        How many answers `most` are is :meth:`Delivery.exchange`'s.
-        """
-
-        def asked() -> Iterator[tuple[str, Message]]:
-            for client, question in sorted(questions.items()):
-                record = ConfigRecord(dict(question))
-                self._count(client, "bytes_secure_sent", _bytes_of(record))
-                told: dict[str, Any] = {"ttl": 2 * timeout, "group_id": str(round)}
-                yield (
-                    client,
-                    Message(RecordDict({SECURE: record}), nodes[client], MessageType.QUERY, **told),
-                )
-
-        for reply in self.delivery.exchange(link, asked(), timeout, nodes, most):
-            client = self.delivery.client_of(reply)
-            if reply.has_error():
-                self.refuse(client, round, f"error {reply.error.code}: {cut(reply.error.reason)}")
-                continue
-            record = reply.content.get(SECURE)
-            try:
-                if not isinstance(record, ConfigRecord) or len(record) > MOST_KEYS:
-                    raise MessageRefused(client, round, "secure sum", "no answer", "a record of it")
-                take(client, record)
-            except MessageRefused as error:
-                self.refuse(client, round, error)
-                continue
-            self._count(client, "bytes_secure_sent", _bytes_of(record))
-            self.delivery.note_usable(client)
-
     def deliver(
         self,
         link: Link,
@@ -200,7 +156,10 @@ class Transport:
             if client in asked:
                 raise ValueError(f"two messages to one client: {client!r}")
             asked[client] = None
-            self._count_down(client, message)
+            # What evaluation costs is shown apart from training.
+            training = message.metadata.message_type == MessageType.TRAIN
+            what = "bytes_down" if training else "bytes_evaluation"
+            self.traffic.add_message(client, what, content_of(message))
             yield client, message
         self.asked = tuple(asked)
 
@@ -238,9 +197,7 @@ class Transport:
         """Count an upload that passed every check, and remember its numbers."""
         self.delivery.note_usable(client)
         self.usable[client] = round.number
-        sent = len(exchange.payload_of(content))
-        self._count(client, "bytes_up_sent", sent)
-        self._count(client, "bytes_up_flower", message_bytes(content, sent))
+        self.traffic.add_message(client, "bytes_up", content)
         if self.wire.upload.delta:
             if client not in self.references:
                 self.references[client] = Reference.empty(round.sent_by(client))
@@ -275,30 +232,5 @@ class Transport:
             for metric, by_client in counts.items()
             for client, count in sorted(by_client.items())
         ]
-        rows += [
-            MetricRow(round, client, None, metric, count)
-            for client, by_metric in self._bytes.items()
-            for metric, count in by_metric.items()
-        ]
-        self._bytes, self._refused_now = {}, Counter()
-        return rows
-
-    def _count_down(self, client: str, message: Message) -> None:
-        """Count a download; what evaluation costs is shown apart from training."""
-        training = message.metadata.message_type == MessageType.TRAIN
-        what = "bytes_down" if training else "bytes_evaluation"
-        content = content_of(message)
-        size = len(exchange.payload_of(content))
-        self._count(client, f"{what}_sent", size)
-        self._count(client, f"{what}_flower", message_bytes(content, size))
-
-    def _count(self, client: str, metric: str, count: int) -> None:
-        self._bytes.setdefault(client, Counter())[metric] += count
-
-
-def _bytes_of(record: Mapping[str, Any]) -> int:
-    """Return how many bytes the texts, bytes and lists of a record hold."""
-    values = [
-        v for value in record.values() for v in (value if isinstance(value, list) else [value])
-    ]
-    return sum(len(value) if isinstance(value, str | bytes) else 8 for value in values)
+        self._refused_now = Counter()
+        return rows + self.traffic.rows(round)

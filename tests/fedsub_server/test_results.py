@@ -13,19 +13,10 @@ import pytest
 from fedsub_core.config.run_config import dump_toml, read_config
 from fedsub_core.errors import RunError
 from fedsub_core.metrics import MetricRow
-from fedsub_server.results import (
-    BYTES,
-    FAIRNESS,
-    encodings,
-    export_csv,
-    legend,
-    method_summaries,
-    reached,
-    summarise_run,
-    text_table,
-)
+from fedsub_server.results import export_csv, method_summaries, summarise_run
 from fedsub_server.run_folder import humanise_bytes
 from fedsub_server.rundb import RunDatabase
+from fedsub_server.tables import BYTES, FAIRNESS, encodings, legend, reached, text_table
 
 FEDSUB = [0.5, 0.6, 0.7, 0.8, 0.9]
 

@@ -22,10 +22,10 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
 from fedsub_core.methods.table import HOUSE
 from fedsub_core.metrics import MetricRow
-from fedsub_server.results import REACHED, legend, text_table
 from fedsub_server.run_folder import DATABASE_FILE, MODELS
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
+from fedsub_server.tables import REACHED, legend, text_table
 
 Runner = Callable[..., Run]
 TestBestRounds = battery(*HOUSE, parts=(BestRoundTests,), cover=True)

@@ -64,7 +64,7 @@ class ModuleTests(WholeRuns):
         losses = run.metric("loss")
         assert len(losses) == 2 * 4 and all(map(math.isfinite, losses.values()))
         assert not [row for row in run.rows if row.metric == "refused_replies"]
-        if not METHODS[name].model:
+        if not METHODS[name].training.solves:
             for model in run.models().values():
                 assert any(tensor.endswith("running_var") for tensor in model)
 

@@ -24,6 +24,7 @@ from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_client.predictor import Predictor
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import RunError
+from fedsub_core.methods.card import Prediction
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.model import Model, Params
@@ -122,7 +123,7 @@ def test_each_of_several_models_has_its_own_statistics(
 ) -> None:
     """A module with static norms; with means over rounds, too."""
     card = replace(METHODS["ditto"], name="both", learner=f"{__name__}:BothLearner")
-    monkeypatch.setitem(METHODS, "both", replace(card, predictor=f"{__name__}:Both"))
+    monkeypatch.setitem(METHODS, "both", replace(card, prediction=Prediction(f"{__name__}:Both")))
     module = f"{MODULES_FILE}:{MODULES['normalised'].__name__}"
     for smooth in (0.0, 0.8):
         keys: dict[str, Any] = {"model": module, "norm": "static", "hyper": {"smooth": smooth}}
@@ -140,7 +141,7 @@ def softened(monkeypatch: pytest.MonkeyPatch) -> None:
         METHODS["fedavg"],
         name="softened",
         learner=f"{__name__}:SoftenedLearner",
-        predictor=f"{__name__}:Softened",
+        prediction=Prediction(f"{__name__}:Softened"),
     )
     monkeypatch.setitem(METHODS, "softened", card)
 

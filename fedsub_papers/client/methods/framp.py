@@ -13,7 +13,7 @@ from fedsub_client.parts.prototype_means import HELD, PrototypeLearner
 from fedsub_core.data.samples import Tokens
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.prototypes import PROTOTYPES
+from fedsub_core.method_parts.prototypes import PROTOTYPES
 from fedsub_core.models.model import Params
 from fedsub_core.seeds import generator
 from fedsub_core.training import Turn

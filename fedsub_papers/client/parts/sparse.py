@@ -14,7 +14,7 @@ from torch import Tensor
 from fedsub_client.learner import Received, State
 from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.parts import is_weight
+from fedsub_core.method_parts.layers import is_weight
 from fedsub_core.models.model import Params
 from fedsub_core.placement import Placement
 from fedsub_core.training import Batches, Gradient, Masked, Met, Passes, Trained, Turn, each_batch

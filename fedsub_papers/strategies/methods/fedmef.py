@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from fedsub_core.methods.parts import is_weight
+from fedsub_core.method_parts.layers import is_weight
 from fedsub_core.metrics import MetricRow
 from fedsub_core.seeds import generator
 from fedsub_core.wire.bundles import Bundle

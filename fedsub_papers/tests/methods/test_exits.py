@@ -42,7 +42,7 @@ def server(name: str, weak: Mapping[str, float], **hyper: Any) -> HalfAlone:
     """Return a server half of a model of three hidden layers, and weak clients."""
     card = METHODS[name]
     given = replace(card.hyperparameters(), **hyper)
-    whole = card.load_holds()(mlp(2, 3, (16, 24, 32)), given, 1.0)
+    whole = card.weak.load_holds()(mlp(2, 3, (16, 24, 32)), given, 1.0)
     return HalfAlone.of(name, whole, weak, {"robust": "none"}, **hyper)
 
 

@@ -55,7 +55,7 @@ MEANS_OF_IDS: dict[str, tuple[str, dict[str, Any]]] = {
 OF_WEAK_DEVICES = [
     name
     for name, card in METHODS.items()
-    if card.narrow == "model" and card.up and name not in {*OF_CHAINS, "local"}
+    if card.weak.narrow == "model" and card.up and name not in {*OF_CHAINS, "local"}
 ]
 
 #: Why methods refuse nodes of a graph.

@@ -27,7 +27,7 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import RunError
 from fedsub_server.rundb import RunDatabase
-from strategies.rounds.delivery import CRASHES
+from strategies.rounds.outbox import CRASHES
 
 from .equal_runs import LOST, assert_equal, assert_equal_devices, metrics_of
 

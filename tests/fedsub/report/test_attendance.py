@@ -18,8 +18,9 @@ from fedsub.report.svg import Drawn
 from fedsub_core.config.run_config import RunConfig, dump_toml, to_flat
 from fedsub_core.metrics import MetricRow
 from fedsub_server.data_notes import DataNotes, write_notes
-from fedsub_server.results import REACHED, method_summaries, text_table
+from fedsub_server.results import method_summaries
 from fedsub_server.rundb import RunDatabase
+from fedsub_server.tables import REACHED, text_table
 
 from .html_checks import checked
 from .made_runs import make_run, rows

@@ -12,7 +12,7 @@ from rich.console import Console
 from fedsub.report.tables import print_results, table
 from fedsub_core.methods.table import METHODS
 from fedsub_server.method_summary import MethodSummary
-from fedsub_server.results import BYTES, REACHED
+from fedsub_server.tables import BYTES, REACHED
 
 FEDSUB = MethodSummary(
     method="fedsub",

@@ -15,8 +15,8 @@ from fedsub.report.frame import Frame
 from fedsub.report.page import lead
 from fedsub.report.reading import read_run
 from fedsub.report.report import write_report
-from fedsub_server.results import method_summaries, summarise_run, tables_of
-from fedsub_server.twin_rows import twin_in_words
+from fedsub_server.results import method_summaries, summarise_run
+from fedsub_server.tables import tables_of, twin_in_words
 
 from .made_runs import make_run, own_heads
 

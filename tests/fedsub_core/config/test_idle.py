@@ -70,7 +70,7 @@ def test_secure_sums_ask_for_robust_none() -> None:
 def test_the_rates_of_a_card_are_hyperparameters(name: str) -> None:
     card = METHODS[name]
     own = {one.key for one in describe(card.hyperparameters)}
-    assert {rate.replace("_", "-") for rate in card.rates} <= own
+    assert {rate.replace("_", "-") for rate in card.training.rates} <= own
     assert card.rate_keys[:1] == (("lr",) if card.trains else ())
-    assert isinstance(card.rule(card.agreed(), 0.1), str)
-    assert card.trains or card.rule(card.agreed(), 0.1)
+    assert isinstance(card.training.rule(card.agreed(), 0.1), str)
+    assert card.trains or card.training.rule(card.agreed(), 0.1)

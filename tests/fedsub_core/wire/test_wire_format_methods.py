@@ -13,8 +13,8 @@ import pytest
 
 from fedsub.report.wire_table import BEGIN, END, renew_page, wire_table
 from fedsub_core.errors import ConfigError
+from fedsub_core.method_parts.layers import HeadHyperparameters, body
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.methods.parts import HeadHyperparameters, body
 from fedsub_core.methods.table import HOUSE, METHODS
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.models.chain import Chain, require_chain

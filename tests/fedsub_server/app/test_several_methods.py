@@ -12,7 +12,8 @@ import pytest
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import RunError
 from fedsub_server.app import write_reports
-from fedsub_server.results import encodings, legend, method_summaries, tables_of, text_table
+from fedsub_server.results import method_summaries
+from fedsub_server.tables import encodings, legend, tables_of, text_table
 
 METHODS = ["fedsub", "local", "fedavg-finetune"]
 TWO: dict[str, Any] = {"rounds": 2, "beside": "local,fedavg-finetune"}

@@ -12,7 +12,7 @@ from fedsub_client.learner import make_learner
 from fedsub_client.parts.prototype_means import PrototypeLearner
 from fedsub_client.protections.vectors import ASKED_FOR, NUMBERS, Repeated
 from fedsub_core.addends import digest_of
-from fedsub_core.methods.prototypes import ASKED
+from fedsub_core.method_parts.prototypes import ASKED
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import mlp
 from fedsub_core.secure import slots

@@ -11,13 +11,8 @@ from flwr.app import MessageType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strategies.rounds.delivery import (
-    CRASHES,
-    LEAST_SECONDS,
-    LOSSES,
-    PRESENCE_SECONDS,
-    REACTIVATED_SECONDS,
-)
+from strategies.rounds.delivery import LEAST_SECONDS, PRESENCE_SECONDS, REACTIVATED_SECONDS
+from strategies.rounds.outbox import CRASHES, LOSSES
 
 from .scripted_link import Serve
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, whole_model
+from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, WeakDevices, whole_model
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, rows
@@ -99,8 +99,7 @@ def sub_model_card(
         up=f"the device's part of the model{rows_alone}",
         down="the device's part of the model",
         sends=sends,
-        narrow="model",
-        resizes=True,
+        weak=WeakDevices("model", resizes=True),
         privacy=PRIVACY if masked else SEES_SUB_MODELS,
         decisions=(*decisions, *DECISIONS[: None if masked else -1]),
         **own,

@@ -1,0 +1,1 @@
+"""What the cards of several methods declare alike; a method is a file in `methods/`."""

@@ -1,0 +1,216 @@
+"""Tables of a run's methods: what stands in each column, and what tables leave unsaid, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from fedsub_server.method_summary import MethodSummary
+from fedsub_server.run_folder import humanise_bytes
+from fedsub_server.twins import IN_WORDS, LOCAL, OWN
+
+#: Numbers of people's own heads that a row of them has.
+_NUMBERS = ("macro_f1", "macro_f1_ci95", "macro_f1_p10", "weighted_f1", "loss", "clients")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table of methods: its title of two lines, and what stands in it."""
+
+    title: str
+    cell: Callable[[MethodSummary], str]
+    is_text: bool = False
+
+
+def _number(name: str, spec: str) -> Callable[[MethodSummary], str]:
+    def cell(summary: MethodSummary) -> str:
+        value = getattr(summary, name)
+        return "-" if value is None else format(value, spec)
+
+    return cell
+
+
+def _macro_f1(summary: MethodSummary) -> str:
+    interval = "" if summary.macro_f1_ci95 is None else f" ± {summary.macro_f1_ci95:.3f}"
+    # The column would be wide in every table; only where somebody is missing does it matter.
+    of = f" ({summary.clients} of {summary.people})" if summary.clients < summary.people else ""
+    return _number("macro_f1", ".3f")(summary) + interval + (of if summary.clients else "")
+
+
+def _tested(summary: MethodSummary) -> str:
+    """Return which model is tested, short: a table of a terminal is narrow."""
+    chosen = "" if summary.best_round is None else f", round {summary.best_round:g}*"
+    return (summary.tested or "-") + chosen
+
+
+METHOD = Column("\nmethod", lambda s: s.method, is_text=True)
+#: What methods reached.
+REACHED = (
+    METHOD,
+    Column("\ntested", _tested, is_text=True),
+    Column("macro F1\n± 95 %", _macro_f1),
+    Column("10th\nperc.", _number("macro_f1_p10", ".3f")),
+    Column("weighted\nF1", _number("weighted_f1", ".3f")),
+    Column("\nloss", _number("loss", ".3f")),
+)
+#: How evenly clients are served, and how many of their model's numbers are zero.
+FAIRNESS = (
+    METHOD,
+    Column("macro\nF1 std", _number("macro_f1_std", ".3f")),
+    Column("\nmin", _number("macro_f1_min", ".2f")),
+    Column("\nmax", _number("macro_f1_max", ".2f")),
+    Column("accu-\nracy", _number("accuracy", ".3f")),
+    Column("\nstd", _number("accuracy_std", ".3f")),
+    Column("\nmin", _number("accuracy_min", ".2f")),
+    Column("\nmax", _number("accuracy_max", ".2f")),
+    Column("zeros:\nweights", _number("sparsity_weights", ".1%")),
+    Column("\nall", _number("sparsity_all", ".1%")),
+)
+#: What clients sent and received a round: in bytes, and in full float32 models.
+BYTES = (
+    METHOD,
+    Column(
+        "bytes up,\na round", lambda s: "-" if s.bytes_up is None else humanise_bytes(s.bytes_up)
+    ),
+    Column("models\nup", _number("full_models_up_sent", ".3f")),
+    Column("(union\nof rows,", _number("full_models_up_union", ".3f")),
+    Column("papers'\nwire)", _number("full_models_up_papers", ".3f")),
+    Column("\ndown", _number("full_models_down_sent", ".3f")),
+    Column("down to\nevaluate", _number("full_models_evaluation_sent", ".3f")),
+)
+
+
+def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
+    """Return the table of macro F1 by capacity; no column where all hold everything."""
+    people: dict[str, set[str]] = {}
+    for share, facts in (one for summary in summaries for one in summary.by_capacity.items()):
+        people.setdefault(share, set()).add(f"{facts['people']:g}")
+
+    def at(share: str) -> Callable[[MethodSummary], str]:
+        def cell(summary: MethodSummary) -> str:
+            found = summary.by_capacity.get(share, {}).get("macro_f1")
+            return "-" if found is None else f"{found:.3f}"
+
+        return cell
+
+    shares = sorted(people, key=float, reverse=True)
+    columns = [Column(f"F1 at {s},\nof {' or '.join(sorted(people[s]))}", at(s)) for s in shares]
+    return (METHOD, *columns) if columns else ()
+
+
+def reached(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
+    """Return :data:`REACHED`, and how many people are worse off than with the run's twin."""
+    twin = twin_of(summaries)
+    worse = Column(f"worse than\n{twin}", _number("worse_than_twin", ".0%"))
+    return REACHED if twin is None else (*REACHED, worse)
+
+
+#: A table of a run: its columns, and who has a row.
+Table = tuple[tuple[Column, ...], Sequence[MethodSummary]]
+
+
+def tables_of(summaries: Sequence[MethodSummary]) -> list[Table]:
+    """Return what is printed of a run, in its order, without columns that hold dashes alone."""
+    tables: list[Table] = [(reached(summaries), with_own_heads(summaries))]
+    tables += [(each, summaries) for each in (FAIRNESS, BYTES, by_capacity(summaries))]
+    filled = [
+        (tuple(c for c in columns if c is METHOD or any(c.cell(one) != "-" for one in rows)), rows)
+        for columns, rows in tables
+    ]
+    return [(columns, rows) for columns, rows in filled if columns]
+
+
+def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> str:
+    """Return a table as plain text, for a log; a row per method."""
+    titles = [column.title.split("\n") for column in columns]
+    rows = [[title[line] for title in titles] for line in (0, 1)]
+    rows += [[column.cell(summary) for column in columns] for summary in summaries]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column.is_text else cell.rjust(width)
+            for cell, width, column in zip(row, widths, columns, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+
+
+def encodings(summaries: Sequence[MethodSummary]) -> str:
+    """Return in a line how each method's messages were encoded: bytes compare only within one."""
+    users: dict[str, dict[str, None]] = {}
+    for summary in summaries:
+        users.setdefault(summary.encoding or "unknown", {})[summary.method] = None
+    return "; ".join(f"{encoding}: {', '.join(names)}" for encoding, names in users.items())
+
+
+def legend(summaries: Sequence[MethodSummary]) -> list[str]:
+    """Return in lines what a run's tables leave unsaid: what is counted, and what a star means."""
+    lines = ["Models up and down: full models in float32, a person and round, as sent."]
+    if any(one.full_models_up_union is not None for one in summaries):
+        lines[0] += (
+            " In parentheses, never sent: each selected row once; each class's subnetwork on its "
+            "own, as the papers write it."
+        )
+    lines += [said for said in (twin_in_words(summaries),) if said]
+    lines += spent_by_noise(summaries)
+    if any(one.best_round is not None for one in summaries):
+        lines.append(
+            "* Tested is each person's best round so far by macro F1 on a validation part of the "
+            "training samples, never by tested ones; the round is the median over people."
+        )
+    return lines
+
+
+def spent_by_noise(summaries: Sequence[MethodSummary]) -> list[str]:
+    """Return in lines what each method's noise has spent; none without noise."""
+    lines = [
+        f"{one.method}: epsilon {one.epsilon:.3g} at delta {one.epsilon_delta:g}, of "
+        f"{one.epsilon_of}."
+        for one in summaries
+        if one.epsilon is not None
+    ]
+    if len(lines) > 1:
+        lines.append("Who sees numbers of several methods or runs learns more: epsilons add up.")
+    return lines
+
+
+def twin_of(summaries: Sequence[MethodSummary]) -> str | None:
+    """Return the twin of a run's methods; None without one."""
+    return next((one.twin for one in summaries if one.twin), None)
+
+
+def own_heads(summaries: Sequence[MethodSummary]) -> MethodSummary | None:
+    """Return the summary of people's own heads, as if they were a method; None without any.
+
+    All methods of a run say the same of the same people. Own heads are held against `local`, so it
+    is asked first.
+    """
+    found = [one for one in summaries if one.own_heads_macro_f1 is not None]
+    if not found:
+        return None
+    of = next((one for one in found if one.method == LOCAL), found[0])
+    row: dict[str, Any] = {f.name: None for f in fields(MethodSummary)}
+    row |= {name: getattr(of, name) for name in ("rounds", "evaluated_round", "people")}
+    row |= {name: getattr(of, f"own_heads_{name}") for name in _NUMBERS}
+    row |= {"method": OWN, "tested": "alone", "seconds": 0.0}
+    return MethodSummary(**row | {"left_out": "", "diverged": "", "by_capacity": {}})
+
+
+def with_own_heads(summaries: Sequence[MethodSummary]) -> list[MethodSummary]:
+    """Return the summaries, with that of people's own heads at the end, if there are any."""
+    own = own_heads(summaries)
+    return [*summaries, own] if own else list(summaries)
+
+
+def twin_in_words(summaries: Sequence[MethodSummary]) -> str:
+    """Return a sentence on the twin of a run's methods; "" without one."""
+    twin, own = twin_of(summaries), own_heads(summaries)
+    if twin is None:
+        return ""
+    words = f"Held against {twin}: {IN_WORDS[twin]}."
+    alone = next((one.macro_f1 for one in summaries if one.method == LOCAL), None)
+    if alone is not None and own is not None and own.macro_f1 is not None:
+        other, less = (LOCAL, alone) if twin == OWN else (OWN, own.macro_f1)
+        words += f" {other[0].upper()}{other[1:]}, {IN_WORDS[other]}, reached {less:.3f}."
+    return words
