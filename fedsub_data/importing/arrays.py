@@ -14,10 +14,10 @@ from fedsub_core.errors import DataError, cut
 from fedsub_data.importing.cells import numbers, texts, times
 from fedsub_data.importing.client_ids import client_ids
 from fedsub_data.importing.dropped import Why
+from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.roles import class_names, roles
+from fedsub_data.importing.roles import roles
 from fedsub_data.importing.source import Rows, nobody_in
-from fedsub_data.importing.spellings import no_class, one_spelling
 
 #: Rows by which it is found what a column is.
 _SAMPLED = 1000
@@ -98,10 +98,8 @@ class ArraySource:
         codes = {text: self.people.index(client) for text, client in ids.items()}
         self._who = np.array([codes.get(text, -1) for text in subjects.tolist()], np.int64)
         counts = Counter(y for part in parts for y in part.labels.tolist() if y is not None)
-        names = class_names(sorted(counts), options.no_labels, first.where)
-        names = one_spelling(names, options)
-        self.notes += no_class(counts, names, options)
-        self.labels = tuple(dict.fromkeys(one for one in names.values() if one is not None))
+        names, self.labels, notes_on_labels = classes_of(counts, options, first.where)
+        self.notes += notes_on_labels
         known = {t: -1 if n is None else self.labels.index(n) for t, n in names.items()}
         self._y = [
             np.array([known.get(y, -1) for y in part.labels.tolist()], np.int64) for part in parts
@@ -179,12 +177,7 @@ def from_columns(
         )
     parts = []
     for i, (where, columns) in enumerate(tables.items()):
-        needed = [found.subject, found.label, found.time, *found.features]
-        if lacking := [one for one in needed if one is not None and one not in columns]:
-            raise DataError(
-                f"{where}: got columns {', '.join(columns)}, expected {', '.join(lacking)} as in "
-                f"{first}. Rename them"
-            )
+        found.check_columns(columns, where, first)
         n = len(columns[found.label])
         if found.subject is not None:
             subjects = texts(columns[found.subject], where, found.subject)

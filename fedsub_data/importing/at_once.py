@@ -16,8 +16,7 @@ import numpy as np
 
 from fedsub_core.errors import listed
 from fedsub_core.spelling import spelt
-from fedsub_data.importing.file_words import DEVICES, parted
-from fedsub_data.importing.one_person import check_sensors
+from fedsub_data.importing.devices import DEVICES, check_sensors, parted
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.source import Rows, Source
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, listed
 from fedsub_core.spelling import spelt
-from fedsub_data.importing.narrowed import NarrowedSource
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.source import Rows, Source
+from fedsub_data.importing.source import NarrowedSource, Rows, Source
 
 #: A column with more values is a measurement.
 MOST_VALUES = 50

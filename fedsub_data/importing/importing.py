@@ -22,12 +22,13 @@ from fedsub_core.files import check_new_folder, whole_folder
 from fedsub_core.options import option_values
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.at_once import AtOnce
-from fedsub_data.importing.cleaning import cleaned, in_time, repeated, without_labels
+from fedsub_data.importing.cleaning import cleaned, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
 from fedsub_data.importing.files import NUMPY, TS, find_files, kind_of
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
+from fedsub_data.importing.recordings import in_time, repeated
 from fedsub_data.importing.source import OpenSource, Rows, Source
 from fedsub_data.importing.windowing import GAP_STEPS, Cut, windows
 from fedsub_data.preparing.preparation import REPORT_FILE

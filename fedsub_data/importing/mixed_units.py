@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_data.importing.behaviour import G, at_rest, by_behaviour
+from fedsub_data.importing.behaviour import G, at_rest, by_behaviour, opposite
 from fedsub_data.importing.clocks import THOUSANDS
-from fedsub_data.importing.opposite import opposite
 from fedsub_data.importing.sensors import Kind, Sensor
 from fedsub_data.importing.sizes import Sizes
 

@@ -12,19 +12,18 @@ from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.clocks import Clock, check_clocks, clock_of
 from fedsub_data.importing.converting import Conversion, Units
+from fedsub_data.importing.dates import UnreadTimes
+from fedsub_data.importing.devices import SameTimes, check_names
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.giveaways import Giveaways
-from fedsub_data.importing.measured import check_labels
-from fedsub_data.importing.newest_first import NewestFirst
-from fedsub_data.importing.one_person import SameTimes, check_names
+from fedsub_data.importing.labels import NO_CLASS, check_labels
 from fedsub_data.importing.options import NONE, ImportOptions
+from fedsub_data.importing.recordings import NewestFirst
 from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.source import Source
 from fedsub_data.importing.sparse_columns import SparseColumns
-from fedsub_data.importing.spellings import NO_CLASS
 from fedsub_data.importing.time_unit import check_rate, tick_seconds
-from fedsub_data.importing.unread_times import UnreadTimes
 from fedsub_data.importing.windowing import Cut
 
 #: The papers' window of raw signals, s.

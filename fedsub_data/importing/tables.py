@@ -21,10 +21,10 @@ from fedsub_data.importing.columns import Columns
 from fedsub_data.importing.database import Database
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.files import TEXT, Unchanged, kind_of, people_of
+from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.roles import Roles, class_names, roles
+from fedsub_data.importing.roles import Roles, roles
 from fedsub_data.importing.source import Rows, nobody_in
-from fedsub_data.importing.spellings import no_class, one_spelling
 from fedsub_data.importing.text_files import EMPTY, Dialect, dialect, line_of, literal, name
 
 #: Rows of several people that are fetched together; one person's are never parted.
@@ -140,7 +140,8 @@ class TableSource:
         starts = [0]
         for i, _ in enumerate(self._files):
             if i:
-                self._check_columns(i, types)
+                where = str(self._files[i])
+                self._roles.check_columns(self._types(i), where, str(self._files[0]))
             selected = columns.selected(owners[i] if owners else None, self.ticks)
             skipped = f" OFFSET {self.options.skip}" if self.options.skip else ""
             # Words of labels are to be named.
@@ -182,25 +183,18 @@ class TableSource:
                 "ORDER BY label"
             ).fetchall()
         )
-        names = class_names(list(counts), self.options.no_labels, str(self._files[0]))
-        names = one_spelling(names, self.options)
-        self.notes += no_class(counts, names, self.options)
-        self.labels = tuple(dict.fromkeys(one for one in names.values() if one is not None))
+        names, self.labels, notes = classes_of(counts, self.options, str(self._files[0]))
+        self.notes += notes
         self._db.run("CREATE TABLE who (subject VARCHAR, code INTEGER)")
         self._db.run("CREATE TABLE y (label VARCHAR, code INTEGER)")
         for text, client in ids.items():
-            self._db.run(
-                "INSERT INTO who VALUES (?, ?)",
-                values=[text, codes[client]],
-                expected="a number for each of its people",
-            )
+            values, expected = [text, codes[client]], "a number for each of its people"
+            self._db.run("INSERT INTO who VALUES (?, ?)", values=values, expected=expected)
         for text, label in names.items():
             if label is not None:
-                self._db.run(
-                    "INSERT INTO y VALUES (?, ?)",
-                    values=[text, self.labels.index(label)],
-                    expected="a number for each of its classes",
-                )
+                values = [text, self.labels.index(label)]
+                expected = "a number for each of its classes"
+                self._db.run("INSERT INTO y VALUES (?, ?)", values=values, expected=expected)
 
     def _batches(self) -> Iterator[tuple[int, int]]:
         """Yield first and last of the people who are fetched together."""
@@ -214,30 +208,19 @@ class TableSource:
             yield first, len(self._counts) - 1
 
     def _roles_of(self, file: int) -> tuple[Roles, dict[str, str]]:
-        """Return what the columns of a file are, and their types."""
-        relation = self._relation(file)
-        types = {
-            str(row[0]): str(row[1])
-            for row in self._db.run(f"DESCRIBE SELECT * FROM {relation}", file).fetchall()
-        }
+        """Return the roles of a file's columns, and DuckDB's types of them by name."""
+        types = self._types(file)
         texts = ", ".join(f"{name(column)}::VARCHAR" for column in types)
-        first = f"SELECT {texts} FROM {relation} LIMIT {_SAMPLED} OFFSET {self.options.skip}"
+        first = f"SELECT {texts} FROM {self._relation(file)}"
+        first += f" LIMIT {_SAMPLED} OFFSET {self.options.skip}"
         sample = self._db.run(first, file).fetchall()
         self._sample = {one: [row[i] for row in sample] for i, one in enumerate(types)}
         return roles(self._sample, self.options, str(self._files[file])), types
 
-    def _check_columns(self, file: int, types: dict[str, str]) -> None:
-        """Refuse a file that lacks a column of the first's."""
-        relation = self._relation(file)
-        found = self._db.run(f"DESCRIBE SELECT * FROM {relation}", file).fetchall()
-        there = [row[0] for row in found]
-        role = self._roles
-        needed = [role.subject, role.label, role.time, *role.features]
-        if lacking := [one for one in needed if one is not None and one not in there]:
-            raise DataError(
-                f"{self._files[file]}: got columns {', '.join(there)}, expected "
-                f"{', '.join(lacking)} as in {self._files[0]}. Rename them, or import apart"
-            )
+    def _types(self, file: int) -> dict[str, str]:
+        """Return DuckDB's types of a file's columns, by name."""
+        sql = f"DESCRIBE SELECT * FROM {self._relation(file)}"
+        return {str(row[0]): str(row[1]) for row in self._db.run(sql, file).fetchall()}
 
     def _relation(self, file: int, empty: Sequence[str] = EMPTY) -> str:
         """Return the file as SQL has it; all columns of text are text, `empty` ones NULL."""
