@@ -50,11 +50,6 @@ class Timing:
     auto_split: Mapping[SplitKind, int]
     warnings: tuple[str, ...]
 
-    @property
-    def overlap(self) -> float:
-        """Share of a window that its successor repeats: the larger of what card and t say."""
-        return max(self.card_overlap or 0.0, self.measured_overlap or 0.0)
-
 
 def inspect_timing(federation: Federation) -> Timing:
     """Return how the windows of `federation` lie in time, with warnings."""
@@ -91,10 +86,10 @@ def _warnings(
 ) -> list[str]:
     overlap = max(card.overlap or 0.0, measured or 0.0)
     found = []
-    said = card.overlap
-    if measured is not None and said is not None and abs(measured - said) > 0.01:
+    stated = card.overlap
+    if measured is not None and stated is not None and abs(measured - stated) > 0.01:
         found.append(
-            f"The card says overlap = {said:g}, but the times t of the windows show "
+            f"The card says overlap = {stated:g}, but the times t of the windows show "
             f"{measured:.2f}. Correct overlap in federation.toml."
         )
     if "order of t" in known and length is not None:
