@@ -1,4 +1,4 @@
-"""Official files where they lie: in a folder, in a zip, or in a zip inside a zip.
+"""Official files where they lie: in a folder, a tar, a zip, or a zip inside a zip.
 
 Members are read as streams and never unpacked, so no path of an archive touches the disk.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +17,7 @@ from typing import IO
 
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.preparation import refused
-from fedsub_data.preparing.unpacking import opened_zip
+from fedsub_data.preparing.unpacking import DAMAGED, opened_zip, tar_files
 
 #: How deep below the folder that a user names the files may lie.
 _DEPTHS = ("*", "*/*", "*/*/*")
@@ -146,3 +146,40 @@ def _zipped(outer: Member) -> dict[str, Member]:
 def _refused(member: Member, error: Exception) -> DataError:
     got = f"{type(error).__name__}: {error}"
     return refused(str(member), got, "a file that can be read; fetch it again")
+
+
+def each_file(path: Path, names: Collection[str]) -> Generator[tuple[str, str, IO[bytes], int]]:
+    """Yield name, place, opened file and size in bytes of each file of these names.
+
+    What is raised while such a file is read, one of :data:`DAMAGED`, its reader meets.
+
+    Parameters
+    ----------
+    path : a tar, packed or not, whose order they come in, or a folder, in order of their names.
+
+    Raises
+    ------
+    DataError
+        Where it is damaged or was truncated, at its end too, or holds more than it may
+        (:mod:`fedsub_data.preparing.unpacking`).
+    """
+    try:
+        if path.is_dir():
+            for name in sorted(names):
+                if (path / name).is_file():
+                    with open(path / name, "rb") as plain:
+                        yield name, str(path / name), plain, (path / name).stat().st_size
+            return
+        for member, file in tar_files(path):
+            if (name := PurePosixPath(member.name).name) in names:
+                yield name, f"{path}/{member.name}", file, member.size
+    except DAMAGED as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path | str, error: Exception) -> DataError:
+    """Return the error for a file that cannot be read to its end."""
+    return DataError(
+        f"{path}: cannot be read to its end ({type(error).__name__}: {error}); it is damaged or "
+        "was truncated. Fetch it again."
+    )

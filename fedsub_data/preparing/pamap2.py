@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
-from fedsub_data.preparing.clock import Clock
 from fedsub_data.preparing.members import Member, find_members
 from fedsub_data.preparing.options import PAMAP2Options
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, each_person, refused
 from fedsub_data.preparing.tables import Rows, Table, read_table
-from fedsub_data.preparing.windows import stretches, window_starts
+from fedsub_data.preparing.windows import Clock, stretches, window_starts
 
 RATE_HZ = 100
 ACTIVITIES = {

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 import neurokit2 as nk
 import numpy as np
 
-from fedsub_data.preparing.wesad.eda import eda_features, slope
-from fedsub_data.preparing.wesad.heart import beat_features
+from fedsub_data.preparing.wesad.physiology import beat_features, eda_features, slope
 from fedsub_data.preparing.wesad.recording import Signal
 from fedsub_data.preparing.windows import Array
 

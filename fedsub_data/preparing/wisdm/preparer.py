@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import ConfigError
+from fedsub_data.preparing.members import damaged, each_file
 from fedsub_data.preparing.options import WISDMOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
-from fedsub_data.preparing.tars import damaged, each_file
 from fedsub_data.preparing.unpacking import DAMAGED, unpacked
 from fedsub_data.preparing.wisdm.arff import FEATURES, WINDOW_S, read_windows
 from fedsub_data.preparing.wisdm.raw import CLASSES, PEOPLE, read_rows
