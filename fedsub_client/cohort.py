@@ -8,14 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from fedsub_client.best_so_far import (
-    ROUND,
-    best_tensors,
-    better_of,
-    nothing_yet,
-    used,
-    used_round,
-)
+from fedsub_client.best_so_far import ROUND, best_tensors, better_of, nothing_yet, used, used_round
 from fedsub_client.evaluation import on_test_parts, on_validation_parts
 from fedsub_client.learner import Learner, Report, State
 from fedsub_client.own_heads import own_heads
@@ -191,11 +184,7 @@ class Cohort:
     # What is computed.
 
     def fit(
-        self,
-        turn: Turn,
-        scaling: Scaling | None,
-        index: Sequence[int],
-        received: Sequence[Bundle],
+        self, turn: Turn, scaling: Scaling | None, index: Sequence[int], received: Sequence[Bundle]
     ) -> tuple[list[Bundle], list[Report]]:
         """Let the clients at `index` do their round, keep their new state; what they say of it.
 
@@ -211,23 +200,12 @@ class Cohort:
         after = after | best_tensors(before)  # of which a learner knows nothing
         broken = [i for i, one in enumerate(uploads) if not one.within(self.wire.largest)]
         if broken:
-            rows = torch.tensor(broken, device=self.device)
-            after = {n: t.index_copy(0, rows, before[n][rows]) for n, t in after.items()}
-        if everybody:
-            self.state = after
-        else:
-            rows = torch.tensor(list(index), device=self.device)
-            self.state = {
-                name: tensor.index_copy(0, rows, after[name]) for name, tensor in self.state.items()
-            }
+            after = self._with_rows(after, broken, select_params(before, broken))
+        self.state = after if everybody else self._with_rows(self.state, index, after)
         return uploads, reports
 
     def personalised(
-        self,
-        turn: Turn,
-        scaling: Scaling | None,
-        index: Sequence[int],
-        received: Sequence[Bundle],
+        self, turn: Turn, scaling: Scaling | None, index: Sequence[int], received: Sequence[Bundle]
     ) -> State:
         """Return the state in which the clients at `index` are tested.
 
@@ -244,11 +222,13 @@ class Cohort:
             return now
         judged = on_validation_parts(self.learner, self.data, scaling, index, now)
         best = better_of(best_tensors(state), now, judged, turn.round)
-        rows = torch.tensor(list(index), device=self.device)
-        self.state = self.state | {
-            name: self.state[name].index_copy(0, rows, tensor) for name, tensor in best.items()
-        }
+        self.state = self._with_rows(self.state, index, best)
         return used(now | best)
+
+    def _with_rows(self, state: State, index: Sequence[int], some: State) -> State:
+        """Return a state with the tensors of `some` in the rows of the clients at `index`."""
+        rows = torch.tensor(list(index), device=self.device)
+        return state | {n: state[n].index_copy(0, rows, tensor) for n, tensor in some.items()}
 
     def in_use(self, turn: Turn, scaling: Scaling | None) -> State:
         """Return the state in which all clients' models are used after training."""

@@ -25,7 +25,7 @@ from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.samples import Nodes, Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
-from fedsub_core.errors import FedSubError, OtherRelease, RunError
+from fedsub_core.errors import OtherRelease, RunError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.described import describe, described
@@ -114,7 +114,7 @@ def feature_tensors(model: PersonalModel) -> dict[str, Tensor]:
     return {FEATURE_MEAN: torch.tensor(own.mean), FEATURE_STD: torch.tensor(own.std)}
 
 
-def _standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
+def standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
     """Return all that a file holds beside the parameters, by name; nothing of token ids."""
     if isinstance(model.shape, Tokens):
         return {}
@@ -128,7 +128,7 @@ def model_bytes(model: PersonalModel) -> bytes:
     if isinstance(model.architecture, (TorchModel, Unbuilt)):
         own = model.architecture.constants.items()
         tensors |= {CONSTANT + name: tensor.contiguous() for name, tensor in own}
-    tensors |= _standard_tensors(model)
+    tensors |= standard_tensors(model)
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     told = facts(model)
     told["digest"] = checksum(tensors, json.dumps(told)).hex()
@@ -206,45 +206,6 @@ def _unbuilt(of: Mapping[str, Any], seen: Shape, tensors: dict[str, Tensor]) -> 
     constants = {name.removeprefix(CONSTANT): tensors.pop(name) for name in names}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     return Unbuilt(of["kind"], seen, len(of["classes"]), shapes, constants, of["norm"])
-
-
-def built(model: PersonalModel, named: str = "") -> PersonalModel:
-    """Return the model with its module built, where it is one; see :meth:`Unbuilt.build`."""
-    if not isinstance(model.architecture, Unbuilt):
-        return model
-    return replace(model, architecture=model.architecture.build(named))
-
-
-def check_usable(model: PersonalModel, where: str) -> None:
-    """Refuse parameters of another architecture than the file says, or that diverged.
-
-    Raises
-    ------
-    RunError
-        It begins with `where`.
-    """
-    try:
-        expected = dict(model.predictor.tensor_shapes)
-    except FedSubError as error:
-        raise RunError(f"{where}: {error}. Use the version of FedSub that saved it") from error
-    tensors = dict(model.params)
-    for name, tensor in _standard_tensors(model).items():
-        of_features = name in (FEATURE_MEAN, FEATURE_STD)
-        seen = model.architecture.input_shape if of_features else model.shape
-        tensors[name], expected[name] = tensor, (seen[0],)
-    got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if got != expected:
-        raise RunError(
-            f"{where}: got parameters {got}, expected {expected}. Use the version of FedSub that "
-            "saved it"
-        )
-    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
-    broken = model.predictor.fatal(model.params, broken)
-    if broken:
-        raise RunError(
-            f"{where}: {broken[0]}: got numbers that are not finite, expected a trained model: "
-            "training diverged. Train again with a lower lr"
-        )
 
 
 def checksum(tensors: Mapping[str, Tensor], text: str = "") -> bytes:

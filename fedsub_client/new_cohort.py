@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fedsub_client.cohort import Cohort
-from fedsub_client.learner import Learner, make_learner
+from fedsub_client.learner import Learner
 from fedsub_client.own_heads import own_encoder
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.halves import DeviceSettings
+from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.errors import ConfigError
+from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import method
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.held import Held
+from fedsub_core.models.model import Model
 
 
 def make_cohort(
@@ -72,3 +76,17 @@ def held_and_learner(
         return held, made
     except ConfigError as error:  # a run has several methods
         raise ConfigError(f"method {settings.method!r}: {error}") from error
+
+
+def make_learner(
+    card: MethodCard,
+    model: Model,
+    settings: TrainingSettings,
+    hyper: Any,
+    whole: Model | None = None,
+    sums: bool = False,
+) -> Learner:
+    """Return the device half of a method, or that of secure `sums`."""
+    sends, predictor = card.sends(model, hyper), card.load_predictor()
+    made: Learner = card.load_learner(sums)(model, settings, hyper, sends, predictor, whole)
+    return made

@@ -11,9 +11,16 @@ from typing import Protocol, cast
 
 from flwr.app import ArrayRecord, RecordDict
 
-from fedsub_client.kept_runs import kept_name, kept_names, make_room, run_digest
 from fedsub_client.saved_state import Saved
-from fedsub_client.state_files import latest, load_state, read_state
+from fedsub_client.state_files import (
+    kept_name,
+    kept_names,
+    latest,
+    load_state,
+    make_room,
+    read_state,
+    run_digest,
+)
 from fedsub_client.sums_files import load_sums, save_sums
 from fedsub_core.errors import RunError
 from fedsub_core.files import lock, make_folder, private, remove_drafts, replace_file
