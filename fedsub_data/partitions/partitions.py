@@ -79,8 +79,12 @@ PARTITIONS: dict[str, Partition] = HOUSE | {
 }
 
 
-def partition(federation: Federation, kind: str, options: Any, seed: int) -> Federation:
-    """Return `federation` dealt to other clients, or measured with other sensors.
+def counted_partition(federation: Federation, kind: str, options: Any, seed: int) -> Prepared:
+    """Return `federation` dealt to other clients, or measured with other sensors, and counts.
+
+    The card is kept, but for the name: ``<name>-<kind>``. Clients of pooled samples are called
+    ``c000``, ``c001``, ..., those of a domain ``<domain>-000``, ... The counts of what happened are
+    for a person to read.
 
     Parameters
     ----------
@@ -91,12 +95,6 @@ def partition(federation: Federation, kind: str, options: Any, seed: int) -> Fed
     seed : int
         Two seeds give two partitions of the same kind (``natural`` has but one).
 
-    Returns
-    -------
-    Federation
-        The card is kept, but for the name: ``<name>-<kind>``. Clients of pooled samples are called
-        ``c000``, ``c001``, ..., those of a domain ``<domain>-000``, ...
-
     Raises
     ------
     ConfigError
@@ -105,11 +103,6 @@ def partition(federation: Federation, kind: str, options: Any, seed: int) -> Fed
         Where the federation cannot be dealt that way, or a client could not be split into training
         and test: none of its classes has two samples.
     """
-    return counted_partition(federation, kind, options, seed).federation
-
-
-def counted_partition(federation: Federation, kind: str, options: Any, seed: int) -> Prepared:
-    """Return :func:`partition`'s federation and counts of what happened, for a person to read."""
     row = _row(kind)
     if type(options) is not row.options:
         raise ConfigError(
