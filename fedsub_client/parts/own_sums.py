@@ -63,12 +63,7 @@ class Own:
     """
 
     def __init__(
-        self,
-        data: Stack,
-        i: int,
-        classes: int,
-        forgetting: float = 1.0,
-        stretches: int = STRETCHES,
+        self, data: Stack, i: int, classes: int, forgetting: float = 1.0, stretches: int = STRETCHES
     ) -> None:
         n = data.counts[i]
         self.x: NDArray[np.float32] = data.x[i, :n].flatten(1).cpu().numpy()

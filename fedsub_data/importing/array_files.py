@@ -37,14 +37,7 @@ def array_files(files: Sequence[Path], kind: str, options: ImportOptions) -> Arr
             return _numpy(files, owners, options)
         read = [read_ts(path) for path in files]
     parts = [
-        Part(
-            str(path),
-            np.full(len(x), owner, object),
-            labels,
-            None,
-            x,
-            lambda row, column: "no number",
-        )
+        Part(str(path), np.full(len(x), owner, object), labels, None, x)
         for path, owner, (x, labels) in zip(files, owners, read, strict=True)
     ]
     features = [f"dimension{i + 1}" for i in range(parts[0].x.shape[1])]

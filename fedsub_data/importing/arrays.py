@@ -116,11 +116,10 @@ class ArraySource:
         ends = np.searchsorted(self._who[order], np.arange(len(self.people) + 1))
         for code, person in enumerate(self.people):
             mine = order[ends[code] : ends[code + 1]]
-            own = [(f, row[mine[file[mine] == f]]) for f in np.unique(file[mine])]
-            x = np.concatenate([self._parts[f].x[rows] for f, rows in own])
-            t = None
-            if self.time is not None:
-                t = np.concatenate([self._times(f)[rows] for f, rows in own])
+            own = [(self._parts[f], row[mine[file[mine] == f]]) for f in np.unique(file[mine])]
+            x = np.concatenate([part.x[rows] for part, rows in own])
+            times = [part.t[rows] for part, rows in own if part.t is not None]
+            t = np.concatenate(times) if times else None
             yield Rows(person, file[mine], mine - starts[file[mine]], y[mine], t, x)
 
     def place(self, file: int, row: int, column: str | None) -> str:
@@ -139,11 +138,6 @@ class ArraySource:
     def close(self) -> None:
         """Let go of the arrays."""
         self._parts = []
-
-    def _times(self, file: int) -> NDArray[np.float64]:
-        t = self._parts[file].t
-        assert t is not None
-        return t
 
 
 def from_columns(

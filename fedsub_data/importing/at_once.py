@@ -16,12 +16,10 @@ import numpy as np
 
 from fedsub_core.errors import listed
 from fedsub_core.spelling import spelt
-from fedsub_data.importing.devices import DEVICES, check_sensors, parted
+from fedsub_data.importing.devices import A_DATE, DEVICES, check_sensors, parted
 from fedsub_data.importing.options import AUTO, ImportOptions
-from fedsub_data.importing.source import Rows, Source
+from fedsub_data.importing.source import Rows, Source, file_of
 
-#: Seconds beyond which a time is a date since 1970, and none since something began.
-_A_DATE = 1e8
 #: Share of moments at which recordings that were made at once may differ in class.
 _DIFFER = 0.02
 #: So many moments are looked at.
@@ -65,7 +63,7 @@ class AtOnce:
         """
         files = list(dict.fromkeys(int(one.file[0]) for one in recordings))
         if len(files) > 1:
-            names = [_file(self.source, file) for file in files]
+            names = [file_of(self.source, file) for file in files]
             check_sensors(recordings[0].person, names, self.options)
         sessions, made, at_once = list[_Session](), list[Rows](), set[int]()
         end = -np.inf
@@ -83,8 +81,7 @@ class AtOnce:
                 if _overlap(one, other) >= self.window_s:
                     at_once |= {int(one.file[0]), int(other.file[0])}
             session.recordings.append(one)
-            assert one.t is not None
-            made.append(one.at(one.t + session.shift) if session.shift else one)
+            made.append(one.at(one.times + session.shift) if session.shift else one)
             end = max(end, ends + session.shift)
         if not at_once:
             return made, None
@@ -119,7 +116,7 @@ class AtOnce:
         if self.options.overlapping != AUTO:
             return self.options.overlapping == "together"
         begins = _span(one)[0], _span(other)[0]
-        if min(begins) > _A_DATE:
+        if min(begins) > A_DATE:
             return True
         at_zero = max(map(abs, begins)) < self.window_s
         if at_zero and one.file[0] == other.file[0]:
@@ -127,7 +124,7 @@ class AtOnce:
         classes = _alike(one, other, self.window_s)
         if classes is not None or not at_zero:
             return classes is not False
-        own, others = (parted(_file(self.source, int(r.file[0])), DEVICES) for r in (one, other))
+        own, others = (parted(file_of(self.source, int(r.file[0])), DEVICES) for r in (one, other))
         if not own[0] or not others[0]:
             return None
         return own[0] != others[0] and own[1] == others[1]
@@ -136,18 +133,13 @@ class AtOnce:
         """Return people with the files of their recordings; of many the first."""
         shown = []
         for person, files in people.items():
-            names = [Path(_file(self.source, file)).name for file in files]
+            names = [Path(file_of(self.source, file)).name for file in files]
             shown.append(f"{person!r} ({listed(names, _NAMED)})")
         return f"recordings of {listed(shown, _NAMED)}"
 
 
-def _file(source: Source, file: int) -> str:
-    return source.place(file, 0, None).rpartition(", ")[0]
-
-
 def _span(one: Rows) -> tuple[float, float]:
-    assert one.t is not None
-    return float(one.t[0]), float(one.t[-1])
+    return float(one.times[0]), float(one.times[-1])
 
 
 def _overlap(one: Rows, other: Rows) -> float:
@@ -161,11 +153,10 @@ def _alike(one: Rows, other: Rows, window_s: float) -> bool | None:
 
     Clocks that were started by hand differ by half a window at each change.
     """
-    assert one.t is not None and other.t is not None
     begins, lasts = max(_span(one)[0], _span(other)[0]), _overlap(one, other)
     moments = np.linspace(begins, begins + lasts, _MOMENTS)
-    own = one.y[np.clip(np.searchsorted(one.t, moments), 0, len(one) - 1)]
-    others = other.y[np.clip(np.searchsorted(other.t, moments), 0, len(other) - 1)]
+    own = one.y[np.clip(np.searchsorted(one.times, moments), 0, len(one) - 1)]
+    others = other.y[np.clip(np.searchsorted(other.times, moments), 0, len(other) - 1)]
     changes = np.count_nonzero(np.diff(own))
     if np.mean(own != others) > max(_DIFFER, changes * window_s / 2 / lasts):
         return False

@@ -72,13 +72,7 @@ def _columns(x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _without(
-    rows: Rows,
-    wrong: Mask,
-    why: Why,
-    stop: bool,
-    do: str,
-    source: Source,
-    dropped: Dropped,
+    rows: Rows, wrong: Mask, why: Why, stop: bool, do: str, source: Source, dropped: Dropped
 ) -> Rows:
     """Return the rows of which no column is wrong; `wrong` is bool [n, F]."""
     which: Mask = np.asarray(wrong.any(axis=1))

@@ -13,10 +13,7 @@ from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows
 
 #: By how much a number grows in the other unit.
-THOUSANDS = {
-    1e3: "a unit and its thousandth",
-    1e6: "a unit and its millionth",
-}
+THOUSANDS = {1e3: "a unit and its thousandth", 1e6: "a unit and its millionth"}
 #: How far from a factor a person may be, and how near to the others these must be.
 _NEAR, _ALIKE = 1.4, 3.0
 #: Fewer people show nothing.

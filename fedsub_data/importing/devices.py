@@ -47,8 +47,8 @@ def parted(name: str, known: Collection[str]) -> tuple[frozenset[str], tuple[str
     return frozenset(found) & frozenset(known), tuple(w for w in found if w not in known)
 
 
-#: Seconds beyond which a time is a date since 1970.
-_A_DATE = 1e8
+#: Seconds beyond which a time is a date since 1970, and none since something began.
+A_DATE = 1e8
 #: How far first and last times of one recording's sensors lie apart, s.
 _APART = 2.0
 #: So many moments of a recording are looked at, and so many of them may differ in class.
@@ -142,9 +142,7 @@ class SameTimes:
         """Return a sentence on people who may be one; `tick` is the unit of times, s."""
         if not self._asked:
             return []
-        seen = sorted(
-            (one for one in self._seen if one[1] * tick > _A_DATE), key=lambda one: one[1]
-        )
+        seen = sorted((one for one in self._seen if one[1] * tick > A_DATE), key=lambda one: one[1])
         found: dict[str, None] = {}
         for (a, begins, ends, y), (b, first, last, other) in itertools.pairwise(seen):
             near = max(first - begins, abs(last - ends)) * tick < _APART

@@ -12,17 +12,10 @@ from fedsub_core.options import suggestion
 
 #: What is read, by ending.
 TEXT, PARQUET, TS, NUMPY = "text", "parquet", "ts", "numpy"
-_ENDINGS = {
-    ".csv": TEXT,
-    ".tsv": TEXT,
-    ".txt": TEXT,
-    ".csv.gz": TEXT,
-    ".tsv.gz": TEXT,
-    ".parquet": PARQUET,
-    ".pq": PARQUET,
-    ".ts": TS,
-    ".npz": NUMPY,
-    ".npy": NUMPY,
+_TEXTS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
+_ENDINGS = dict.fromkeys(_TEXTS, TEXT) | {
+    **{".parquet": PARQUET, ".pq": PARQUET},
+    **{".ts": TS, ".npz": NUMPY, ".npy": NUMPY},
 }
 
 

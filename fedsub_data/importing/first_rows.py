@@ -15,7 +15,7 @@ from fedsub_core.errors import DataError, cut
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.dropped import Dropped, Why, stopped
 from fedsub_data.importing.options import AUTO, ImportOptions
-from fedsub_data.importing.source import Rows, Source
+from fedsub_data.importing.source import Rows, Source, file_of
 from fedsub_data.importing.time_unit import SECONDS
 
 #: So many first rows are looked at; a recording with fewer others shows nothing.
@@ -64,7 +64,7 @@ class FirstRows:
                     "out, as lines with a start time or a rate; keep lets them pass",
                 )
             if still and self._options.first_rows == "stop":
-                name = self._source.place(int(rows.file[begin]), 0, None).rpartition(", ")[0]
+                name = file_of(self._source, int(rows.file[begin]))
                 self._still[rows.person] = f"{still:,} of {rows.person!r} in {Path(name).name}"
                 still = 0
             kept[begin : begin + max(count, still)] = False

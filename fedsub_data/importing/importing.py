@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,9 +31,7 @@ from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.recordings import in_time, repeated
 from fedsub_data.importing.source import OpenSource, Rows, Source
 from fedsub_data.importing.windowing import GAP_STEPS, Cut, windows
-from fedsub_data.preparing.preparation import REPORT_FILE
-
-Progress = Callable[[int, int], None]
+from fedsub_data.preparing.preparation import REPORT_FILE, Progress
 
 
 @dataclass
@@ -185,8 +183,7 @@ def _client(
     recordings = []
     for one in in_time(rows, source, options):
         kept = repeated(one, source, options, dropped)
-        assert kept.t is not None
-        recordings.append(kept.at(kept.t * planned.tick))
+        recordings.append(kept.at(kept.times * planned.tick))
     placed, aligned = at_once.placed(recordings)
     fill = options.missing == "interpolate"
     found = windows(placed, cut, fill, rows.person, dropped, aligned)

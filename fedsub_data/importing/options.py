@@ -52,8 +52,7 @@ class ImportOptions:
         minimum=0,
     )
     gap: str = option(
-        AUTO,
-        "pause that no window spans, such as 0.5s; 'auto': ten steps of the recording",
+        AUTO, "pause that no window spans, such as 0.5s; 'auto': ten steps of the recording"
     )
     purity: float = option(
         0.5,

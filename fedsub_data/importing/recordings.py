@@ -36,19 +36,18 @@ def in_time(rows: Rows, source: Source, options: ImportOptions) -> list[Rows]:
     DataError
         Where time runs backwards in a file and nothing says what that means.
     """
-    assert rows.t is not None
     parts = []
     for file in dict.fromkeys(rows.file.tolist()):
         one = rows.part(rows.file == file)
-        assert one.t is not None
-        back = np.flatnonzero(np.diff(one.t) < 0)
+        back = np.flatnonzero(np.diff(one.times) < 0)
         if options.backwards == "split":
-            parts += [one.part(piece) for piece in _pieces(len(one), back + 1)]
+            ends = [0, *(back + 1).tolist(), len(one)]
+            parts += [one.part(slice(a, b)) for a, b in itertools.pairwise(ends)]
             continue
         if not len(back):
             parts.append(one)
             continue
-        order = np.argsort(one.t, kind="stable")
+        order = np.argsort(one.times, kind="stable")
         why_not = interleaved(one, order)
         if options.backwards == "stop" or why_not:
             at = int(back[0]) + 1
@@ -56,24 +55,14 @@ def in_time(rows: Rows, source: Source, options: ImportOptions) -> list[Rows]:
             way = spelt("backwards", "split" if why_not else "sort")
             way += "" if why_not else " puts rows in order of time, split"
             raise stopped(
-                f"person {one.person!r}: time runs backwards, {float(one.t[at - 1]):.15g} stands "
-                f"before it{'; ' if why_not else ''}{why_not}",
+                f"person {one.person!r}: time runs backwards, {float(one.times[at - 1]):.15g} "
+                f"stands before it{'; ' if why_not else ''}{why_not}",
                 len(back),
                 place,
                 f"{way} begins a new recording there",
             )
         parts.append(one.part(order))
-    return sorted((part for part in parts if len(part)), key=lambda part: float(_first(part)))
-
-
-def _pieces(n: int, cuts: NDArray[np.int64]) -> list[slice]:
-    ends = [0, *cuts.tolist(), n]
-    return [slice(a, b) for a, b in itertools.pairwise(ends)]
-
-
-def _first(part: Rows) -> float:
-    assert part.t is not None
-    return float(part.t[0])
+    return sorted((part for part in parts if len(part)), key=lambda part: float(part.times[0]))
 
 
 def interleaved(rows: Rows, order: NDArray[np.int64]) -> str:
@@ -86,11 +75,10 @@ def interleaved(rows: Rows, order: NDArray[np.int64]) -> str:
     ----------
     order : the rows in order of time.
     """
-    assert rows.t is not None
     least, most = _SHUFFLED
-    if least < float(np.mean(np.diff(rows.t) < 0)) < most:
+    if least < float(np.mean(np.diff(rows.times) < 0)) < most:
         return ""
-    now, then = np.abs(np.diff(rows.t)), np.diff(rows.t[order])
+    now, then = np.abs(np.diff(rows.times)), np.diff(rows.times[order])
     usual = float(np.median(now))
     again = (then == 0) & (np.diff(rows.x[order].reshape(len(rows), -1), axis=0) == 0).all(axis=1)
     then = then[~again]

@@ -30,8 +30,7 @@ def at_rate(one: Rows, rate: float) -> tuple[Array, NDArray[np.float32], NDArray
     Rows that come with that rate are taken as they are. Others are interpolated linearly, after an
     average where there are many more of them; a sample's label is its nearest row's.
     """
-    assert one.t is not None
-    t = one.t
+    t = one.times
     if len(t) < 2 or _steady(t, rate):
         return t, one.x, one.y
     width = rows_of_mean(len(t) - 1, float(t[-1] - t[0]), rate)

@@ -239,5 +239,5 @@ def _numbers(values: Sequence[str | None]) -> NDArray[np.float64]:
 
 
 def _mostly_numbers(values: Sequence[str | None]) -> bool:
-    there = [v for v in values if v is not None and v.strip().lower() not in EMPTY]
-    return bool(there) and sum(map(is_number, there)) >= MOSTLY * len(there)
+    there = [one for one in _are_numbers(values) if one is not None]
+    return bool(there) and sum(there) >= MOSTLY * len(there)

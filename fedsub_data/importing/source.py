@@ -37,6 +37,12 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """Times of rows that have them, float64 [n]."""
+        assert self.t is not None
+        return self.t
+
     def part(self, rows: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Rows:
         """Return some of the rows, by their indices or a mask."""
         t = None if self.t is None else self.t[rows]
@@ -129,3 +135,8 @@ class NarrowedSource:
     def lost(self) -> dict[Why, int]:
         """Return the counts of rows that belong to nobody, by reason."""
         return self._source.lost()
+
+
+def file_of(source: Source, file: int) -> str:
+    """Return a file's name."""
+    return source.place(file, 0, None).rpartition(", ")[0]

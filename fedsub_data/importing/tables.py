@@ -99,8 +99,7 @@ class TableSource:
         if column is None:
             return where
         found = self._db.run(
-            f"SELECT {name(column)}::VARCHAR FROM {self._relation(file)} LIMIT 1 OFFSET {row}",
-            file,
+            f"SELECT {name(column)}::VARCHAR FROM {self._relation(file)} LIMIT 1 OFFSET {row}", file
         ).fetchone()
         self._unchanged.check()
         got = "nothing" if found is None or found[0] is None else repr(cut(found[0]))

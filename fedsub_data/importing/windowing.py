@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -79,8 +79,7 @@ def windows(
             if not len(at):
                 dropped.add(Why.LEFT_OVER, person, rows)
                 continue
-            assert stretch.t is not None
-            dropped.resampled.add(person, stretch.t, t, cut.rate)
+            dropped.resampled.add(person, stretch.times, t, cut.rate)
             rest = len(t) - (at[-1] + cut.length - at[0])
             dropped.add(Why.LEFT_OVER, person, round(rest * rows / len(t)))
             label, share = majority(y, at, cut.length)
@@ -135,15 +134,13 @@ def majority(
 
 def _stretches(one: Rows, cut: Cut, interpolate: bool) -> Iterator[Rows]:
     """Yield a recording's rows between its pauses, without NaN."""
-    assert one.t is not None
     if len(one) < 2:
         yield one
         return
-    gap = cut.gap_s if cut.gap_s is not None else GAP_STEPS * float(np.median(np.diff(one.t)))
+    gap = cut.gap_s if cut.gap_s is not None else GAP_STEPS * float(np.median(np.diff(one.times)))
     if interpolate:
         one = _filled(one, gap)
-    assert one.t is not None
-    breaks = np.flatnonzero(np.diff(one.t) > gap) + 1
+    breaks = np.flatnonzero(np.diff(one.times) > gap) + 1
     for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), len(one)], strict=True):
         if end > begin:
             yield one.part(slice(begin, end))
@@ -151,7 +148,6 @@ def _stretches(one: Rows, cut: Cut, interpolate: bool) -> Iterator[Rows]:
 
 def _filled(one: Rows, gap: float) -> Rows:
     """Return the rows with NaN interpolated in time, without those in the middle of a gap."""
-    assert one.t is not None
     x = one.x.copy()
     lost = np.zeros(len(one), np.bool_)
     for column in x.T:
@@ -165,8 +161,8 @@ def _filled(one: Rows, gap: float) -> Rows:
         holes, after = holes[inside], after[inside]
         if not len(holes):
             continue
-        wide = one.t[there[after]] - one.t[there[after - 1]] > gap
+        wide = one.times[there[after]] - one.times[there[after - 1]] > gap
         lost[holes[wide]] = True
-        column[holes] = np.interp(one.t[holes], one.t[there], column[there])
-    own = Rows(one.person, one.file, one.row, one.y, one.t, x)
+        column[holes] = np.interp(one.times[holes], one.times[there], column[there])
+    own = replace(one, x=x)
     return own.part(~lost) if lost.any() else own

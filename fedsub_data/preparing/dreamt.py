@@ -103,11 +103,9 @@ class _Windows:
         self.x: list[NDArray[np.float64]] = []
         self.y: list[int] = []
         self.t: list[float] = []
-        self.counts = Counts()
-        for what in ("rows read", "rows dropped: stage P", "rows dropped: stage Missing"):
-            self.counts.add(what, 0)
-        for what in ("windows kept", "windows dropped: cut by an unscored row"):
-            self.counts.add(what, 0)
+        dropped = ("rows dropped: stage P", "rows dropped: stage Missing")
+        kept = ("windows kept", "windows dropped: cut by an unscored row")
+        self.counts = Counts.of("rows read", *dropped, *kept)
         self._rows = np.empty((0, 1 + len(SIGNALS)))
         self._label = np.empty(0, np.int64)
         self._covered = 0  # how many of the kept rows an earlier window holds

@@ -116,11 +116,8 @@ class _Windows:
         self.x: list[NDArray[np.float32]] = []
         self.y: list[int] = []
         self.t: list[float] = []
-        self.counts = Counts()
-        for what in ("rows read", "rows repaired: lost packets"):
-            self.counts.add(what, 0)
-        for what in ("rows dropped: transient activity", "windows kept"):
-            self.counts.add(what, 0)
+        rows = ("rows repaired: lost packets", "rows dropped: transient activity")
+        self.counts = Counts.of("rows read", *rows, "windows kept")
         self._activity = 0
         self._seconds: list[NDArray[np.float64]] = []
         self._signals: list[NDArray[np.float64]] = []

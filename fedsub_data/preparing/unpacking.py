@@ -28,11 +28,7 @@ _ABOUT = "about one file in it"
 #: Files in an archive at most; Tiny ImageNet's zip has 120,609.
 MOST_FILES = 200_000
 #: How packed files begin, and what unpacks them.
-_PACKED: dict[bytes, Any] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ": lzma.open,
-}
+_PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _CHUNK = 2**20
 #: What reading a damaged file raises. Headers that are nested without an end raise the last.
 DAMAGED = (

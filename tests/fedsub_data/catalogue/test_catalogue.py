@@ -14,12 +14,7 @@ import tomli_w
 
 from fedsub_core.errors import DataError
 from fedsub_data.catalogue import catalogue
-from fedsub_data.catalogue.catalogue import (
-    datasets_folder,
-    house_names,
-    names,
-    read_dataset_card,
-)
+from fedsub_data.catalogue.catalogue import datasets_folder, house_names, names, read_dataset_card
 from fedsub_data.catalogue.installed import GROUP, DataSet
 from fedsub_data.preparing import dreamt, pamap2
 from fedsub_data.preparing.hhar import preparer as hhar

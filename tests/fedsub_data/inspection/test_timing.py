@@ -17,9 +17,7 @@ from fedsub_data.inspection.timing import inspect_timing
 
 
 def federation(
-    t: ArrayLike | None = None,
-    ids: Sequence[str] = ("a", "b"),
-    **card: Any,
+    t: ArrayLike | None = None, ids: Sequence[str] = ("a", "b"), **card: Any
 ) -> Federation:
     x = np.arange(40, dtype=np.float32)[:, None]
     y = np.arange(40) // 20

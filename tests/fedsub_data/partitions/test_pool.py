@@ -14,14 +14,7 @@ from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.data.splits import split
 from fedsub_core.errors import DataError
 from fedsub_data.partitions.partitions import check_splittable
-from fedsub_data.partitions.pool import (
-    OVERLAPPING,
-    TORN,
-    UNKNOWN,
-    deal,
-    draw,
-    pooled,
-)
+from fedsub_data.partitions.pool import OVERLAPPING, TORN, UNKNOWN, deal, draw, pooled
 from fedsub_data.preparing.preparation import Counts
 
 CARD = Card("toy", "test", ("a", "b"), ("person", "place"), window_s=4.0)
@@ -147,11 +140,7 @@ def test_draw_gives_what_is_wanted_and_nothing_twice(cells: list[int], seed: int
 @pytest.mark.parametrize(
     ("y", "since", "message"),
     [
-        (
-            [0, 1],
-            None,
-            r"half: client '1' has 2 samples and at most 1 different of a class",
-        ),
+        ([0, 1], None, r"half: client '1' has 2 samples and at most 1 different of a class"),
         ([0, 0], [2, 3], r"half: client '1' would have its first sample in round 2"),
     ],
 )
