@@ -181,7 +181,9 @@ class Cohort:
         some = train if everybody else train.select(index)
         after, uploads, reports = self.learner.work(before, received, some, turn)
         after = after | best_tensors(before)  # of which a learner knows nothing
-        broken = [i for i, one in enumerate(uploads) if not one.within(self.settings.wire.largest)]
+        broken = [
+            i for i, upload in enumerate(uploads) if not upload.within(self.settings.wire.largest)
+        ]
         if broken:
             after = self._with_rows(after, broken, select_params(before, broken))
         self.state = after if everybody else self._with_rows(self.state, index, after)
@@ -224,7 +226,7 @@ class Cohort:
     ) -> Evaluation:
         """Evaluate the clients at `index` on their test parts; see :meth:`personalised`."""
         best = select_params(best_tensors(self.state), index)
-        found = on_test_parts(self.learner, self.data, turn, scaling, index, state, best)
+        scores = on_test_parts(self.learner, self.data, turn, scaling, index, state, best)
         how = self.own_encoder, len(self.card.classes), turn.round, scaling, index
-        found = replace(found, own_heads=own_heads(self.data, *how))
-        return found if self.settings.class_counts else replace(found, confusion=None)
+        scores = replace(scores, own_heads=own_heads(self.data, *how))
+        return scores if self.settings.class_counts else replace(scores, confusion=None)

@@ -27,8 +27,8 @@ def adopted(params: Params, received: Sequence[Bundle]) -> Params:
             for key, part in floats.items()
         }
         if len(floats) == 1 and None not in parts and next(iter(floats.values())).at.everywhere:
-            (one,) = values.values()
-            taken[name] = one.expand_as(tensor).clone()
+            (shared,) = values.values()
+            taken[name] = shared.expand_as(tensor).clone()
             continue
         taken[name] = tensor.clone()
         for i, part in enumerate(parts):

@@ -149,8 +149,10 @@ class Learner(MeanModels, Vectors, ABC):
             each = dict.fromkeys(self.models, self.model.settled(own, data))
         else:
             kept = [(name, self.get(with_means(state), name)) for name in self.models]
-            each = {name: self.model.settled(one, data) for name, one in kept}
-        new = {f"{name}.{key}": t for name, found in each.items() for key, t in found.items()}
+            each = {name: self.model.settled(params, data) for name, params in kept}
+        new = {
+            f"{name}.{key}": t for name, statistics in each.items() for key, t in statistics.items()
+        }
         return new | {MEAN + name: t for name, t in new.items() if MEAN + name in state}
 
     def personal(self, state: State) -> Params:

@@ -116,15 +116,15 @@ def _file(where: Path) -> Path:
         return where
     if (where / STATE_FILE).is_file():
         return where / STATE_FILE
-    found = sorted(where.glob(f"*/{STATE_FILE}"))
-    if len(found) == 1:
-        return found[0]
+    states = sorted(where.glob(f"*/{STATE_FILE}"))
+    if len(states) == 1:
+        return states[0]
     expected = f"expected {STATE_FILE}, as in <state-dir>/<client-id>"
-    if found:
-        clients = ", ".join(file.parent.name for file in found)
+    if states:
+        clients = ", ".join(file.parent.name for file in states)
         raise RunError(
-            f"{where}: got {len(found)} clients ({clients}), expected one. Give a client's folder, "
-            f"such as {found[0].parent}"
+            f"{where}: got {len(states)} clients ({clients}), expected one. Give a client's "
+            f"folder, such as {states[0].parent}"
         )
     if not where.is_dir():
         raise RunError(f"{where}: no such folder; {expected}. Check the path")

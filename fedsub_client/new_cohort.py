@@ -32,20 +32,22 @@ def make_cohort(
     ValueError
         If clients hold different parts of it: what they keep cannot be stacked.
     """
-    of = method(settings.method)
+    method_card = method(settings.method)
     shares = {c.capacity for c in clients}
-    if of.narrow and len(shares) > 1:
-        raise ValueError(f"{of.name}: got capacities {sorted(shares)} in one stack, expected one")
+    if method_card.narrow and len(shares) > 1:
+        raise ValueError(
+            f"{method_card.name}: got capacities {sorted(shares)} in one stack, expected one"
+        )
     held, learner = held_and_learner(settings, card, clients[0].shape, clients[0].capacity)
     return Cohort(
         learner,
-        of.receives(held.model, settings.hyper),
+        method_card.receives(held.model, settings.hyper),
         card,
         clients,
         settings,
         device,
         held.encoder,
-        of.trains,
+        method_card.trains,
         own_encoder(settings.encoder, settings.seed, clients[0].shape),
     )
 
@@ -60,11 +62,11 @@ def held_and_learner(
     ConfigError
         As :func:`make_cohort`.
     """
-    of, hyper = method(settings.method), settings.hyper
+    method_card, hyper = method(settings.method), settings.hyper
     sums = settings.secure.secure_aggregation
     try:
-        held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
-        made = make_learner(of, held.model, settings.training, hyper, held.whole, sums)
+        held = Held.of(method_card, settings, settings.seed, shape, len(card.classes), capacity)
+        made = make_learner(method_card, held.model, settings.training, hyper, held.whole, sums)
         return held, made
     except ConfigError as error:  # a run has several methods
         raise ConfigError(f"method {settings.method!r}: {error}") from error

@@ -51,13 +51,13 @@ class Person:
         if not self.simulated:
             _check_builder(node, self.client, config.model)
         self.card, self.data = _read_data(source, self.client, self.simulated)
-        of, seed, stated = config.capacity_settings, config.seed, self.card.capacities
+        shares, seed, stated = config.capacity_settings, config.seed, self.card.capacities
         if (own := of_node(node, self.client)) is not None:
             self.capacity = own
         elif self.simulated:
-            self.capacity = of_people(of, seed, stated, self.people)[self.client]
+            self.capacity = of_people(shares, seed, stated, self.people)[self.client]
         else:
-            self.capacity = of_one(of, seed, stated, self.client)
+            self.capacity = of_one(shares, seed, stated, self.client)
 
     def new_cohort(self) -> Cohort:
         """Return the cohort as of the file alone: what is saved may be of other settings."""

@@ -71,9 +71,9 @@ def read_state(path: Path) -> Saved | None:
         return None
 
 
-def latest(found: Iterable[Saved | None], run: str, method: str) -> Saved | None:
+def latest(states: Iterable[Saved | None], run: str, method: str) -> Saved | None:
     """Return the state of the latest round among those of a run's method."""
-    mine = [saved for saved in found if saved is not None and saved.is_of(run, method)]
+    mine = [saved for saved in states if saved is not None and saved.is_of(run, method)]
     return max(mine, key=lambda saved: saved.round, default=None)
 
 

@@ -162,8 +162,8 @@ class FolderStore:
         """
         now = *_both(STATE_FILE, method), *kept_names(run, method)
         there = (load_state(self._at(name), self.client) for name in now)
-        if (found := latest(there, run, method)) is not None:
-            return found
+        if (saved := latest(there, run, method)) is not None:
+            return saved
         before = (read_state(self._at(name)) for name in _both(PREVIOUS_FILE, method))
         return latest(before, run, method)
 

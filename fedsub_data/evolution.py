@@ -83,7 +83,7 @@ def arrivals(clients: Iterable[ClientData]) -> tuple[Arrival, ...]:
     """Return the samples that come in each round; (): all clients have all theirs in the first."""
     counted: dict[int, list[int]] = {}
     everybody = list(clients)
-    for data in everybody if any(one.since is not None for one in everybody) else ():
+    for data in everybody if any(data.since is not None for data in everybody) else ():
         since = np.ones(len(data.y), np.int64) if data.since is None else data.since
         rounds, counts = np.unique(np.maximum(since, 1), return_counts=True)
         for round, count in zip(rounds.tolist(), counts.tolist(), strict=True):

@@ -59,6 +59,10 @@ class FedHomeLearner(FedAvgLearner):
 def oversample(data: Stack, seed: int, neighbours: int = 5, drop_rare: bool = False) -> Stack:
     """Return each client's samples and, of every class it has, synthetic ones up to its largest.
 
+    SMOTE (Chawla et al. 2002), written out rather than taken from imbalanced-learn: the device
+    needs neither it nor scikit-learn otherwise, it refuses classes of no more samples than
+    neighbours, and its one random state would draw differently for each company of clients.
+
     Parameters
     ----------
     seed : of the run; each client has a stream of its own, the same in every round.

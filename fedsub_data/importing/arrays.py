@@ -163,28 +163,30 @@ def from_columns(
         for where, columns in tables.items()
     }
     sample = {name: texts(column[:_SAMPLED]) for name, column in tables[first].items()}
-    found = roles({name: list(column) for name, column in sample.items()}, options, first)
-    if found.subject is None and owners is None:
+    by_role = roles({name: list(column) for name, column in sample.items()}, options, first)
+    if by_role.subject is None and owners is None:
         raise DataError(
             f"{first}: got columns {', '.join(sample)}, expected one that says whose a row is. Say "
             "which with subject"
         )
     parts = []
     for i, (where, columns) in enumerate(tables.items()):
-        found.check_columns(columns, where, first)
-        n = len(columns[found.label])
-        if found.subject is not None:
-            subjects = texts(columns[found.subject], where, found.subject)
+        by_role.check_columns(columns, where, first)
+        n = len(columns[by_role.label])
+        if by_role.subject is not None:
+            subjects = texts(columns[by_role.subject], where, by_role.subject)
         else:
             assert owners is not None
             subjects = np.full(n, owners[i], object)
         t, ticks = (None, False)
-        if found.time is not None:
-            t, ticks = times(columns[found.time], options.dates)
-        x = np.stack([numbers(columns[name]) for name in found.features], axis=1)
-        labels = texts(columns[found.label], where, found.label, words=True)
+        if by_role.time is not None:
+            t, ticks = times(columns[by_role.time], options.dates)
+        x = np.stack([numbers(columns[name]) for name in by_role.features], axis=1)
+        labels = texts(columns[by_role.label], where, by_role.label, words=True)
         parts.append(Part(where, subjects, labels, t, x, _value(columns), ticks, options.skip))
-    return ArraySource(parts, found.features, found.time, options, found.notes, found.rising)
+    return ArraySource(
+        parts, by_role.features, by_role.time, options, by_role.notes, by_role.rising
+    )
 
 
 def _value(columns: Mapping[str, NDArray[Any]]) -> Callable[[int, str], object]:

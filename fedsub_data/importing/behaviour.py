@@ -24,33 +24,33 @@ _NEAR, _HALF, _MOST = 1.15, 0.5, 0.8
 def by_behaviour(sensors: Sequence[Sensor], sizes: Sizes) -> list[Sensor]:
     """Return the sensors, with the kind that numbers show where names show none."""
     known = [
-        dataclasses.replace(one, kind=Kind.ACCELERATION)
-        if one.kind == Kind.UNKNOWN and _shows_gravity(one, sizes)
-        else one
-        for one in sensors
+        dataclasses.replace(sensor, kind=Kind.ACCELERATION)
+        if sensor.kind == Kind.UNKNOWN and _shows_gravity(sensor, sizes)
+        else sensor
+        for sensor in sensors
     ]
-    if not any(one.kind == Kind.ACCELERATION for one in known):
+    if not any(sensor.kind == Kind.ACCELERATION for sensor in known):
         return known
     return [
-        dataclasses.replace(one, kind=Kind.ROTATION)
-        if one.kind == Kind.UNKNOWN and _turns(one, sizes)
-        else one
-        for one in known
+        dataclasses.replace(sensor, kind=Kind.ROTATION)
+        if sensor.kind == Kind.UNKNOWN and _turns(sensor, sizes)
+        else sensor
+        for sensor in known
     ]
 
 
 def _threes(sensor: Sensor, sizes: Sizes) -> list[Vector]:
     first = next(iter(sizes.rest.values()))
-    return [one for one in sensor.vectors if one in first]
+    return [vector for vector in sensor.vectors if vector in first]
 
 
 def _shows_gravity(sensor: Sensor, sizes: Sizes) -> bool:
     """Return whether lengths at rest are steady, and 1 g or 9.8 m/s^2 for half of the people."""
     for vector in _threes(sensor, sizes):
         rests = [by[vector] for by in sizes.rest.values()]
-        lengths = np.array([one.length for one in rests])
+        lengths = np.array([rest.length for rest in rests])
         off = np.minimum(abs(np.log(lengths)), abs(np.log(lengths / G)))
-        steady = np.array([one.spread < _SPREAD and one.steady > _DIRECTED for one in rests])
+        steady = np.array([rest.spread < _SPREAD and rest.steady > _DIRECTED for rest in rests])
         if np.mean((off < np.log(_NEAR)) & steady) >= _HALF and steady.mean() >= _MOST:
             return True
     return False

@@ -100,7 +100,7 @@ class UnreadTimes:
         if self._first is None or self._unread <= _MOST * self._rows:
             return
         place = self._source.place(*self._first, self._source.time)
-        orders = [spelt("dates", one) for one in ORDERS if one != self._options.dates]
+        orders = [spelt("dates", order) for order in ORDERS if order != self._options.dates]
         raise DataError(
             f"{place}: {self._unread:,} of {self._rows:,} times cannot be read; expected numbers, "
             f"or dates {self._options.dates}, such as {_SHOWN[self._options.dates]} 08:00:00.02. "

@@ -43,8 +43,8 @@ def words(name: str) -> tuple[str, ...]:
 
 def parted(name: str, known: Collection[str]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the `known` words of a file's name, and the rest of its words in their order."""
-    found = words(name)
-    return frozenset(found) & frozenset(known), tuple(w for w in found if w not in known)
+    spoken = words(name)
+    return frozenset(spoken) & frozenset(known), tuple(w for w in spoken if w not in known)
 
 
 #: Seconds beyond which a time is a date since 1970, and none since something began.
@@ -74,8 +74,8 @@ def check_names(people: Sequence[str], options: ImportOptions) -> None:
     for known in (PARTS, SENSORS | DEVICES):
         alike = defaultdict[tuple[str, ...], list[str]](list)
         for person in people:
-            found, rest = parted(person, known)
-            if found:
+            differing, rest = parted(person, known)
+            if differing:
                 alike[rest].append(person)
         for group in alike.values():
             if len(group) > 1:
@@ -100,9 +100,9 @@ def check_sensors(person: str, files: Sequence[str], options: ImportOptions) -> 
     """
     seen: dict[tuple[str, ...], tuple[frozenset[str], str]] = {}
     for file in files if options.overlapping == AUTO else ():
-        found, rest = parted(file, SENSORS)
-        other = seen.setdefault(rest, (found, file)) if found else (found, file)
-        if found != other[0]:
+        differing, rest = parted(file, SENSORS)
+        other = seen.setdefault(rest, (differing, file)) if differing else (differing, file)
+        if differing != other[0]:
             raise DataError(
                 f"person {person!r}: got files {other[1]} and {file}, whose names differ in the "
                 "sensor alone; expected all sensors in one table. Join them by time, with a column "
@@ -142,15 +142,16 @@ class SameTimes:
         """Return a sentence on people who may be one; `tick` is the unit of times, s."""
         if not self._asked:
             return []
-        seen = sorted((one for one in self._seen if one[1] * tick > A_DATE), key=lambda one: one[1])
-        found: dict[str, None] = {}
+        dated = (begun for begun in self._seen if begun[1] * tick > A_DATE)
+        seen = sorted(dated, key=lambda begun: begun[1])
+        people: dict[str, None] = {}
         for (a, begins, ends, y), (b, first, last, other) in itertools.pairwise(seen):
             near = max(first - begins, abs(last - ends)) * tick < _APART
             if near and np.count_nonzero(y != other) <= _DIFFER:
-                found |= {a: None, b: None}
-        if not found:
+                people |= {a: None, b: None}
+        if not people:
             return []
-        names = listed(map(repr, found), _SHOWN)
+        names = listed(map(repr, people), _SHOWN)
         return [
             f"Recorded at the same times, in the same classes: {names}. If these "
             "files are sensors or devices of one person, join them by time, or name the person "
@@ -203,8 +204,8 @@ def check_turns(
         It names the column and two devices, and what to do.
     """
     for name, values in columns.items():
-        said = set(words(name))
-        if not said & (_NAMED | {"wrist"}) or said - _NAMED - _BESIDE:
+        spoken = set(words(name))
+        if not spoken & (_NAMED | {"wrist"}) or spoken - _NAMED - _BESIDE:
             continue
         rows: dict[str | None, list[str | None]] = {}
         for person, value in zip(people, values, strict=True):

@@ -170,7 +170,7 @@ def _client(
     at_once: AtOnce,
 ) -> ClientData:
     """Return one person's samples."""
-    cut, rows = planned.cut, planned.conversion.of(rows)
+    cut, rows = planned.cut, planned.conversion.converted(rows)
     if cut is not None:
         rows = FirstRows(source, options).without(rows, dropped)
     if cut is not None and rows.t is None:
@@ -181,13 +181,13 @@ def _client(
         t = None if rows.t is None else rows.t * planned.tick
         return ClientData(rows.person, rows.x, rows.y, t)
     recordings = []
-    for one in in_time(rows, source, options):
-        kept = repeated(one, source, options, dropped)
+    for recording in in_time(rows, source, options):
+        kept = repeated(recording, source, options, dropped)
         recordings.append(kept.at(kept.times * planned.tick))
     placed, aligned = at_once.placed(recordings)
     fill = options.missing == "interpolate"
-    found = windows(placed, cut, fill, rows.person, dropped, aligned)
-    return ClientData(rows.person, found.x, found.y, found.t)
+    cut_windows = windows(placed, cut, fill, rows.person, dropped, aligned)
+    return ClientData(rows.person, cut_windows.x, cut_windows.y, cut_windows.t)
 
 
 def _seconds_meant(options: ImportOptions, cut: Cut | None) -> tuple[str, ...]:

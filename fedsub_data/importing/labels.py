@@ -64,14 +64,14 @@ def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[
     if numbers:
         words = {t: w if t in empty else _whole(w.replace(",", ".")) for t, w in words.items()}
         empty |= {text for text, word in words.items() if word in none}
-    found = {word for text, word in words.items() if text not in empty}
-    if len(found) > MOST_CLASSES:
+    classes = {word for text, word in words.items() if text not in empty}
+    if len(classes) > MOST_CLASSES:
         raise DataError(
-            f"{where}: got {len(found):,} classes, expected {MOST_CLASSES} at most: is it a "
+            f"{where}: got {len(classes):,} classes, expected {MOST_CLASSES} at most: is it a "
             "measurement? Numbers are not predicted (no regression). Name another column with "
             f"{spelt('label')}"
         )
-    ordered = sorted(found, key=float) if numbers else sorted(found)
+    ordered = sorted(classes, key=float) if numbers else sorted(classes)
     by = {word: word for word in ordered}
     # In the order of classes, then what means none.
     kept = {t: by[w] for w in ordered for t in texts if t not in empty and words[t] == w}
@@ -105,16 +105,16 @@ def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
     if not several or options.spelling == "keep":
         return dict(names)
     if options.spelling == "stop":
-        shown = "; ".join(", ".join(map(repr, one)) for one in several[:_SHOWN])
+        shown = "; ".join(", ".join(map(repr, classes)) for classes in several[:_SHOWN])
         more = f"; and {len(several) - _SHOWN} more" if len(several) > _SHOWN else ""
         raise DataError(
             f"classes {shown}{more}: got names that differ in case or blanks only, expected one "
             f"spelling of each class. {spelt('spelling', 'merge')} makes one class of them, such "
             f"as {several[0][-1]!r}; keep takes each as a class of its own"
         )
-    one = {text: None if name is None else merged[name] for text, name in names.items()}
+    classes = {text: None if name is None else merged[name] for text, name in names.items()}
     place = {name: at for at, name in enumerate(names.values())}  # where the kept spelling stands
-    return dict(sorted(one.items(), key=lambda item: place[item[1]]))
+    return dict(sorted(classes.items(), key=lambda item: place[item[1]]))
 
 
 def no_class(counts: Mapping[str, int], names: Names, options: ImportOptions) -> list[str]:
@@ -125,15 +125,15 @@ def no_class(counts: Mapping[str, int], names: Names, options: ImportOptions) ->
     counts : rows by label. Empty ones are passed over.
     names : as above.
     """
-    found = [
+    uncounted = [
         text
         for text in counts
         if names[text] is None and text.strip() and text.strip() not in options.no_labels
     ]
-    if not found:
+    if not uncounted:
         return []
-    shown = ", ".join(f"{text!r} ({counts[text]:,} rows)" for text in found[:_SHOWN])
-    more = f" and {len(found) - _SHOWN} more texts" if len(found) > _SHOWN else ""
+    shown = ", ".join(f"{text!r} ({counts[text]:,} rows)" for text in uncounted[:_SHOWN])
+    more = f" and {len(uncounted) - _SHOWN} more texts" if len(uncounted) > _SHOWN else ""
     return [
         f"{NO_CLASS}: {shown}{more}. A class of such a name needs another one: rename it "
         "in the data."
@@ -154,7 +154,7 @@ def check_labels(labels: Sequence[str], options: ImportOptions, where: str) -> l
     numbers = [float(text.replace(",", ".")) for text in labels if is_number(text)]
     if options.measured_labels == "keep" or len(numbers) < MOSTLY * len(labels):
         return []
-    decimals = [one for one in numbers if not one.is_integer()]
+    decimals = [number for number in numbers if not number.is_integer()]
     least, most = min(numbers), max(numbers)
     if not decimals and len(numbers) <= _CODES:
         return []
@@ -165,7 +165,7 @@ def check_labels(labels: Sequence[str], options: ImportOptions, where: str) -> l
             f"classes. {_CLASSES_ALONE}."
         ]
     kind = "decimal" if decimals else "whole"
-    shown = ", ".join(f"{one:.15g}" for one in (decimals or numbers)[:3])
+    shown = ", ".join(f"{number:.15g}" for number in (decimals or numbers)[:3])
     raise DataError(
         f"{where}: got {len(labels):,} labels that are {kind} numbers from {least:g} to {most:g} "
         f"({shown}, ...), as measurements are; expected classes. {_CLASSES_ALONE}. Make classes of "

@@ -73,8 +73,8 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         survey.newest_first.check()
     rated = options.rate and (signal or whole)
     between = (survey.points or 1) / options.rate if rated else None
-    tick, said = tick_seconds(clocks, source.time or "", source.ticks, options, between, signal)
-    notes = [*source.notes, *measured, *([said] if said else []), *conversion.notes]
+    tick, guess = tick_seconds(clocks, source.time or "", source.ticks, options, between, signal)
+    notes = [*source.notes, *measured, *([guess] if guess else []), *conversion.notes]
     notes += survey.same_times.notes(tick)
     notes += survey.sparse.check(tick, (between or _step(clocks, tick)) if signal else None)
     notes += survey.first_rows.notes()
@@ -210,7 +210,7 @@ def _step(clocks: Mapping[str, Clock], tick: float, even: bool = True) -> float 
     ----------
     even : whether rows of one time lie evenly up to the next; else only the first counts.
     """
-    steps = [one.per_row if even else one.step for one in clocks.values()]
+    steps = [clock.per_row if even else clock.step for clock in clocks.values()]
     known = [step for step in steps if step is not None]
     return float(np.quantile(known, 0.5, method="lower")) * tick if known else None
 
@@ -231,8 +231,8 @@ def _rate(
             f"rate: got {got}, expected samples a second for windows. {way}, or take each row as a "
             f"sample with {spelt('window', 'none')}"
         )
-    found = 1 / step
-    near = round(found)
-    rate = float(near) if near and abs(found / near - 1) < _WHOLE else float(f"{found:.4g}")
+    exact = 1 / step
+    near = round(exact)
+    rate = float(near) if near and abs(exact / near - 1) < _WHOLE else float(f"{exact:.4g}")
     check_rate(rate, tick, source.time, source.ticks)
     return rate

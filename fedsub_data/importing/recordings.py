@@ -38,30 +38,31 @@ def in_time(rows: Rows, source: Source, options: ImportOptions) -> list[Rows]:
     """
     parts = []
     for file in dict.fromkeys(rows.file.tolist()):
-        one = rows.part(rows.file == file)
-        back = np.flatnonzero(np.diff(one.times) < 0)
+        recording = rows.part(rows.file == file)
+        back = np.flatnonzero(np.diff(recording.times) < 0)
         if options.backwards == "split":
-            ends = [0, *(back + 1).tolist(), len(one)]
-            parts += [one.part(slice(a, b)) for a, b in itertools.pairwise(ends)]
+            ends = [0, *(back + 1).tolist(), len(recording)]
+            parts += [recording.part(slice(a, b)) for a, b in itertools.pairwise(ends)]
             continue
         if not len(back):
-            parts.append(one)
+            parts.append(recording)
             continue
-        order = np.argsort(one.times, kind="stable")
-        why_not = interleaved(one, order)
+        order = np.argsort(recording.times, kind="stable")
+        why_not = interleaved(recording, order)
         if options.backwards == "stop" or why_not:
             at = int(back[0]) + 1
-            place = source.place(int(file), int(one.row[at]), source.time)
+            place = source.place(int(file), int(recording.row[at]), source.time)
             way = spelt("backwards", "split" if why_not else "sort")
             way += "" if why_not else " puts rows in order of time, split"
+            before = float(recording.times[at - 1])
             raise stopped(
-                f"person {one.person!r}: time runs backwards, {float(one.times[at - 1]):.15g} "
-                f"stands before it{'; ' if why_not else ''}{why_not}",
+                f"person {recording.person!r}: time runs backwards, {before:.15g} stands before "
+                f"it{'; ' if why_not else ''}{why_not}",
                 len(back),
                 place,
                 f"{way} begins a new recording there",
             )
-        parts.append(one.part(order))
+        parts.append(recording.part(order))
     return sorted((part for part in parts if len(part)), key=lambda part: float(part.times[0]))
 
 

@@ -63,7 +63,7 @@ class Roles:
     def check_columns(self, columns: Collection[str], where: str, first: str) -> None:
         """Refuse a table that lacks a column of the first one; raises DataError."""
         needed = [self.subject, self.label, self.time, *self.features]
-        if lacking := [one for one in needed if one is not None and one not in columns]:
+        if lacking := [name for name in needed if name is not None and name not in columns]:
             raise DataError(
                 f"{where}: got columns {', '.join(columns)}, expected {', '.join(lacking)} as in "
                 f"{first}. Rename them, or import apart"
@@ -96,15 +96,15 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
     names, notes = list(columns), list[str]()
     _check_named(options, names, where)
     # Axes are called x, y and z.
-    labels = [one for one in LABELS if one != "y" or "z" not in map(plain, names)]
+    labels = [word for word in LABELS if word != "y" or "z" not in map(plain, names)]
     taken = {options.label, options.time, options.subject, *options.named_features} - {""}
 
     def guessed(key: str, given: str, known: Sequence[str], *more: str | None) -> str | None:
         left = [name for name in names if name not in taken.union(more)]
-        found = given or _by_name(left, known)
-        if found and not given:
-            notes.append(f"Guessed: {spelt(key, found)}.")
-        return found
+        name = given or _by_name(left, known)
+        if name and not given:
+            notes.append(f"Guessed: {spelt(key, name)}.")
+        return name
 
     named = options.subject_from_name
     subject = None if named else guessed("subject", options.subject, SUBJECTS)
@@ -128,7 +128,7 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
     if not features:
         raise DataError(
             f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
-            f"{', '.join(str(one) for one in used if one)}. Name them with "
+            f"{', '.join(str(name) for name in used if name)}. Name them with "
             f"{spelt('features', 'A,B,C')}"
         )
     if wrong := used & set(features):
@@ -138,8 +138,8 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
         )
     numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
     check_unit_rows(numeric, columns, time, options, where)
-    found = Roles(subject, label, time, features, tuple(notes))
-    return found if options.named_features else _checked(found, columns, options, where)
+    guess = Roles(subject, label, time, features, tuple(notes))
+    return guess if options.named_features else _checked(guess, columns, options, where)
 
 
 def _checked(
@@ -160,7 +160,7 @@ def _check_named(options: ImportOptions, names: Sequence[str], where: str) -> No
         ("subject", options.subject),
         ("label", options.label),
         ("time", options.time if options.time != NONE else ""),
-        *(("features", one) for one in options.named_features),
+        *(("features", feature) for feature in options.named_features),
     ):
         if named and named not in names:
             hint = suggestion(named, names)
@@ -173,7 +173,7 @@ def _check_named(options: ImportOptions, names: Sequence[str], where: str) -> No
 def _by_name(names: Sequence[str], known: Sequence[str]) -> str | None:
     """Return the name that means the first of some known ones."""
     by_plain = {plain(name): name for name in reversed(names)}
-    return next((by_plain[one] for one in known if one in by_plain), None)
+    return next((by_plain[word] for word in known if word in by_plain), None)
 
 
 def _other_labels(
@@ -239,5 +239,5 @@ def _numbers(values: Sequence[str | None]) -> NDArray[np.float64]:
 
 
 def _mostly_numbers(values: Sequence[str | None]) -> bool:
-    there = [one for one in _are_numbers(values) if one is not None]
+    there = [number for number in _are_numbers(values) if number is not None]
     return bool(there) and sum(there) >= MOSTLY * len(there)

@@ -114,14 +114,14 @@ class NarrowedSource:
     def __init__(self, source: Source, features: Sequence[str], notes: Sequence[str]) -> None:
         self._source = source
         #: Indices of the features that are kept.
-        self.at = [source.features.index(one) for one in features]
+        self.at = [source.features.index(name) for name in features]
         self.features = tuple(features)
-        self.rising = tuple(one for one in source.rising if one in features)
+        self.rising = tuple(name for name in source.rising if name in features)
         self.labels, self.people = source.labels, source.people
         self.time, self.ticks = source.time, source.ticks
         both = source.features, features
-        before, now = (f"Guessed: {spelt('features', ','.join(of))}." for of in both)
-        self.notes = [now if one == before else one for one in source.notes] + list(notes)
+        before, now = (f"Guessed: {spelt('features', ','.join(names))}." for names in both)
+        self.notes = [now if name == before else name for name in source.notes] + list(notes)
 
     def rows(self) -> Iterator[Rows]:
         """Yield each person's rows."""

@@ -98,22 +98,22 @@ class TableSource:
             where = f"{path}, line {line_of(path, self._forms[file], row, self._rejected(file))}"
         if column is None:
             return where
-        found = self._db.run(
+        value = self._db.run(
             f"SELECT {name(column)}::VARCHAR FROM {self._relation(file)} LIMIT 1 OFFSET {row}", file
         ).fetchone()
         self._unchanged.check()
-        got = "nothing" if found is None or found[0] is None else repr(cut(found[0]))
-        comma = isinstance(found, tuple) and re.fullmatch(r"[+-]?\d*,\d+", str(found[0]).strip())
+        got = "nothing" if value is None or value[0] is None else repr(cut(value[0]))
+        comma = isinstance(value, tuple) and re.fullmatch(r"[+-]?\d*,\d+", str(value[0]).strip())
         add = f", a decimal comma: add {spelt('decimal', ',')}"
         hint = add if comma and self.options.decimal == "." else ""
         return f"{where}, column {column!r}: got {got}{hint}"
 
     def lost(self) -> dict[Why, int]:
         """Return rows of nobody, and lines that could not be read."""
-        one = self._db.run("SELECT count(*) FROM rows WHERE subject IS NULL").fetchone()
-        assert one is not None
+        nobody = self._db.run("SELECT count(*) FROM rows WHERE subject IS NULL").fetchone()
+        assert nobody is not None
         bad = sum(len(self._rejected(file)) for file in self._forms)
-        return {Why.NOBODY: int(one[0]), Why.BAD_LINES: bad}
+        return {Why.NOBODY: int(nobody[0]), Why.BAD_LINES: bad}
 
     def _stage(self) -> None:
         """Read all files into the database."""
@@ -165,16 +165,16 @@ class TableSource:
 
     def _name(self) -> None:
         """Find who there is, and which classes; give each a number."""
-        found = self._db.run(
+        people = self._db.run(
             "SELECT subject, count(*) FROM rows WHERE subject IS NOT NULL GROUP BY subject "
             "ORDER BY min(rowid)"
         ).fetchall()
-        ids, said = client_ids([text for text, _ in found])
-        self.notes += said
+        ids, renamed = client_ids([text for text, _ in people])
+        self.notes += renamed
         codes = {client: code for code, client in enumerate(dict.fromkeys(ids.values()))}
         self.people = tuple(codes)
         self._counts = [0] * len(codes)
-        for text, count in found:
+        for text, count in people:
             self._counts[codes[ids[text]]] += count
         counts = dict(
             self._db.run(
@@ -213,7 +213,7 @@ class TableSource:
         first = f"SELECT {texts} FROM {self._relation(file)}"
         first += f" LIMIT {_SAMPLED} OFFSET {self.options.skip}"
         sample = self._db.run(first, file).fetchall()
-        self._sample = {one: [row[i] for row in sample] for i, one in enumerate(types)}
+        self._sample = {column: [row[i] for row in sample] for i, column in enumerate(types)}
         return roles(self._sample, self.options, str(self._files[file])), types
 
     def _types(self, file: int) -> dict[str, str]:
@@ -239,8 +239,8 @@ class TableSource:
         """Return the numbers of lines of a file that were dropped."""
         if self.options.bad_lines != "drop":
             return set()
-        found = self._db.run(
+        lines = self._db.run(
             "SELECT DISTINCT line FROM reject_errors JOIN reject_scans USING (scan_id, file_id) "
             f"WHERE file_path = {literal(str(self._files[file]))}"
         ).fetchall()
-        return {int(line) for (line,) in found}
+        return {int(line) for (line,) in lines}

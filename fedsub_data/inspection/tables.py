@@ -44,12 +44,12 @@ def fact_rows(inspection: Inspection) -> list[Row]:
     measured, length = timing.measured_overlap, timing.window_s
     derived = "" if card.window_s is not None else ", by its samples and the rate"
     repeated, people = int(inspection.repeated.sum()), int((inspection.repeated > 0).sum())
-    said = "it is unknown" if (known := timing.card_overlap) is None else f"{known:.0%}"
+    stated = "it is unknown" if (known := timing.card_overlap) is None else f"{known:.0%}"
     shown = "" if measured is None else f", their times show {measured:.0%}"
     lonely = f"{inspection.isolated:,} nodes have none" if inspection.edges is not None else ""
     in_time = [
         ("window", "length unknown" if length is None else f"{length:g} s{derived}"),
-        ("overlap of windows", f"the card says {said}{shown}"),
+        ("overlap of windows", f"the card says {stated}{shown}"),
     ]
     return [
         ("one sample", f"{' x '.join(map(str, inspection.shape))} {kind}{rate}{reduced}"),

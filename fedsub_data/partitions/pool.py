@@ -140,15 +140,15 @@ def pooled(federation: Federation) -> Pool:
 
 def _neighbours(people: Sequence[ClientData], card: Card) -> IntArray:
     """Return the rows of the pool whose window the next one overlaps, or may."""
-    found, begin = [np.zeros(0, np.int64)], 0
+    near_rows, begin = [np.zeros(0, np.int64)], 0
     for person in people:  # each in order of time
         near = np.full(len(person.y), card.overlap != 0)[1:]
         if _timed(person, card):
             place, width = window_places(person, card)
             near = np.diff(place) < width
-        found.append(begin + np.flatnonzero(near))
+        near_rows.append(begin + np.flatnonzero(near))
         begin += len(person.y)
-    return np.concatenate(found)
+    return np.concatenate(near_rows)
 
 
 def _timed(person: ClientData, card: Card) -> bool:
@@ -158,12 +158,12 @@ def _timed(person: ClientData, card: Card) -> bool:
 
 def _side_by_side(people: Sequence[ClientData]) -> Edges | None:
     """Return all people's edges, by places in the pool."""
-    found, begin = list[Edges](), 0
+    parts, begin = list[Edges](), 0
     for person in people:
         if person.edges is not None:
-            found.append(begin + person.edges)
+            parts.append(begin + person.edges)
         begin += len(person.y)
-    return np.concatenate(found, axis=1) if found else None
+    return np.concatenate(parts, axis=1) if parts else None
 
 
 def deal(pool: Pool, hands: Sequence[IntArray], counts: Counts) -> dict[str, ClientData]:

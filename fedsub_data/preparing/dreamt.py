@@ -60,9 +60,9 @@ def prepare(source: Path, options: DREAMTOptions, workers: int, progress: Progre
     """
     nights = find_members(source, _FILES, _EXPECTED)
     counts, clients = Counts(), {}
-    for data, found in each_person(partial(_person, options=options), nights, workers, progress):
+    for data, counted in each_person(partial(_person, options=options), nights, workers, progress):
         clients[data.client] = data
-        counts.merge(found)
+        counts.merge(counted)
     card = Card(
         name="dreamt",
         task="sleep detection" if options.labels == "sleep-wake" else "sleep stage recognition",
@@ -105,7 +105,7 @@ class _Windows:
         self.t: list[float] = []
         dropped = ("rows dropped: stage P", "rows dropped: stage Missing")
         kept = ("windows kept", "windows dropped: cut by an unscored row")
-        self.counts = Counts.of("rows read", *dropped, *kept)
+        self.counts = Counts.zero("rows read", *dropped, *kept)
         self._rows = np.empty((0, 1 + len(SIGNALS)))
         self._label = np.empty(0, np.int64)
         self._covered = 0  # how many of the kept rows an earlier window holds

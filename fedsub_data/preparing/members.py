@@ -110,17 +110,17 @@ def find_members(source: Path, wanted: str, expected: str) -> list[Member]:
     if source.is_file() and source.suffix == ".zip" and not zipfile.is_zipfile(source):
         raise refused(source, "a damaged or truncated zip", f"{expected}; fetch it again")
     files = _files(source)
-    found = _matching(files, wanted)
-    if not found:
+    members = _matching(files, wanted)
+    if not members:
         inner = [member for name, member in files.items() if name.endswith(".zip")]
-        found = [m for outer in inner for m in _matching(_zipped(outer), wanted)]
-    if not found:
+        members = [m for outer in inner for m in _matching(_zipped(outer), wanted)]
+    if not members:
         raise refused(source, "no such file in it", expected)
-    found.sort(key=lambda member: member.name)
-    for first, second in pairwise(found):
+    members.sort(key=lambda member: member.name)
+    for first, second in pairwise(members):
         if first.name == second.name:
             raise refused(str(second), f"a second {first.name} beside {first}", "one of that name")
-    return found
+    return members
 
 
 def _matching(files: dict[str, Member], wanted: str) -> list[Member]:

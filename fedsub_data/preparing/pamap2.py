@@ -69,9 +69,9 @@ def prepare(source: Path, options: PAMAP2Options, workers: int, progress: Progre
     """
     people = find_members(source, _FILES, _EXPECTED)
     counts, clients = Counts(), {}
-    for data, found in each_person(partial(_person, options=options), people, workers, progress):
+    for data, counted in each_person(partial(_person, options=options), people, workers, progress):
         clients[data.client] = data
-        counts.merge(found)
+        counts.merge(counted)
     channels = (*CHANNELS, "heart rate") if options.heart_rate else CHANNELS
     raw = options.features == "raw"
     card = Card(
@@ -117,7 +117,7 @@ class _Windows:
         self.y: list[int] = []
         self.t: list[float] = []
         rows = ("rows repaired: lost packets", "rows dropped: transient activity")
-        self.counts = Counts.of("rows read", *rows, "windows kept")
+        self.counts = Counts.zero("rows read", *rows, "windows kept")
         self._activity = 0
         self._seconds: list[NDArray[np.float64]] = []
         self._signals: list[NDArray[np.float64]] = []

@@ -35,7 +35,7 @@ class Counts(dict[str, int]):
     """What was read, repaired, dropped and kept, in the order in which it was first counted."""
 
     @classmethod
-    def of(cls, *what: str) -> Counts:
+    def zero(cls, *what: str) -> Counts:
         """Return counts in which these appear, even if none is ever counted."""
         return cls(dict.fromkeys(what, 0))
 

@@ -174,7 +174,7 @@ def opened_zip(file: Path | IO[bytes], where: Path | str, packed: int) -> Iterat
         archive = stack.enter_context(zipfile.ZipFile(cast(IO[bytes], bounded)))
         bounded.allow(None)
         _check_files(len(archive.filelist), where)
-        size, most = sum(one.file_size for one in archive.filelist), most_unpacked(packed)
+        size, most = sum(entry.file_size for entry in archive.filelist), most_unpacked(packed)
         if size > most:
             raise _too_much(f"{size:,}", most, "unpacked", where)
         archive.filename = f"{where}"

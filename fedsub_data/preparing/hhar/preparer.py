@@ -94,7 +94,7 @@ class _Phones:
         self.path, self.options = path, options
         self.least = max(1, int(_LEAST_HZ * options.window_s))
         self.at = np.arange(round(options.window_s * RAW_HZ)) / RAW_HZ
-        self.counts = Counts.of("rows read", "rows dropped: no activity", "windows kept")
+        self.counts = Counts.zero("rows read", "rows dropped: no activity", "windows kept")
         self._open: dict[tuple[int, int], Samples] = {}
         self._made: defaultdict[tuple[int, int], list[tuple[NDArray[Any], ...]]]
         self._made = defaultdict(list)

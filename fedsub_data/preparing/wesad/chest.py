@@ -79,9 +79,9 @@ def chest_features(signals: Mapping[str, Signal]) -> dict[str, float]:
 
 def _ecg_features(values: Array, rate_hz: float) -> dict[str, float]:
     clean = nk.ecg_clean(values, sampling_rate=rate_hz)
-    _, found = nk.ecg_peaks(clean, sampling_rate=rate_hz, correct_artifacts=True)
-    beats = beat_features(np.asarray(found["ECG_R_Peaks"]), rate_hz, len(values) / rate_hz)
-    peaks = np.asarray(found["ECG_R_Peaks_Uncorrected"])  # only these are in the signal
+    _, marks = nk.ecg_peaks(clean, sampling_rate=rate_hz, correct_artifacts=True)
+    beats = beat_features(np.asarray(marks["ECG_R_Peaks"]), rate_hz, len(values) / rate_hz)
+    peaks = np.asarray(marks["ECG_R_Peaks_Uncorrected"])  # only these are in the signal
     power = nk.signal_power(
         clean,
         [_QRS, _ECG],

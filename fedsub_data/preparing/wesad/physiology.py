@@ -122,9 +122,9 @@ def eda_features(values: Array, rate_hz: float) -> dict[str, float]:
 
 def _scr_amplitudes(phasic: Array, rate_hz: float) -> Array:
     # Not nk.eda_peaks: it also looks for recoveries, and fails where there is no response at all.
-    found = nk.eda_findpeaks(phasic, sampling_rate=rate_hz)
-    onsets = np.asarray(found["SCR_Onsets"], np.float64)
+    responses = nk.eda_findpeaks(phasic, sampling_rate=rate_hz)
+    onsets = np.asarray(responses["SCR_Onsets"], np.float64)
     known = ~np.isnan(onsets)
-    heights: Array = np.asarray(found["SCR_Height"], np.float64)[known]
+    heights: Array = np.asarray(responses["SCR_Height"], np.float64)[known]
     amplitudes: Array = heights - phasic[onsets[known].astype(np.int64)]
     return amplitudes[amplitudes >= LEAST_SCR]

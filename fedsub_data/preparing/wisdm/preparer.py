@@ -179,10 +179,10 @@ def opened(source: Path, official: str) -> Iterator[tuple[str, Iterable[bytes]]]
     try:
         if path.name.lower().endswith(_TAR):
             with closing(each_file(path, [official])) as files:
-                if (found := next(files, None)) is None:
+                if (member_found := next(files, None)) is None:
                     expected = f"{ARCHIVE}, which has it"
                     raise refused(path, f"an archive without {official}", expected)
-                _, where, member, _ = found
+                _, where, member, _ = member_found
                 yield where, member
         else:
             with unpacked(path) as file:
