@@ -8,21 +8,14 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from fedsub_client.best_so_far import (
-    ROUND,
-    best_tensors,
-    better_of,
-    nothing_yet,
-    used,
-    used_round,
-)
+from fedsub_client.best_so_far import ROUND, best_tensors, better_of, nothing_yet, used, used_round
 from fedsub_client.evaluation import on_test_parts, on_validation_parts
 from fedsub_client.learner import Learner, Report, State
 from fedsub_client.own_heads import own_heads
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
-from fedsub_core.config.settings import NoiseSettings, SecureSettings
+from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import select_params
 from fedsub_core.data.standardise import Moments, Scaling, moments
@@ -32,9 +25,7 @@ from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
 from fedsub_core.secure.messages import FEATURES
 from fedsub_core.turn import Turn
-from fedsub_core.version import VERSION
 from fedsub_core.wire.bundles import Bundle, Declaration
-from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.handshake import Facts, Introduction
 from fedsub_core.wire.references import Reference
 
@@ -49,17 +40,10 @@ class Cohort:
     receives : the tensors that the method's card says a device receives.
     card : of the federation the clients belong to.
     clients : their data, split.
-    standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
-    seed : of the run, from which the first model is drawn.
+    settings : of the method's device half.
     device : where the stack lives.
-    wire : how messages are written.
-    method, model : what trains, and the kind of model: for what is kept of both.
     encoder : what makes the features that the model sees; None: it sees samples.
-    version : what server and devices must share.
     trains : whether the model is trained: its features are then standardised, too.
-    class_counts : whether test samples are counted by true and predicted class.
-    secure : whether the server is to learn sums of uploads alone.
-    noise : whether there is noise on means, and how long what a person adds to one may be.
     own_encoder : what makes the features of people's own heads; None: they have none.
     """
 
@@ -67,18 +51,10 @@ class Cohort:
     receives: Declaration
     card: Card
     clients: Sequence[SplitClient]
-    standardise: str = "federation"
-    seed: int = 0
+    settings: DeviceSettings
     device: str = "cpu"
-    wire: WireSettings = field(default_factory=WireSettings)
-    method: str = ""
-    model: str = ""
     encoder: Encoder | None = None
-    version: str = VERSION
     trains: bool = True
-    class_counts: bool = True
-    secure: SecureSettings = field(default_factory=SecureSettings)
-    noise: NoiseSettings = field(default_factory=NoiseSettings)
     own_encoder: Encoder | None = None
     state: State = field(init=False)
     references: list[Reference | None] = field(init=False)
@@ -89,13 +65,13 @@ class Cohort:
     def __post_init__(self) -> None:
         widest = self.learner.model.widest
         self.data = ScaledData(
-            self.clients, self.standardise, self.device, widest, self.encoder, self.trains
+            self.clients, self.settings.standardise, self.device, widest, self.encoder, self.trains
         )
-        initial = self.learner.init(len(self.clients), self.seed)
+        initial = self.learner.init(len(self.clients), self.settings.seed)
         if self.clients[0].validation is not None:
             initial |= nothing_yet(initial)
         self.state = {name: tensor.to(self.device) for name, tensor in initial.items()}
-        remembers = self.wire.upload.feeds_back
+        remembers = self.settings.wire.upload.feeds_back
         self.references = [
             Reference.empty(self.learner.sends) if remembers else None for _ in self.clients
         ]
@@ -117,7 +93,7 @@ class Cohort:
         return [
             Introduction(
                 c.client,
-                self.version,
+                self.settings.version,
                 self.card.classes,
                 c.shape,
                 Facts(len(c.train_y), c.can_hold),
@@ -131,7 +107,7 @@ class Cohort:
 
     def _shown(self, own: Moments) -> Moments:
         """Return a client's sums; zeros where the server is to learn no single person's."""
-        if not self.secure.secure_aggregation:
+        if not self.settings.secure.secure_aggregation:
             return own
         return replace(own, sum=0 * own.sum, sumsq=0 * own.sumsq)
 
@@ -177,11 +153,11 @@ class Cohort:
         """
         return PersonalModel(
             self.clients[i].client,
-            self.method,
+            self.settings.method,
             used_round(self.state, i, round),
             {name: tensor[i].cpu().clone() for name, tensor in params.items()},
             self.learner.predictor.model,
-            resolve_kind(self.model, self.learner.model.input_shape),
+            resolve_kind(self.settings.model, self.learner.model.input_shape),
             self.card,
             self.data.scaling(i, round, shared),
             self.learner.predictor.describe(),
@@ -191,11 +167,7 @@ class Cohort:
     # What is computed.
 
     def fit(
-        self,
-        turn: Turn,
-        scaling: Scaling | None,
-        index: Sequence[int],
-        received: Sequence[Bundle],
+        self, turn: Turn, scaling: Scaling | None, index: Sequence[int], received: Sequence[Bundle]
     ) -> tuple[list[Bundle], list[Report]]:
         """Let the clients at `index` do their round, keep their new state; what they say of it.
 
@@ -209,25 +181,16 @@ class Cohort:
         some = train if everybody else train.select(index)
         after, uploads, reports = self.learner.work(before, received, some, turn)
         after = after | best_tensors(before)  # of which a learner knows nothing
-        broken = [i for i, one in enumerate(uploads) if not one.within(self.wire.largest)]
+        broken = [
+            i for i, upload in enumerate(uploads) if not upload.within(self.settings.wire.largest)
+        ]
         if broken:
-            rows = torch.tensor(broken, device=self.device)
-            after = {n: t.index_copy(0, rows, before[n][rows]) for n, t in after.items()}
-        if everybody:
-            self.state = after
-        else:
-            rows = torch.tensor(list(index), device=self.device)
-            self.state = {
-                name: tensor.index_copy(0, rows, after[name]) for name, tensor in self.state.items()
-            }
+            after = self._with_rows(after, broken, select_params(before, broken))
+        self.state = after if everybody else self._with_rows(self.state, index, after)
         return uploads, reports
 
     def personalised(
-        self,
-        turn: Turn,
-        scaling: Scaling | None,
-        index: Sequence[int],
-        received: Sequence[Bundle],
+        self, turn: Turn, scaling: Scaling | None, index: Sequence[int], received: Sequence[Bundle]
     ) -> State:
         """Return the state in which the clients at `index` are tested.
 
@@ -244,11 +207,13 @@ class Cohort:
             return now
         judged = on_validation_parts(self.learner, self.data, scaling, index, now)
         best = better_of(best_tensors(state), now, judged, turn.round)
-        rows = torch.tensor(list(index), device=self.device)
-        self.state = self.state | {
-            name: self.state[name].index_copy(0, rows, tensor) for name, tensor in best.items()
-        }
+        self.state = self._with_rows(self.state, index, best)
         return used(now | best)
+
+    def _with_rows(self, state: State, index: Sequence[int], some: State) -> State:
+        """Return a state with the tensors of `some` in the rows of the clients at `index`."""
+        rows = torch.tensor(list(index), device=self.device)
+        return state | {n: state[n].index_copy(0, rows, tensor) for n, tensor in some.items()}
 
     def in_use(self, turn: Turn, scaling: Scaling | None) -> State:
         """Return the state in which all clients' models are used after training."""
@@ -261,7 +226,7 @@ class Cohort:
     ) -> Evaluation:
         """Evaluate the clients at `index` on their test parts; see :meth:`personalised`."""
         best = select_params(best_tensors(self.state), index)
-        found = on_test_parts(self.learner, self.data, turn, scaling, index, state, best)
+        scores = on_test_parts(self.learner, self.data, turn, scaling, index, state, best)
         how = self.own_encoder, len(self.card.classes), turn.round, scaling, index
-        found = replace(found, own_heads=own_heads(self.data, *how))
-        return found if self.class_counts else replace(found, confusion=None)
+        scores = replace(scores, own_heads=own_heads(self.data, *how))
+        return scores if self.settings.class_counts else replace(scores, confusion=None)

@@ -31,14 +31,14 @@ def read_download(
     MessageRefused
         If it does not fit this client, round and method.
     """
-    reference = cohort.references[i] if cohort.wire.upload.delta else None
+    reference = cohort.references[i] if cohort.settings.wire.upload.delta else None
     envelope = Envelope(
         cohort.clients[i].client,
         round,
         cohort.receives,
         reference,
-        cohort.wire.limit,
-        cohort.wire.largest,
+        cohort.settings.wire.limit,
+        cohort.settings.wire.largest,
     )
     return decode_download(payload, envelope, last)
 
@@ -65,12 +65,12 @@ def write_upload(
         vector = cohort.learner.vector(upload, received, levels)
         declared = vectors.declared_of(len(vector))
         return compose_upload(vectors.in_bundle(vector), address, declared)
-    if cohort.secure.secure_aggregation and upload.tensors:
+    if cohort.settings.secure.secure_aggregation and upload.tensors:
         what = "a question for the upload itself"
         raise refusal(address.client, round, "secure sum", what, "a plan of a sum beside it")
-    if cohort.secure.secure_aggregation and upload.version != received.version:
+    if cohort.settings.secure.secure_aggregation and upload.version != received.version:
         upload = replace(upload, version=0)  # it might tell of samples
-    reference = cohort.references[i]
-    if reference is not None and cohort.wire.upload.delta and received.reference != reference.round:
+    reference, encoding = cohort.references[i], cohort.settings.wire.upload
+    if reference is not None and encoding.delta and received.reference != reference.round:
         reference.forget()  # server and device do not hold the same: start anew
-    return compose_upload(upload, address, sends, cohort.wire.upload, reference)
+    return compose_upload(upload, address, sends, encoding, reference)

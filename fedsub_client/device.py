@@ -17,23 +17,14 @@ from flwr.app import ConfigRecord, Context, RecordDict
 from fedsub_client.answers import trained
 from fedsub_client.best_so_far import used_round
 from fedsub_client.client import FedSubClient
-from fedsub_client.cohort import Cohort
-from fedsub_client.file_history import FileHistory
 from fedsub_client.kept_states import KeptStates
 from fedsub_client.model_file import model_bytes
-from fedsub_client.new_cohort import make_cohort
-from fedsub_client.person import capacity_of, check_builder, client_of, read_data
+from fedsub_client.person import Person
 from fedsub_client.protections.accepted_sum import AcceptedSum, rounded_again
 from fedsub_client.protections.device_sums import DeviceSums
 from fedsub_client.saved_state import Saved
-from fedsub_client.split_client import split_client
-from fedsub_core.capacity import held_in
 from fedsub_core.config.run_config import from_flat, unknown_keys
-from fedsub_core.data.sources import client_ids
-from fedsub_core.data.standardise import Moments
-from fedsub_core.encoders.names import AUTO, NONE
 from fedsub_core.errors import RunError
-from fedsub_core.methods.table import method
 from fedsub_core.metric_names import ANEW
 from fedsub_core.packages import version_with
 from fedsub_core.secure.messages import SECURE
@@ -68,20 +59,14 @@ class Device:
         known = {k: v for k, v in context.run_config.items() if k not in self._unknown}
         self.config = from_flat(known)
         self.node = context.node_config
-        source = str(self.node.get("data", self.config.data))
-        self.simulated = "client-id" not in self.node
-        self.people = client_ids(source) if self.simulated else []
-        self.client = client_of(self.node, self.people, source)
-        if not self.simulated:
-            check_builder(self.node, self.client, self.config.model)
+        self.person = Person(self.node, self.config)
+        self.client = self.person.client
         self.states = KeptStates(self.client, self.config.methods, self.node, context.state)
         own = self.config
         stores = self.states.everywhere()
         self.sums = DeviceSums(
             self.client, own, own, self.node, own.methods, stores, context.run_config
         )
-        self.card, self.data = read_data(source, self.client, self.simulated)
-        self.capacity = capacity_of(self.node, self.client, self.people, self.card, self.config)
 
     def query(self, content: RecordDict) -> RecordDict:
         """Answer a question: who this is, or in a simulation what its model is.
@@ -100,40 +85,18 @@ class Device:
         if SECURE in content:
             record = content.config_records[SECURE]
             store = self.states.store(str(record.get("method", "")))
-            return self.sums.answer(record, store, self._moments)
+            return self.sums.answer(record, store, self.person.moments)
         if handshake.HANDSHAKE in content:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             version = version_with(self.config.methods)
             handshake.check_versions(record, self.client, version)
             handshake.check_given(record, self.client, self._unknown)
         self.sums.check_run()
-        said = self._new_cohort().introductions()[0]
-        if self.simulated:
+        said = self.person.new_cohort().introductions()[0]
+        if self.person.simulated:
             nodes = int(self.node["num-partitions"])
-            said = replace(said, people=len(self.people), nodes=nodes)
+            said = replace(said, people=len(self.person.people), nodes=nodes)
         return RecordDict({handshake.HANDSHAKE: said.record()})
-
-    def _new_cohort(self) -> Cohort:
-        """Return the person as of the file alone.
-
-        What is saved may belong to a run of other settings.
-        """
-        new = FileHistory.first(self.data, self.card)
-        return self._numpy_client(self._fullest, new, None, 0).cohort
-
-    def _moments(self, part: str) -> Moments | None:
-        return self._new_cohort().data.shared_moments(0, part)
-
-    @property
-    def _fullest(self) -> str:
-        """The method of whose runs a device says most of itself: what it says is for all of them.
-
-        That is one that trains on features of an encoder, where there is one.
-        """
-        if self.config.encoder in (AUTO, NONE):
-            return self.config.method
-        trained = (name for name in self.config.methods if method(name).trains)
-        return next(trained, self.config.method)
 
     def train(self, content: RecordDict) -> RecordDict:
         """Do a round of local work and keep its outcome, before anybody hears of it."""
@@ -147,7 +110,8 @@ class Device:
         told = _instructions(content)
         with self.states.store(told.method).lock():
             saved = self.states.load(told)
-            client = self._numpy_client(told.method, self._file(saved), saved, told.turn.round)
+            file, round = self.person.file(saved), told.turn.round
+            client = self.person.numpy_client(told.method, file, saved, round)
             answer = client.test(told, exchange.unpack(content))
             if client.cohort.keeps_best:
                 self._keep_best(client, saved, told)
@@ -165,7 +129,7 @@ class Device:
         round, cohort = told.turn.round, client.cohort
         if used_round(cohort.state, 0, round) != round:
             return
-        before = saved or Saved(self.client, told.run, told.method, 0, self._file(None))
+        before = saved or Saved(self.client, told.run, told.method, 0, self.person.file(None))
         model = cohort.personal_model(0, client.model, round, told.scaling)
         self.states.save(replace(before, state=cohort.client_state(0), model=model), told)
 
@@ -180,7 +144,8 @@ class Device:
                 raise self.sums.single(told)
             metrics: Content = {}
             if told.also_evaluate or levels is not None:
-                before = self._numpy_client(told.method, self._file(saved), saved, round)
+                file = self.person.file(saved)
+                before = self.person.numpy_client(told.method, file, saved, round)
                 metrics = before.test(told) if told.also_evaluate else metrics
                 if part is not None:
                     address = Address(self.client, round)
@@ -198,11 +163,11 @@ class Device:
                 round,
                 saved.round,
             )
-        file = self._file(saved)
-        client = self._numpy_client(told.method, file, saved, round)
+        file = self.person.file(saved)
+        client = self.person.numpy_client(told.method, file, saved, round)
         answer = client.train(told, payload, levels)
         report = client.report
-        if round > 1 and (saved is None or self._outgrown(saved, client.cohort)):
+        if round > 1 and (saved is None or self.person.outgrown(saved, client.cohort)):
             report = {**report, ANEW: 1.0}
             answer = {**answer, exchange.REPORT: report}
         reply = answer[exchange.PAYLOAD].to_bytes()
@@ -228,7 +193,7 @@ class Device:
         return {**answer, exchange.PAYLOAD: exchange.pack(sent)}
 
     def _model(self, run: str) -> RecordDict:
-        if not self.simulated:
+        if not self.person.simulated:
             raise RunError(
                 f"client {self.client!r}: a person's model does not leave the device: use "
                 "`fedsub predict` or `fedsub export` there"
@@ -237,47 +202,6 @@ class Device:
         if saved is None or saved.model is None:
             raise RunError(f"client {self.client!r}: it has trained no round of this run")
         return RecordDict({exchange.PAYLOAD: exchange.pack(model_bytes(saved.model))})
-
-    def _file(self, saved: Saved | None) -> FileHistory:
-        """Notice whether the device's file grew since the last round."""
-        if saved is None:
-            return FileHistory.first(self.data, self.card)
-        continued = saved.file.continued(self.data, self.card)
-        if continued is None:
-            log.warning(
-                "client %s: its file no longer begins with the %d samples it had; split anew, "
-                "so what was trained on may be tested now",
-                self.client,
-                saved.file.sizes[-1],
-            )
-            return FileHistory.first(self.data, self.card)
-        if continued is not saved.file:
-            log.info("client %s: %d samples, %d before", self.client, *continued.sizes[:-3:-1])
-        return continued
-
-    def _numpy_client(
-        self, name: str, file: FileHistory, saved: Saved | None, round: int
-    ) -> FedSubClient:
-        """Return this device with a method's state, holding what it can in a round."""
-        settings = self.config.device_settings(name)
-        parts = split_client(self.data, self.card, settings.split, file.sizes, self.capacity)
-        share = held_in(method(name), self.capacity, settings.seed, self.client, round)
-        cohort = make_cohort(settings, self.card, [parts.holding(share)])
-        if saved is not None and saved.state and cohort.fits(saved.state):
-            cohort.load_states([saved.state])
-        elif saved is not None and self._outgrown(saved, cohort):
-            log.warning(
-                "client %s: its state is not of a device of capacity %g; it begins anew",
-                self.client,
-                self.capacity.share,
-            )
-        elif not self.simulated:
-            cohort.state = cohort.state | cohort.learner.own_secrets()
-        return FedSubClient(cohort)
-
-    def _outgrown(self, saved: Saved, cohort: Cohort) -> bool:
-        """Whether a state is of a device of another capacity, as nothing says that it should be."""
-        return bool(saved.state) and not self.capacity.drawn and not cohort.fits(saved.state)
 
 
 def _instructions(content: RecordDict) -> Instructions:

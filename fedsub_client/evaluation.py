@@ -52,7 +52,7 @@ def on_test_parts(
     if not data.are_all(index):
         train, test = train.select(index), test.select(index)
     logits = torch.cat(_said_of(test, data, partial(learner.predict, state)), 1)
-    found = evaluate(logits, test.y, test.valid)
+    scores = evaluate(logits, test.y, test.valid)
     classes = logits.shape[2]
     tested = test.holds(classes)
     new = torch.zeros_like(tested)
@@ -60,19 +60,19 @@ def on_test_parts(
         new[row, client.new_classes(turn.round)] = True
     labelled = train.holds(classes)
     if best:
-        found = replace(found, best_round=best[ROUND], validation=best[MACRO_F1])
+        scores = replace(scores, best_round=best[ROUND], validation=best[MACRO_F1])
         held = data.validation(scaling).holds(classes)
         labelled = labelled | held[list(index)]
     lacking = tested & ~labelled
-    found = found.with_class_mean(UNLABELLED, lacking)
-    found = found.with_class_mean(LABELLED, tested & labelled & lacking.any(1, keepdim=True))
-    found = found.with_class_mean(NEW, new)
+    scores = scores.with_class_mean(UNLABELLED, lacking)
+    scores = scores.with_class_mean(LABELLED, tested & labelled & lacking.any(1, keepdim=True))
+    scores = scores.with_class_mean(NEW, new)
     alone = _said_of(test, data, partial(learner.predict_alone, state))
-    theirs = [one.argmax(2) for one in alone if one is not None]
+    theirs = [own.argmax(2) for own in alone if own is not None]
     if not theirs:
-        return found
+        return scores
     gains = own_gains(test, clients, logits.argmax(2), torch.cat(theirs, 1), turn)
-    return replace(found, gains=gains)
+    return replace(scores, gains=gains)
 
 
 def on_validation_parts(

@@ -50,20 +50,21 @@ class KeptStates:
         """Return all stores in which something of the run's methods may be kept."""
         return [self._store(other) for other in ("", *self.methods)]
 
-    def load(self, told: Instructions) -> Saved | None:
+    def load(self, instructions: Instructions) -> Saved | None:
         """Return this device's state of the run; None where the run is new here."""
-        return self.store(told.method).find(told.run, told.method)
+        return self.store(instructions.method).find(instructions.run, instructions.method)
 
     def of_run(self, run: str) -> Saved | None:
         """Return what is kept of a run, of the first of its methods that keeps something."""
-        found = [self.store(name).load() for name in self.methods]
-        return next((one for one in found if one is not None and one.run == run), None)
+        states = [self.store(name).load() for name in self.methods]
+        return next((saved for saved in states if saved is not None and saved.run == run), None)
 
-    def save(self, saved: Saved, told: Instructions) -> None:
+    def save(self, saved: Saved, instructions: Instructions) -> None:
         """Keep a state; not in place of another run's or method's."""
-        store = self.store(told.method)
+        store = self.store(instructions.method)
         there = store.load()
-        store.save(saved, new_run=there is None or not there.is_of(told.run, told.method))
+        new = there is None or not there.is_of(instructions.run, instructions.method)
+        store.save(saved, new_run=new)
 
     def _store(self, other: str) -> Store:
         if "state-dir" in self._node:

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_client.mean_models import KNOWN, MEAN, begun_anew, smoothed, with_means
+from fedsub_client.downloads import adopted
+from fedsub_client.mean_models import MEAN, MeanModels, with_means
 from fedsub_client.predictor import Predictor
 from fedsub_client.protections.vectors import Vectors
 from fedsub_core.addends import Addend
 from fedsub_core.backend import Backend
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.card import MethodCard
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Step
 from fedsub_core.training.gradients import Gradient
@@ -40,7 +38,7 @@ Received = Sequence[Bundle]
 Fitted = tuple[State, list[Bundle], list[Report]]
 
 
-class Learner(Vectors, ABC):
+class Learner(MeanModels, Vectors, ABC):
     """What a device does with its data, its state and what the server sends.
 
     Parameters
@@ -57,10 +55,6 @@ class Learner(Vectors, ABC):
     #: The models that a client keeps. What the server sends goes into the first; the last is the
     #: client's own, which is evaluated, exported and used.
     models: tuple[str, ...] = ("model",)
-    #: Of these, the models that predictions go by, of which means may be kept; (): the last alone.
-    predict_by: tuple[str, ...] = ()
-    #: Where the state says which classes a client had when its means were last made.
-    classes_known: str = KNOWN
     #: What training minimises, before a method adds to it.
     loss: Term | Objective = CE
 
@@ -106,10 +100,7 @@ class Learner(Vectors, ABC):
         }
         if len(self.models) > 1:
             state["met"] = torch.zeros(clients)
-        if self.averaged:
-            state |= {MEAN + name: state[name].clone() for name in self.averaged if name in state}
-            state[self.classes_known] = torch.zeros(clients, self.model.classes)
-        return state
+        return state | self.first_means(state, clients)
 
     def first_model(self, clients: int, seed: int) -> Params:
         """Return the model from which all that a client keeps begin, of `clients` alike."""
@@ -161,8 +152,10 @@ class Learner(Vectors, ABC):
             each = dict.fromkeys(self.models, self.model.settled(own, data))
         else:
             kept = [(name, self.get(with_means(state), name)) for name in self.models]
-            each = {name: self.model.settled(one, data) for name, one in kept}
-        new = {f"{name}.{key}": t for name, found in each.items() for key, t in found.items()}
+            each = {name: self.model.settled(params, data) for name, params in kept}
+        new = {
+            f"{name}.{key}": t for name, statistics in each.items() for key, t in statistics.items()
+        }
         return new | {MEAN + name: t for name, t in new.items() if MEAN + name in state}
 
     def personal(self, state: State) -> Params:
@@ -189,14 +182,6 @@ class Learner(Vectors, ABC):
 
     # What holds for every method.
 
-    @cached_property
-    def averaged(self) -> tuple[str, ...]:
-        """Names in the state of the tensors of which means over rounds predict; mostly ()."""
-        if not self.hyper.smooth:
-            return ()
-        models = self.predict_by or self.models[-1:]
-        return tuple(f"{model}.{key}" for model in models for key in self.model.tensor_shapes)
-
     def work(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Do :meth:`fit`'s round, and count the models that are tested in the means over rounds.
 
@@ -209,16 +194,6 @@ class Learner(Vectors, ABC):
             new = new | self.means(tested, data, turn)
         return new, uploads, reports
 
-    def means(self, state: State, data: Stack, turn: Turn) -> State:
-        """Return the means after a round in which a `state`'s models are tested.
-
-        Those of who got a class, or has none yet, begin anew: the past knows nothing of it.
-        """
-        held = data.holds(self.model.classes)
-        came = (held > state[self.classes_known].bool()).any(1)
-        means = smoothed(state, self.averaged, self.hyper.smooth, turn.round)
-        return begun_anew(state, means, came) | {self.classes_known: held.float()}
-
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
         """Return the state in which the clients' models are tested; nothing of it is kept.
 
@@ -227,12 +202,7 @@ class Learner(Vectors, ABC):
         state = self.arrived(state, received, data, turn)
         if not self.averaged:
             return self.adapt(state, data, turn)
-        if self.hyper.tested == "received":
-            state = state | self.means(state, data, turn)
-        else:  # who trained is tested with its means as they are, others with what they begin with
-            kept = {MEAN + name: state[MEAN + name] for name in self.averaged}
-            state = state | begun_anew(state, kept, ~state[self.classes_known].bool().any(1))
-        state = self.adapt(with_means(state), data, turn)
+        state = self.adapt(with_means(self.with_tested_means(state, data, turn)), data, turn)
         return state | {MEAN + name: state[name] for name in self.averaged}
 
     def predicted_by(self, state: State) -> Params:
@@ -278,49 +248,8 @@ class Learner(Vectors, ABC):
         ]
 
 
-def make_learner(
-    card: MethodCard,
-    model: Model,
-    settings: TrainingSettings,
-    hyper: Any,
-    whole: Model | None = None,
-    sums: bool = False,
-) -> Learner:
-    """Return the device half of a method, or that of secure `sums`."""
-    sends, predictor = card.sends(model, hyper), card.load_predictor()
-    adds = card.sums.adds(model, hyper) if sums and card.sums and card.sums.adds else ()
-    made: Learner = card.load_learner(sums)(model, settings, hyper, sends, predictor, whole, adds)
-    return made
-
-
 def reported(**values: Tensor) -> list[Report]:
     """Return one report a client of values ``[clients]`` by name."""
     columns = {name: tensor.tolist() for name, tensor in values.items()}
     clients = len(next(iter(columns.values())))
     return [{name: column[i] for name, column in columns.items()} for i in range(clients)]
-
-
-def adopted(params: Params, received: Received) -> Params:
-    """Return `params` with the numbers that downloads name in their place.
-
-    Tensors that no download names are not copied.
-    """
-    taken = dict(params)
-    for name, tensor in params.items():
-        parts = [bundle.tensors.get(name) for bundle in received]
-        floats = {id(part): part for part in parts if isinstance(part, Floats)}
-        if not floats:
-            continue
-        values = {
-            key: torch.from_numpy(np.array(part.values)).to(tensor.device)
-            for key, part in floats.items()
-        }
-        if len(floats) == 1 and None not in parts and next(iter(floats.values())).at.everywhere:
-            (one,) = values.values()
-            taken[name] = one.expand_as(tensor).clone()
-            continue
-        taken[name] = tensor.clone()
-        for i, part in enumerate(parts):
-            if isinstance(part, Floats):
-                part.at.put(taken[name][i], values[id(part)])
-    return taken

@@ -6,14 +6,24 @@ meanwhile.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from fedsub_client.kept_runs import kept_in
-from fedsub_client.model_file import built, check_usable, is_model_file, model_of
+import torch
+
+from fedsub_client.model_file import (
+    FEATURE_MEAN,
+    FEATURE_STD,
+    is_model_file,
+    model_of,
+    standard_tensors,
+)
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.saved_state import Saved
+from fedsub_client.state_files import kept_in
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
-from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.errors import ConfigError, FedSubError, RunError
+from fedsub_core.models.unbuilt import Unbuilt
 
 
 def load_model(where: Path | str, named: str = "") -> PersonalModel:
@@ -55,11 +65,50 @@ def load_model(where: Path | str, named: str = "") -> PersonalModel:
             "model's file of this version. Take another copy, or train again"
         ) from error
     try:
-        model = built(model, named)
+        model = _built(model, named)
     except ConfigError as error:
         raise RunError(f"{file}: client {model.client!r}: {error}") from error
     check_usable(model, f"{file}: client {model.client!r}")
     return model
+
+
+def _built(model: PersonalModel, named: str = "") -> PersonalModel:
+    """Return the model with its module built, where it is one; see :meth:`Unbuilt.build`."""
+    if not isinstance(model.architecture, Unbuilt):
+        return model
+    return replace(model, architecture=model.architecture.build(named))
+
+
+def check_usable(model: PersonalModel, where: str) -> None:
+    """Refuse parameters of another architecture than the file says, or that diverged.
+
+    Raises
+    ------
+    RunError
+        It begins with `where`.
+    """
+    try:
+        expected = dict(model.predictor.tensor_shapes)
+    except FedSubError as error:
+        raise RunError(f"{where}: {error}. Use the version of FedSub that saved it") from error
+    tensors = dict(model.params)
+    for name, tensor in standard_tensors(model).items():
+        of_features = name in (FEATURE_MEAN, FEATURE_STD)
+        seen = model.architecture.input_shape if of_features else model.shape
+        tensors[name], expected[name] = tensor, (seen[0],)
+    got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if got != expected:
+        raise RunError(
+            f"{where}: got parameters {got}, expected {expected}. Use the version of FedSub that "
+            "saved it"
+        )
+    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
+    broken = model.predictor.fatal(model.params, broken)
+    if broken:
+        raise RunError(
+            f"{where}: {broken[0]}: got numbers that are not finite, expected a trained model: "
+            "training diverged. Train again with a lower lr"
+        )
 
 
 def _file(where: Path) -> Path:
@@ -67,15 +116,15 @@ def _file(where: Path) -> Path:
         return where
     if (where / STATE_FILE).is_file():
         return where / STATE_FILE
-    found = sorted(where.glob(f"*/{STATE_FILE}"))
-    if len(found) == 1:
-        return found[0]
+    states = sorted(where.glob(f"*/{STATE_FILE}"))
+    if len(states) == 1:
+        return states[0]
     expected = f"expected {STATE_FILE}, as in <state-dir>/<client-id>"
-    if found:
-        clients = ", ".join(file.parent.name for file in found)
+    if states:
+        clients = ", ".join(file.parent.name for file in states)
         raise RunError(
-            f"{where}: got {len(found)} clients ({clients}), expected one. Give a client's folder, "
-            f"such as {found[0].parent}"
+            f"{where}: got {len(states)} clients ({clients}), expected one. Give a client's "
+            f"folder, such as {states[0].parent}"
         )
     if not where.is_dir():
         raise RunError(f"{where}: no such folder; {expected}. Check the path")

@@ -8,12 +8,17 @@ and what is sent is as without them.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fedsub_core.data.stacks import per_client
+from fedsub_core.data.stacks import Stack, per_client
+from fedsub_core.models.model import Model
+from fedsub_core.turn import Turn
 
+State = dict[str, Tensor]
 #: Before a name in the state: its mean.
 MEAN = "mean."
 #: Which classes a client had when its means were last made, float32 [clients, classes].
@@ -22,9 +27,7 @@ KNOWN = "known classes"
 SOON = 10
 
 
-def smoothed(
-    state: dict[str, Tensor], names: Collection[str], most: float, round: int
-) -> dict[str, Tensor]:
+def smoothed(state: State, names: Collection[str], most: float, round: int) -> State:
     """Return new means of the tensors `names`: what a round adds is at least ``1 - most``.
 
     In a run's first rounds, when models still move far, it is more: all of it in the first.
@@ -33,9 +36,7 @@ def smoothed(
     return {MEAN + name: torch.lerp(state[name], state[MEAN + name], kept) for name in names}
 
 
-def begun_anew(
-    state: dict[str, Tensor], means: dict[str, Tensor], which: Tensor
-) -> dict[str, Tensor]:
+def begun_anew(state: State, means: State, which: Tensor) -> State:
     """Return the means; of the clients [clients] that `which` says, the `state`'s own tensors."""
     if not which.any():
         return means
@@ -45,6 +46,53 @@ def begun_anew(
     }
 
 
-def with_means(state: dict[str, Tensor]) -> dict[str, Tensor]:
+def with_means(state: State) -> State:
     """Return the state in which means stand in the place of what they are means of."""
     return state | {n.removeprefix(MEAN): t for n, t in state.items() if n.startswith(MEAN)}
+
+
+class MeanModels:
+    """The part of a learner that keeps means of its models, where ``smooth`` asks for them."""
+
+    model: Model
+    hyper: Any
+    models: tuple[str, ...]
+    #: Of these, the models that predictions go by, of which means may be kept; (): the last alone.
+    predict_by: tuple[str, ...] = ()
+    #: Where the state says which classes a client had when its means were last made.
+    classes_known: str = KNOWN
+
+    @cached_property
+    def averaged(self) -> tuple[str, ...]:
+        """Names in the state of the tensors of which means over rounds predict; mostly ()."""
+        if not self.hyper.smooth:
+            return ()
+        models = self.predict_by or self.models[-1:]
+        return tuple(f"{model}.{key}" for model in models for key in self.model.tensor_shapes)
+
+    def first_means(self, state: State, clients: int) -> State:
+        """Return the means before the first round, of a `state` of so many clients."""
+        if not self.averaged:
+            return {}
+        means = {MEAN + name: state[name].clone() for name in self.averaged if name in state}
+        return means | {self.classes_known: torch.zeros(clients, self.model.classes)}
+
+    def means(self, state: State, data: Stack, turn: Turn) -> State:
+        """Return the means after a round in which a `state`'s models are tested.
+
+        Those of who got a class, or has none yet, begin anew: the past knows nothing of it.
+        """
+        held = data.holds(self.model.classes)
+        came = (held > state[self.classes_known].bool()).any(1)
+        means = smoothed(state, self.averaged, self.hyper.smooth, turn.round)
+        return begun_anew(state, means, came) | {self.classes_known: held.float()}
+
+    def with_tested_means(self, state: State, data: Stack, turn: Turn) -> State:
+        """Return the state with the means that are tested.
+
+        Who trained is tested with its means as they are, others with what they begin with.
+        """
+        if self.hyper.tested == "received":
+            return state | self.means(state, data, turn)
+        kept = {MEAN + name: state[MEAN + name] for name in self.averaged}
+        return state | begun_anew(state, kept, ~state[self.classes_known].bool().any(1))

@@ -25,7 +25,7 @@ from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.samples import Nodes, Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
-from fedsub_core.errors import FedSubError, OtherRelease, RunError
+from fedsub_core.errors import OtherRelease, RunError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.described import describe, described
@@ -49,20 +49,20 @@ FACTS = "fedsub"
 def computes(model: PersonalModel) -> str:
     """Return in words what a reader computes with the tensors."""
     if isinstance(model.shape, Tokens):
-        said = model.predicts.computes.format(seen="x")
-        return f"{said}; x [batch, length] token ids, int64"
+        words = model.predicts.computes.format(seen="x")
+        return f"{words}; x [batch, length] token ids, int64"
     seen, more = f"(x - {MEAN}) / {STD}", ""
     if isinstance(model.shape, Nodes):
-        said = model.predicts.computes.format(seen=f"rows({seen}, edges)")
-        return f"{said}; x [nodes, features] in units, edges [2, m]; rows as FedSub's docs/data.md"
+        words = model.predicts.computes.format(seen=f"rows({seen}, edges)")
+        return f"{words}; x [nodes, features] in units, edges [2, m]; rows as FedSub's docs/data.md"
     if model.encoder is not None:
         seen = f"encode({seen})"
         more = "; encode as encoder says, drawn from encoder_seed: FedSub's docs/wire-format.md, "
         more += "Encoders"
     if feature_tensors(model):
         seen = f"({seen} - {FEATURE_MEAN}) / {FEATURE_STD}"
-    said = model.predicts.computes.format(seen=seen)
-    return f"{said}; x [batch, *shape] in units, mean and std along its second axis{more}"
+    words = model.predicts.computes.format(seen=seen)
+    return f"{words}; x [batch, *shape] in units, mean and std along its second axis{more}"
 
 
 def facts(model: PersonalModel) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def feature_tensors(model: PersonalModel) -> dict[str, Tensor]:
     return {FEATURE_MEAN: torch.tensor(own.mean), FEATURE_STD: torch.tensor(own.std)}
 
 
-def _standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
+def standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
     """Return all that a file holds beside the parameters, by name; nothing of token ids."""
     if isinstance(model.shape, Tokens):
         return {}
@@ -128,11 +128,11 @@ def model_bytes(model: PersonalModel) -> bytes:
     if isinstance(model.architecture, (TorchModel, Unbuilt)):
         own = model.architecture.constants.items()
         tensors |= {CONSTANT + name: tensor.contiguous() for name, tensor in own}
-    tensors |= _standard_tensors(model)
+    tensors |= standard_tensors(model)
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
-    told = facts(model)
-    told["digest"] = checksum(tensors, json.dumps(told)).hex()
-    return save_tensors(tensors, {FACTS: json.dumps(told)})
+    stated = facts(model)
+    stated["digest"] = checksum(tensors, json.dumps(stated)).hex()
+    return save_tensors(tensors, {FACTS: json.dumps(stated)})
 
 
 def is_model_file(data: bytes) -> bool:
@@ -149,36 +149,36 @@ def model_of(data: bytes) -> PersonalModel:
         Where the bytes are no such file, are damaged, or were written in another format.
     """
     try:
-        of, tensors = json.loads(_metadata(data)[FACTS]), load_tensors(data)
-        if of["format"] not in FORMATS:
+        stated, tensors = json.loads(_metadata(data)[FACTS]), load_tensors(data)
+        if stated["format"] not in FORMATS:
             known = ", ".join(map(repr, FORMATS))
-            raise OtherRelease(f"written as {of['format']!r}, expected one of {known}")
-        if bytes.fromhex(of.pop("digest")) != checksum(tensors, json.dumps(of)):
+            raise OtherRelease(f"written as {stated['format']!r}, expected one of {known}")
+        if bytes.fromhex(stated.pop("digest")) != checksum(tensors, json.dumps(stated)):
             raise ValueError("its checksum is wrong")
-        card = {f.name: of[f.name] for f in fields(Card) if f.name in of}
-        shape, encoder = shape_with(tuple(of["shape"]), of), None
-        if "encoder" in of:
-            encoder = build_encoder(of["encoder"], of["encoder_seed"], shape)
+        card = {f.name: stated[f.name] for f in fields(Card) if f.name in stated}
+        shape, encoder = shape_with(tuple(stated["shape"]), stated), None
+        if "encoder" in stated:
+            encoder = build_encoder(stated["encoder"], stated["encoder_seed"], shape)
         scaling = _scaling(tensors, MEAN, STD) if MEAN in tensors else None
         if scaling is not None and FEATURE_MEAN in tensors:
             features = _scaling(tensors, FEATURE_MEAN, FEATURE_STD)
             scaling = replace(scaling, features=features)
         seen = model_shape(encoder, shape)
         architecture: Model | Unbuilt
-        if of["layers"] is None:
-            architecture = _unbuilt(of, seen, tensors)
+        if stated["layers"] is None:
+            architecture = _unbuilt(stated, seen, tensors)
         else:
-            architecture = described(of["layers"], seen)
+            architecture = described(stated["layers"], seen)
         return PersonalModel(
-            of["client"],
-            of["method"],
-            of["round"],
+            stated["client"],
+            stated["method"],
+            stated["round"],
             tensors,
             architecture,
-            of["kind"],
+            stated["kind"],
             parse_card(card, Path("the model's file")),
-            scaling if of["standardised"] else None,
-            _described(of),
+            scaling if stated["standardised"] else None,
+            _described(stated),
             encoder,
         )
     except RunError:
@@ -187,64 +187,25 @@ def model_of(data: bytes) -> PersonalModel:
         raise RunError(f"damaged ({type(error).__name__}: {error})") from error
 
 
-def _described(of: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _described(stated: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return what a file says of the method's own predictor; None: the model predicts alone.
 
     Before format 6 it was what a mixture mixes, or what a model lacks without which it answers
     otherwise than it was tested: its predictor finds its tensors missing.
     """
-    if "predictor" in of:
-        said: Mapping[str, Any] | None = of["predictor"]
-        return said
-    older = {key: of[key] for key in ("experts", "lacks") if of[key]}
+    if "predictor" in stated:
+        described: Mapping[str, Any] | None = stated["predictor"]
+        return described
+    older = {key: stated[key] for key in ("experts", "lacks") if stated[key]}
     return older or None
 
 
-def _unbuilt(of: Mapping[str, Any], seen: Shape, tensors: dict[str, Tensor]) -> Unbuilt:
+def _unbuilt(stated: Mapping[str, Any], seen: Shape, tensors: dict[str, Tensor]) -> Unbuilt:
     """Return what the file says of a module; takes its constants out of the `tensors`."""
     names = [name for name in tensors if name.startswith(CONSTANT)]
     constants = {name.removeprefix(CONSTANT): tensors.pop(name) for name in names}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    return Unbuilt(of["kind"], seen, len(of["classes"]), shapes, constants, of["norm"])
-
-
-def built(model: PersonalModel, named: str = "") -> PersonalModel:
-    """Return the model with its module built, where it is one; see :meth:`Unbuilt.build`."""
-    if not isinstance(model.architecture, Unbuilt):
-        return model
-    return replace(model, architecture=model.architecture.build(named))
-
-
-def check_usable(model: PersonalModel, where: str) -> None:
-    """Refuse parameters of another architecture than the file says, or that diverged.
-
-    Raises
-    ------
-    RunError
-        It begins with `where`.
-    """
-    try:
-        expected = dict(model.predictor.tensor_shapes)
-    except FedSubError as error:
-        raise RunError(f"{where}: {error}. Use the version of FedSub that saved it") from error
-    tensors = dict(model.params)
-    for name, tensor in _standard_tensors(model).items():
-        of_features = name in (FEATURE_MEAN, FEATURE_STD)
-        seen = model.architecture.input_shape if of_features else model.shape
-        tensors[name], expected[name] = tensor, (seen[0],)
-    got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if got != expected:
-        raise RunError(
-            f"{where}: got parameters {got}, expected {expected}. Use the version of FedSub that "
-            "saved it"
-        )
-    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
-    broken = model.predictor.fatal(model.params, broken)
-    if broken:
-        raise RunError(
-            f"{where}: {broken[0]}: got numbers that are not finite, expected a trained model: "
-            "training diverged. Train again with a lower lr"
-        )
+    return Unbuilt(stated["kind"], seen, len(stated["classes"]), shapes, constants, stated["norm"])
 
 
 def checksum(tensors: Mapping[str, Tensor], text: str = "") -> bytes:
@@ -265,7 +226,7 @@ def _metadata(data: bytes) -> dict[str, str]:
     """Return a safetensors file's metadata; {} where there is none to be read."""
     length = int.from_bytes(data[:8], "little")
     try:
-        told = json.loads(data[8 : 8 + length])["__metadata__"]
+        metadata = json.loads(data[8 : 8 + length])["__metadata__"]
     except (ValueError, KeyError, TypeError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fedsub_client.cohort import Cohort
-from fedsub_client.learner import Learner, make_learner
+from fedsub_client.learner import Learner
 from fedsub_client.own_heads import own_encoder
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.halves import DeviceSettings
+from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.errors import ConfigError
+from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import method
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.held import Held
+from fedsub_core.models.model import Model
 
 
 def make_cohort(
@@ -28,28 +32,22 @@ def make_cohort(
     ValueError
         If clients hold different parts of it: what they keep cannot be stacked.
     """
-    of = method(settings.method)
+    method_card = method(settings.method)
     shares = {c.capacity for c in clients}
-    if of.weak.narrow and len(shares) > 1:
-        raise ValueError(f"{of.name}: got capacities {sorted(shares)} in one stack, expected one")
+    if method_card.weak.narrow and len(shares) > 1:
+        raise ValueError(
+            f"{method_card.name}: got capacities {sorted(shares)} in one stack, expected one"
+        )
     held, learner = held_and_learner(settings, card, clients[0].shape, clients[0].capacity)
     return Cohort(
         learner,
-        of.receives(held.model, settings.hyper),
+        method_card.receives(held.model, settings.hyper),
         card,
         clients,
-        settings.standardise,
-        settings.seed,
+        settings,
         device,
-        settings.wire,
-        settings.method,
-        settings.model,
         held.encoder,
-        settings.version,
-        of.trains,
-        settings.class_counts,
-        settings.secure,
-        settings.noise,
+        method_card.trains,
         own_encoder(settings.encoder, settings.seed, clients[0].shape),
     )
 
@@ -64,11 +62,26 @@ def held_and_learner(
     ConfigError
         As :func:`make_cohort`.
     """
-    of, hyper = method(settings.method), settings.hyper
+    method_card, hyper = method(settings.method), settings.hyper
     sums = settings.secure.secure_aggregation
     try:
-        held = Held.of(of, settings, settings.seed, shape, len(card.classes), capacity)
-        made = make_learner(of, held.model, settings.training, hyper, held.whole, sums)
+        held = Held.of(method_card, settings, settings.seed, shape, len(card.classes), capacity)
+        made = make_learner(method_card, held.model, settings.training, hyper, held.whole, sums)
         return held, made
     except ConfigError as error:  # a run has several methods
         raise ConfigError(f"method {settings.method!r}: {error}") from error
+
+
+def make_learner(
+    card: MethodCard,
+    model: Model,
+    settings: TrainingSettings,
+    hyper: Any,
+    whole: Model | None = None,
+    sums: bool = False,
+) -> Learner:
+    """Return the device half of a method, or that of secure `sums`."""
+    sends, predictor = card.sends(model, hyper), card.load_predictor()
+    adds = card.sums.adds(model, hyper) if sums and card.sums and card.sums.adds else ()
+    made: Learner = card.load_learner(sums)(model, settings, hyper, sends, predictor, whole, adds)
+    return made

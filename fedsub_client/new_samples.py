@@ -82,10 +82,10 @@ def check_samples(x: NDArray[Any], card: Card, shape: tuple[int, ...], where: st
         do = (
             "Give one sample as x[None]." if x.shape == tuple(shape) else "Check the order of axes."
         )
-        of = "token ids" if isinstance(shape, Tokens) else f"features {', '.join(card.features)}"
+        what = "token ids" if isinstance(shape, Tokens) else f"features {', '.join(card.features)}"
         raise DataError(
             f"{where}: x: got shape {x.shape}, expected [n, {', '.join(map(str, shape))}] with the "
-            f"{shape[0]} {of}. {do}"
+            f"{shape[0]} {what}. {do}"
         )
     if not len(x):
         raise DataError(f"{where}: x: got no sample, expected one at least. Check how it was made.")
@@ -173,11 +173,11 @@ def check_distances(
         for i in features[:SHOWN]
     )
     more = f"; {len(features) - SHOWN} features more" if len(features) > SHOWN else ""
-    said = (
+    finding = (
         f"{where}: x: {len(rows)} of {len(x)} rows (the first is row {rows[0]}) hold values more "
         f"than {FAR:g} standard deviations from the training data's mean: {worst}{more}"
     )
     units = f"Check the units, expected {card.units}." if card.units else "Check the units."
     if len(rows) == len(x):
-        raise DataError(f"{said}. No answer would mean anything. {units}")
-    return f"{said}. What is answered for them means nothing. {units}"
+        raise DataError(f"{finding}. No answer would mean anything. {units}")
+    return f"{finding}. What is answered for them means nothing. {units}"

@@ -95,20 +95,21 @@ def _reached(
 ) -> Mapping[str, float]:
     parts = held.train_x, held.train_y, held.test_x, held.test_y
     key = _digest(parts, repr((encoder, classes, None if scale is None else scale.bits)))
-    if (found := _kept.get(key)) is None:
+    if (scores := _kept.get(key)) is None:
         x, y, tested, right = parts
         head = personal_head(seen(x, scale, encoder), y, classes, how=Mixing(heads=OWN))
         weight, bias = head.alone
         logits = torch.from_numpy(seen(tested, scale, encoder) @ weight.T + bias)
         labels = torch.from_numpy(right)
-        of = evaluate(logits[None], labels[None], torch.ones_like(labels[None], dtype=torch.bool))
-        numbers = float(of.macro_f1[0]), float(of.weighted_f1[0]), float(of.loss[0])
-        found = dict(zip(OWN_HEADS, numbers, strict=True))
+        valid = torch.ones_like(labels[None], dtype=torch.bool)
+        judged = evaluate(logits[None], labels[None], valid)
+        numbers = (float(score[0]) for score in (judged.macro_f1, judged.weighted_f1, judged.loss))
+        scores = dict(zip(OWN_HEADS, numbers, strict=True))
         with _lock:
             if len(_kept) >= KEPT:
                 _kept.clear()
-            _kept[key] = found
-    return found
+            _kept[key] = scores
+    return scores
 
 
 def _digest(arrays: Sequence[NDArray[np.generic]], how: str) -> bytes:

@@ -1,21 +1,126 @@
-"""Whose device a node is: its person, the person's data and what the device can hold of a model."""
+"""A node's person: whose device it is, its data, what it can hold, and its cohort of one."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsub_core.capacity import Capacity, of_node, of_one, of_people
+from fedsub_client.client import FedSubClient
+from fedsub_client.cohort import Cohort
+from fedsub_client.file_history import FileHistory
+from fedsub_client.new_cohort import make_cohort
+from fedsub_client.saved_state import Saved
+from fedsub_client.split_client import split_client
+from fedsub_core.capacity import held_in, of_node, of_one, of_people
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
-from fedsub_core.data.sources import load_client
+from fedsub_core.data.sources import client_ids, load_client
+from fedsub_core.data.standardise import Moments
+from fedsub_core.encoders.names import AUTO, NONE
 from fedsub_core.errors import DataError, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
+from fedsub_core.methods.table import method
 from fedsub_core.models.names import is_place
 
+log = logging.getLogger("fedsub")
 
-def client_of(node: Mapping[str, Any], people: Sequence[str], source: str) -> str:
+
+class Person:
+    """A node's person: its data, its capacity, and its cohort of one.
+
+    Parameters
+    ----------
+    node : the node's config; without ``client-id`` the node is one of a simulation.
+    config : the run's.
+
+    Raises
+    ------
+    DataError
+        Where there is no such person or the data cannot be used.
+    """
+
+    def __init__(self, node: Mapping[str, Any], config: RunConfig) -> None:
+        self.config = config
+        source = str(node.get("data", config.data))
+        self.simulated = "client-id" not in node
+        self.people = client_ids(source) if self.simulated else []
+        self.client = _client_of(node, self.people, source)
+        if not self.simulated:
+            _check_builder(node, self.client, config.model)
+        self.card, self.data = _read_data(source, self.client, self.simulated)
+        shares, seed, stated = config.capacity_settings, config.seed, self.card.capacities
+        if (own := of_node(node, self.client)) is not None:
+            self.capacity = own
+        elif self.simulated:
+            self.capacity = of_people(shares, seed, stated, self.people)[self.client]
+        else:
+            self.capacity = of_one(shares, seed, stated, self.client)
+
+    def new_cohort(self) -> Cohort:
+        """Return the cohort as of the file alone: what is saved may be of other settings."""
+        new = FileHistory.first(self.data, self.card)
+        return self.numpy_client(self._fullest, new, None, 0).cohort
+
+    def moments(self, part: str) -> Moments | None:
+        """Return sums over the person's samples; :meth:`ScaledData.shared_moments`."""
+        return self.new_cohort().data.shared_moments(0, part)
+
+    @property
+    def _fullest(self) -> str:
+        """The method of whose runs a device says most of itself: what it says is for all of them.
+
+        That is one that trains on features of an encoder, where there is one.
+        """
+        if self.config.encoder in (AUTO, NONE):
+            return self.config.method
+        trained = (name for name in self.config.methods if method(name).trains)
+        return next(trained, self.config.method)
+
+    def file(self, saved: Saved | None) -> FileHistory:
+        """Return the file's history, once it is noticed whether it grew since the last round."""
+        if saved is None:
+            return FileHistory.first(self.data, self.card)
+        continued = saved.file.continued(self.data, self.card)
+        if continued is None:
+            log.warning(
+                "client %s: its file no longer begins with the %d samples it had; split anew, "
+                "so what was trained on may be tested now",
+                self.client,
+                saved.file.sizes[-1],
+            )
+            return FileHistory.first(self.data, self.card)
+        if continued is not saved.file:
+            log.info("client %s: %d samples, %d before", self.client, *continued.sizes[:-3:-1])
+        return continued
+
+    def numpy_client(
+        self, name: str, file: FileHistory, saved: Saved | None, round: int
+    ) -> FedSubClient:
+        """Return this device with a method's state, holding what it can in a round."""
+        settings = self.config.device_settings(name)
+        parts = split_client(self.data, self.card, settings.split, file.sizes, self.capacity)
+        share = held_in(method(name), self.capacity, settings.seed, self.client, round)
+        cohort = make_cohort(settings, self.card, [parts.holding(share)])
+        if saved is not None and saved.state and cohort.fits(saved.state):
+            cohort.load_states([saved.state])
+        elif saved is not None and self.outgrown(saved, cohort):
+            log.warning(
+                "client %s: its state is not of a device of capacity %g; it begins anew",
+                self.client,
+                self.capacity.share,
+            )
+        elif not self.simulated:
+            cohort.state = cohort.state | cohort.learner.own_secrets()
+        return FedSubClient(cohort)
+
+    def outgrown(self, saved: Saved, cohort: Cohort) -> bool:
+        """Return whether a state is, unlike the run says, of a device of another capacity."""
+        return bool(saved.state) and not self.capacity.drawn and not cohort.fits(saved.state)
+
+
+def _client_of(node: Mapping[str, Any], people: Sequence[str], source: str) -> str:
     """Return the id of a node's person.
 
     Parameters
@@ -48,7 +153,7 @@ def client_of(node: Mapping[str, Any], people: Sequence[str], source: str) -> st
     return people[partition]
 
 
-def check_builder(node: Mapping[str, Any], client: str, model: str) -> None:
+def _check_builder(node: Mapping[str, Any], client: str, model: str) -> None:
     """Refuse code that a server names as its model and this device's owner does not."""
     own = node.get("model", "nothing")
     if is_place(model) and own != model:
@@ -59,7 +164,7 @@ def check_builder(node: Mapping[str, Any], client: str, model: str) -> None:
         )
 
 
-def read_data(source: str, client: str, simulated: bool) -> tuple[Card, ClientData]:
+def _read_data(source: str, client: str, simulated: bool) -> tuple[Card, ClientData]:
     """Return a person's data with the card beside them.
 
     Raises
@@ -76,18 +181,3 @@ def read_data(source: str, client: str, simulated: bool) -> tuple[Card, ClientDa
         raise DataError(
             f"client {client!r}: its data cannot be used; the device's own log says why"
         ) from error
-
-
-def capacity_of(
-    node: Mapping[str, Any], client: str, people: Sequence[str], card: Card, config: RunConfig
-) -> Capacity:
-    """Return what a device can hold: by its own word, the card's or the run's.
-
-    `people` are all clients of a simulation; empty on a person's own device.
-    """
-    if (own := of_node(node, client)) is not None:
-        return own
-    of, seed, said = config.capacity_settings, config.seed, card.capacities
-    if people:
-        return of_people(of, seed, said, people)[client]
-    return of_one(of, seed, said, client)

@@ -80,8 +80,8 @@ class PersonalModel:
         """
         if self.described is None:
             return Predictor
-        found: type[Predictor] = method(self.method).load_predictor()
-        return found
+        kind: type[Predictor] = method(self.method).load_predictor()
+        return kind
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -118,8 +118,8 @@ class PersonalModel:
         joined = check_new_edges(edges, x, self.shape, where)
         size = BATCH if joined is None else len(x)  # a graph is seen whole
         starts = range(0, len(x), size)
-        found = np.concatenate([self._forward(x[i : i + size], joined) for i in starts])
-        wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
+        shares = np.concatenate([self._forward(x[i : i + size], joined) for i in starts])
+        wrong = np.flatnonzero(~np.isfinite(shares).all(axis=1))
         if len(wrong):
             raise DataError(
                 f"{where}: x, row {wrong[0]}: got values of up to {np.abs(x[wrong[0]]).max():g}, "
@@ -132,7 +132,7 @@ class PersonalModel:
             and (far := check_distances(x, self.card, self.scaling, where, joined is not None))
         ):
             log.warning("%s", far)
-        return found
+        return shares
 
     def _forward(self, x: Samples, edges: Edges | None) -> NDArray[np.float32]:
         # An overflow ends in a probability that is not finite, which is refused.

@@ -138,9 +138,9 @@ class ScaledData:
             if c.edges is None:
                 xs.append(self._kept(c.x[rows], own))
             else:
-                samples, beside = graph_rows(self._kept(c.x, own), c.edges, rows)
+                samples, neighbours = graph_rows(self._kept(c.x, own), c.edges, rows)
                 xs.append(samples)
-                context.append(beside)
+                context.append(neighbours)
         return stack(
             [c.client for c in clients],
             xs,

@@ -11,10 +11,17 @@ from typing import Protocol, cast
 
 from flwr.app import ArrayRecord, RecordDict
 
-from fedsub_client.kept_runs import kept_name, kept_names, make_room, run_digest
 from fedsub_client.protections.sums_files import load_sums, save_sums
 from fedsub_client.saved_state import Saved
-from fedsub_client.state_files import latest, load_state, read_state
+from fedsub_client.state_files import (
+    kept_name,
+    kept_names,
+    latest,
+    load_state,
+    make_room,
+    read_state,
+    run_digest,
+)
 from fedsub_core.errors import RunError
 from fedsub_core.files import lock, make_folder, private, remove_drafts, replace_file
 from fedsub_core.wire import exchange
@@ -155,8 +162,8 @@ class FolderStore:
         """
         now = *_both(STATE_FILE, method), *kept_names(run, method)
         there = (load_state(self._at(name), self.client) for name in now)
-        if (found := latest(there, run, method)) is not None:
-            return found
+        if (saved := latest(there, run, method)) is not None:
+            return saved
         before = (read_state(self._at(name)) for name in _both(PREVIOUS_FILE, method))
         return latest(before, run, method)
 

@@ -8,6 +8,7 @@ included, plays the same scenario without anybody telling it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,17 +70,25 @@ def evolve(federation: Federation, options: EvolutionOptions, seed: int) -> Fede
     return Federation(card, clients)
 
 
-def arrivals(federation: Federation) -> dict[int, tuple[int, int]]:
-    """Return, for each round in which data come, how many samples and to how many clients."""
-    found: dict[int, tuple[int, int]] = {}
-    for data in federation.clients.values():
-        if data.since is None:
-            continue
-        for round, samples in zip(*np.unique(data.since, return_counts=True), strict=True):
-            if round > 1:
-                before = found.get(int(round), (0, 0))
-                found[int(round)] = (before[0] + int(samples), before[1] + 1)
-    return dict(sorted(found.items()))
+@dataclass(frozen=True)
+class Arrival:
+    """What becomes available in one round: samples, and clients that gain some of them."""
+
+    round: int
+    samples: int
+    clients: int
+
+
+def arrivals(clients: Iterable[ClientData]) -> tuple[Arrival, ...]:
+    """Return the samples that come in each round; (): all clients have all theirs in the first."""
+    counted: dict[int, list[int]] = {}
+    everybody = list(clients)
+    for data in everybody if any(data.since is not None for data in everybody) else ():
+        since = np.ones(len(data.y), np.int64) if data.since is None else data.since
+        rounds, counts = np.unique(np.maximum(since, 1), return_counts=True)
+        for round, count in zip(rounds.tolist(), counts.tolist(), strict=True):
+            counted.setdefault(round, []).append(count)
+    return tuple(Arrival(round, sum(n), len(n)) for round, n in sorted(counted.items()))
 
 
 def _since(

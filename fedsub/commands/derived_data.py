@@ -89,8 +89,10 @@ def evolve(folder: str, out: Path, settings: tuple[str, ...], seed: int) -> None
     check_new_folder(out, DataError)
     federation = lose_classes(load_federation(folder), options, seed)
     counts = Counts()
-    for round, (samples, clients) in arrivals(federation).items():
-        counts.add(f"samples that come in round {round}, to {clients} clients", samples)
+    for come in arrivals(federation.clients.values()):
+        if come.round > 1:
+            words = f"samples that come in round {come.round}, to {come.clients} clients"
+            counts.add(words, come.samples)
     _write_derived(out, Prepared(federation, counts), folder, "evolve", options, seed)
 
 

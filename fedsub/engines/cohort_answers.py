@@ -87,7 +87,8 @@ def _read(
             asked = Asked(i, told, read_download(cohort, i, payload, told.turn.round, last))
             person = people.get(cohort.clients[i].client)
             if person is not None and SECURE in content:
-                parts[i] = accepted(person, content, told, cohort.secure, cohort.noise)
+                half = cohort.settings
+                parts[i] = accepted(person, content, told, half.secure, half.noise)
                 asked = replace(asked, levels=parts[i].levels)
             good.append(asked)
         except (MessageRefused, ValueError) as error:

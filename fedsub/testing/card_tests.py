@@ -6,7 +6,8 @@ import json
 import re
 
 from fedsub.testing.cover import itself, of
-from fedsub_client.learner import Learner, make_learner
+from fedsub_client.learner import Learner
+from fedsub_client.new_cohort import make_learner
 from fedsub_client.predictor import Predictor
 from fedsub_core.methods.card import Hyperparameters
 from fedsub_core.methods.table import METHODS

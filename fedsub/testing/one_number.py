@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_client.learner import Learner, make_learner
+from fedsub_client.learner import Learner
+from fedsub_client.new_cohort import make_learner
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.methods.table import method
 from fedsub_core.models.chain import Chain

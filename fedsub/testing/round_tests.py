@@ -25,7 +25,7 @@ from fedsub.testing.runs import (
     people,
     plain,
 )
-from fedsub_client.learner import make_learner
+from fedsub_client.new_cohort import make_learner
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, write_federation

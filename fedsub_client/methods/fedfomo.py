@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedsub_client.learner import Fitted, Learner, Received, State, adopted, reported
+from fedsub_client.downloads import adopted
+from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_client.parts.validation import held_back
 from fedsub_core.data.stacks import Stack, inputs, per_client
 from fedsub_core.methods.fedfomo import GAINS, peer

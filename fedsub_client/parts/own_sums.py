@@ -63,12 +63,7 @@ class Own:
     """
 
     def __init__(
-        self,
-        data: Stack,
-        i: int,
-        classes: int,
-        forgetting: float = 1.0,
-        stretches: int = STRETCHES,
+        self, data: Stack, i: int, classes: int, forgetting: float = 1.0, stretches: int = STRETCHES
     ) -> None:
         n = data.counts[i]
         self.x: NDArray[np.float32] = data.x[i, :n].flatten(1).cpu().numpy()
@@ -138,8 +133,8 @@ class Own:
         """
         plain = self._forgetting == 1
         some = [held] if plain else range(held, len(self.y))
-        found = (n for n in some if 0 < n < len(self.y) and version == self._version(n))
-        return next(found, None)
+        lengths = (n for n in some if 0 < n < len(self.y) and version == self._version(n))
+        return next(lengths, None)
 
     def _statistics(self, samples: int, classes: NDArray[np.bool_] | None = None) -> Statistics:
         """Return the statistics of the first so many samples; of some classes' alone."""
@@ -188,9 +183,9 @@ class Known:
     def keep(self, own: Own, solved: Solved) -> None:
         """Keep a client's candidates as far as there is room; those on others' sums are not."""
         some = {None: solved[None], self.shared: solved[self.shared]}
-        size = sum(one.nbytes for both in some.values() for one in both)
+        size = sum(candidate.nbytes for both in some.values() for candidate in both)
         with _lock:
-            here = any(self is one for one in _solved.values())
+            here = any(self is known for known in _solved.values())
             if here and own.name not in self._candidates and _taken() + size <= KEPT_BYTES:
                 self._candidates[own.name] = some
                 self.nbytes += size
@@ -214,9 +209,9 @@ class KnownSums:
         sent = Portable(gram, cross, int(exponent[0]))
         if lacks is not None:
             return Known(sent.sums() + lacks)
-        found = _known(sent)
-        self._sent[key] = parts, found
-        return found
+        known = _known(sent)
+        self._sent[key] = parts, known
+        return known
 
 
 def _known(sent: Portable) -> Known:
@@ -226,12 +221,12 @@ def _known(sent: Portable) -> Known:
         digest.update(np.ascontiguousarray(array).tobytes())
     key = digest.digest()
     with _lock:
-        found = _solved.pop(key, None) or Known(sent.sums())
-        _solved[key] = found  # behind all others: those go first
+        known = _solved.pop(key, None) or Known(sent.sums())
+        _solved[key] = known  # behind all others: those go first
         while len(_solved) > 1 and _taken() > KEPT_BYTES:
             del _solved[next(iter(_solved))]
-    return found
+    return known
 
 
 def _taken() -> int:
-    return sum(one.nbytes for one in _solved.values())
+    return sum(known.nbytes for known in _solved.values())

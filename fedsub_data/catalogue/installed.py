@@ -45,12 +45,12 @@ def installed_data_set(name: str) -> DataSet:
     """
     point = installed()[name]
     try:
-        found = point.load()
+        offered = point.load()
     except Exception as error:  # whatever another package's import raises
         raise DataError(
             f"data set {name!r}: its package cannot be loaded: {type(error).__name__}: {error}. "
             "Reinstall or remove it."
         ) from error
-    if not isinstance(found, DataSet):
+    if not isinstance(offered, DataSet):
         raise DataError(f"data set {name!r}: got {point.value}, expected a DataSet")
-    return found
+    return offered

@@ -37,14 +37,7 @@ def array_files(files: Sequence[Path], kind: str, options: ImportOptions) -> Arr
             return _numpy(files, owners, options)
         read = [read_ts(path) for path in files]
     parts = [
-        Part(
-            str(path),
-            np.full(len(x), owner, object),
-            labels,
-            None,
-            x,
-            lambda row, column: "no number",
-        )
+        Part(str(path), np.full(len(x), owner, object), labels, None, x)
         for path, owner, (x, labels) in zip(files, owners, read, strict=True)
     ]
     features = [f"dimension{i + 1}" for i in range(parts[0].x.shape[1])]
@@ -95,13 +88,13 @@ def read_ts(path: Path) -> tuple[NDArray[np.float32], NDArray[Any]]:
         if facts.get("classlabel", [])[:1] != ["true"]:
             raise _ts(path, number, line, "@classLabel true and the classes")
         *dimensions, label = line.split(":")
-        one = [_values(path, number, dimension) for dimension in dimensions]
-        shape = (len(one), len(one[0]) if one else 0)
+        sample = [_values(path, number, dimension) for dimension in dimensions]
+        shape = (len(sample), len(sample[0]) if sample else 0)
         first = first or shape
-        if shape != first or any(len(values) != shape[1] for values in one) or 0 in shape:
-            got = f"{shape[0]} dimensions of {', '.join(str(len(v)) for v in one)} values"
+        if shape != first or any(len(values) != shape[1] for values in sample) or 0 in shape:
+            got = f"{shape[0]} dimensions of {', '.join(str(len(v)) for v in sample)} values"
             raise _ts(path, number, got, f"{first[0]} of {first[1]} each. Cut or fill them before")
-        series.append(one)
+        series.append(sample)
         labels.append(label.strip())
     if not series:
         raise _ts(path, len(lines), "no series", "some behind @data")
@@ -191,13 +184,13 @@ def _array(
             )
         return given
     by = {plain(name): name for name in arrays}
-    found = next((by[one] for one in known if one in by), None) if given != "none" else None
-    if found is None and needed:
+    name = next((by[word] for word in known if word in by), None) if given != "none" else None
+    if name is None and needed:
         raise DataError(
             f"{where}: got arrays {', '.join(arrays)}, expected one of {key}. Say which with "
             f"{spelt(key, 'ARRAY')}"
         )
-    return found
+    return name
 
 
 def _read_numpy(path: Path) -> dict[str, NDArray[Any]]:

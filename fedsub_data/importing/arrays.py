@@ -14,10 +14,10 @@ from fedsub_core.errors import DataError, cut
 from fedsub_data.importing.cells import numbers, texts, times
 from fedsub_data.importing.client_ids import client_ids
 from fedsub_data.importing.dropped import Why
+from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.roles import class_names, roles
+from fedsub_data.importing.roles import roles
 from fedsub_data.importing.source import Rows, nobody_in
-from fedsub_data.importing.spellings import no_class, one_spelling
 
 #: Rows by which it is found what a column is.
 _SAMPLED = 1000
@@ -98,10 +98,8 @@ class ArraySource:
         codes = {text: self.people.index(client) for text, client in ids.items()}
         self._who = np.array([codes.get(text, -1) for text in subjects.tolist()], np.int64)
         counts = Counter(y for part in parts for y in part.labels.tolist() if y is not None)
-        names = class_names(sorted(counts), options.no_labels, first.where)
-        names = one_spelling(names, options)
-        self.notes += no_class(counts, names, options)
-        self.labels = tuple(dict.fromkeys(one for one in names.values() if one is not None))
+        names, self.labels, notes_on_labels = classes_of(counts, options, first.where)
+        self.notes += notes_on_labels
         known = {t: -1 if n is None else self.labels.index(n) for t, n in names.items()}
         self._y = [
             np.array([known.get(y, -1) for y in part.labels.tolist()], np.int64) for part in parts
@@ -118,11 +116,10 @@ class ArraySource:
         ends = np.searchsorted(self._who[order], np.arange(len(self.people) + 1))
         for code, person in enumerate(self.people):
             mine = order[ends[code] : ends[code + 1]]
-            own = [(f, row[mine[file[mine] == f]]) for f in np.unique(file[mine])]
-            x = np.concatenate([self._parts[f].x[rows] for f, rows in own])
-            t = None
-            if self.time is not None:
-                t = np.concatenate([self._times(f)[rows] for f, rows in own])
+            own = [(self._parts[f], row[mine[file[mine] == f]]) for f in np.unique(file[mine])]
+            x = np.concatenate([part.x[rows] for part, rows in own])
+            times = [part.t[rows] for part, rows in own if part.t is not None]
+            t = np.concatenate(times) if times else None
             yield Rows(person, file[mine], mine - starts[file[mine]], y[mine], t, x)
 
     def place(self, file: int, row: int, column: str | None) -> str:
@@ -141,11 +138,6 @@ class ArraySource:
     def close(self) -> None:
         """Let go of the arrays."""
         self._parts = []
-
-    def _times(self, file: int) -> NDArray[np.float64]:
-        t = self._parts[file].t
-        assert t is not None
-        return t
 
 
 def from_columns(
@@ -171,33 +163,30 @@ def from_columns(
         for where, columns in tables.items()
     }
     sample = {name: texts(column[:_SAMPLED]) for name, column in tables[first].items()}
-    found = roles({name: list(column) for name, column in sample.items()}, options, first)
-    if found.subject is None and owners is None:
+    by_role = roles({name: list(column) for name, column in sample.items()}, options, first)
+    if by_role.subject is None and owners is None:
         raise DataError(
             f"{first}: got columns {', '.join(sample)}, expected one that says whose a row is. Say "
             "which with subject"
         )
     parts = []
     for i, (where, columns) in enumerate(tables.items()):
-        needed = [found.subject, found.label, found.time, *found.features]
-        if lacking := [one for one in needed if one is not None and one not in columns]:
-            raise DataError(
-                f"{where}: got columns {', '.join(columns)}, expected {', '.join(lacking)} as in "
-                f"{first}. Rename them"
-            )
-        n = len(columns[found.label])
-        if found.subject is not None:
-            subjects = texts(columns[found.subject], where, found.subject)
+        by_role.check_columns(columns, where, first)
+        n = len(columns[by_role.label])
+        if by_role.subject is not None:
+            subjects = texts(columns[by_role.subject], where, by_role.subject)
         else:
             assert owners is not None
             subjects = np.full(n, owners[i], object)
         t, ticks = (None, False)
-        if found.time is not None:
-            t, ticks = times(columns[found.time], options.dates)
-        x = np.stack([numbers(columns[name]) for name in found.features], axis=1)
-        labels = texts(columns[found.label], where, found.label, words=True)
+        if by_role.time is not None:
+            t, ticks = times(columns[by_role.time], options.dates)
+        x = np.stack([numbers(columns[name]) for name in by_role.features], axis=1)
+        labels = texts(columns[by_role.label], where, by_role.label, words=True)
         parts.append(Part(where, subjects, labels, t, x, _value(columns), ticks, options.skip))
-    return ArraySource(parts, found.features, found.time, options, found.notes, found.rising)
+    return ArraySource(
+        parts, by_role.features, by_role.time, options, by_role.notes, by_role.rising
+    )
 
 
 def _value(columns: Mapping[str, NDArray[Any]]) -> Callable[[int, str], object]:

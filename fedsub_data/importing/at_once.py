@@ -16,13 +16,10 @@ import numpy as np
 
 from fedsub_core.errors import listed
 from fedsub_core.spelling import spelt
-from fedsub_data.importing.file_words import DEVICES, parted
-from fedsub_data.importing.one_person import check_sensors
+from fedsub_data.importing.devices import A_DATE, DEVICES, check_sensors, parted
 from fedsub_data.importing.options import AUTO, ImportOptions
-from fedsub_data.importing.source import Rows, Source
+from fedsub_data.importing.source import Rows, Source, file_of
 
-#: Seconds beyond which a time is a date since 1970, and none since something began.
-_A_DATE = 1e8
 #: Share of moments at which recordings that were made at once may differ in class.
 _DIFFER = 0.02
 #: So many moments are looked at.
@@ -64,28 +61,29 @@ class AtOnce:
         ----------
         recordings : in the order of their time, which is in seconds.
         """
-        files = list(dict.fromkeys(int(one.file[0]) for one in recordings))
+        files = list(dict.fromkeys(int(recording.file[0]) for recording in recordings))
         if len(files) > 1:
-            names = [_file(self.source, file) for file in files]
+            names = [file_of(self.source, file) for file in files]
             check_sensors(recordings[0].person, names, self.options)
         sessions, made, at_once = list[_Session](), list[Rows](), set[int]()
         end = -np.inf
-        for one in recordings:
-            begins, ends = _span(one)
-            session = next((s for s in sessions if self._belongs(one, s)), None)
+        for recording in recordings:
+            begins, ends = _span(recording)
+            session = next((s for s in sessions if self._belongs(recording, s)), None)
             if session is None:
                 # A window behind the others: no window of it lies beside another's in time, which
                 # a split would hold apart.
                 session = _Session([], 0.0 if begins >= end else end + self.window_s - begins)
                 sessions.append(session)
                 if session.shift:
-                    self._behind[one.person] = tuple(files)
+                    self._behind[recording.person] = tuple(files)
             for other in session.recordings:
-                if _overlap(one, other) >= self.window_s:
-                    at_once |= {int(one.file[0]), int(other.file[0])}
-            session.recordings.append(one)
-            assert one.t is not None
-            made.append(one.at(one.t + session.shift) if session.shift else one)
+                if _overlap(recording, other) >= self.window_s:
+                    at_once |= {int(recording.file[0]), int(other.file[0])}
+            session.recordings.append(recording)
+            made.append(
+                recording.at(recording.times + session.shift) if session.shift else recording
+            )
             end = max(end, ends + session.shift)
         if not at_once:
             return made, None
@@ -109,26 +107,28 @@ class AtOnce:
             )
         return tuple(notes)
 
-    def _belongs(self, one: Rows, session: _Session) -> bool:
+    def _belongs(self, recording: Rows, session: _Session) -> bool:
         """Return whether a recording was made at once with those of a session."""
-        others = [other for other in session.recordings if _overlap(one, other) > 0]
-        found = [self._at_once(one, other) for other in others]
-        return True in found and False not in found
+        others = [other for other in session.recordings if _overlap(recording, other) > 0]
+        answers = [self._at_once(recording, other) for other in others]
+        return True in answers and False not in answers
 
-    def _at_once(self, one: Rows, other: Rows) -> bool | None:
+    def _at_once(self, recording: Rows, other: Rows) -> bool | None:
         """Return whether two recordings were made at once; None where nothing shows it."""
         if self.options.overlapping != AUTO:
             return self.options.overlapping == "together"
-        begins = _span(one)[0], _span(other)[0]
-        if min(begins) > _A_DATE:
+        begins = _span(recording)[0], _span(other)[0]
+        if min(begins) > A_DATE:
             return True
         at_zero = max(map(abs, begins)) < self.window_s
-        if at_zero and one.file[0] == other.file[0]:
+        if at_zero and recording.file[0] == other.file[0]:
             return False  # what stands behind it in one file was recorded after it
-        classes = _alike(one, other, self.window_s)
+        classes = _alike(recording, other, self.window_s)
         if classes is not None or not at_zero:
             return classes is not False
-        own, others = (parted(_file(self.source, int(r.file[0])), DEVICES) for r in (one, other))
+        own, others = (
+            parted(file_of(self.source, int(r.file[0])), DEVICES) for r in (recording, other)
+        )
         if not own[0] or not others[0]:
             return None
         return own[0] != others[0] and own[1] == others[1]
@@ -137,36 +137,30 @@ class AtOnce:
         """Return people with the files of their recordings; of many the first."""
         shown = []
         for person, files in people.items():
-            names = [Path(_file(self.source, file)).name for file in files]
+            names = [Path(file_of(self.source, file)).name for file in files]
             shown.append(f"{person!r} ({listed(names, _NAMED)})")
         return f"recordings of {listed(shown, _NAMED)}"
 
 
-def _file(source: Source, file: int) -> str:
-    return source.place(file, 0, None).rpartition(", ")[0]
+def _span(recording: Rows) -> tuple[float, float]:
+    return float(recording.times[0]), float(recording.times[-1])
 
 
-def _span(one: Rows) -> tuple[float, float]:
-    assert one.t is not None
-    return float(one.t[0]), float(one.t[-1])
-
-
-def _overlap(one: Rows, other: Rows) -> float:
+def _overlap(recording: Rows, other: Rows) -> float:
     """Return the time for which two recordings overlap, s; below 0 where they do not."""
-    (begins, ends), (first, last) = _span(one), _span(other)
+    (begins, ends), (first, last) = _span(recording), _span(other)
     return min(ends, last) - max(begins, first)
 
 
-def _alike(one: Rows, other: Rows, window_s: float) -> bool | None:
+def _alike(recording: Rows, other: Rows, window_s: float) -> bool | None:
     """Return whether classes change at about the same moments; None where there is one class.
 
     Clocks that were started by hand differ by half a window at each change.
     """
-    assert one.t is not None and other.t is not None
-    begins, lasts = max(_span(one)[0], _span(other)[0]), _overlap(one, other)
+    begins, lasts = max(_span(recording)[0], _span(other)[0]), _overlap(recording, other)
     moments = np.linspace(begins, begins + lasts, _MOMENTS)
-    own = one.y[np.clip(np.searchsorted(one.t, moments), 0, len(one) - 1)]
-    others = other.y[np.clip(np.searchsorted(other.t, moments), 0, len(other) - 1)]
+    own = recording.y[np.clip(np.searchsorted(recording.times, moments), 0, len(recording) - 1)]
+    others = other.y[np.clip(np.searchsorted(other.times, moments), 0, len(other) - 1)]
     changes = np.count_nonzero(np.diff(own))
     if np.mean(own != others) > max(_DIFFER, changes * window_s / 2 / lasts):
         return False

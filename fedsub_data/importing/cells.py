@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
 from fedsub_data.importing.dates import date
+from fedsub_data.importing.roles import EMPTY
 
 #: Texts of a cell without a value, in small letters.
-_EMPTY = {"", "na", "nan", "n/a", "null", "none", "?", "nat", "<na>"}
+_EMPTY = EMPTY | {"nat", "<na>"}
 
 
 def texts(

@@ -13,10 +13,7 @@ from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows
 
 #: By how much a number grows in the other unit.
-THOUSANDS = {
-    1e3: "a unit and its thousandth",
-    1e6: "a unit and its millionth",
-}
+THOUSANDS = {1e3: "a unit and its thousandth", 1e6: "a unit and its millionth"}
 #: How far from a factor a person may be, and how near to the others these must be.
 _NEAR, _ALIKE = 1.4, 3.0
 #: Fewer people show nothing.
@@ -87,22 +84,22 @@ def check_clocks(
         return
     middle = float(np.nanmedian(steps))
     logs = np.log(steps / middle)
-    found = {
+    differing = {
         at: factor
         for at, log in enumerate(logs)
         for factor in THOUSANDS
         if abs(abs(log) - np.log(factor)) < np.log(_NEAR)
     }
-    rest = np.delete(logs, list(found))
+    rest = np.delete(logs, list(differing))
     rest = rest[np.isfinite(rest)]
     alike = len(rest) and np.mean(np.abs(rest) < np.log(_ALIKE)) > 0.8
-    if not found or not alike or len(found) >= len(people) / 2:
+    if not differing or not alike or len(differing) >= len(people) / 2:
         return
-    at, factor = next(iter(found.items()))
+    at, factor = next(iter(differing.items()))
     raise DataError(
         f"person {people[at]!r}, column {column!r}: got steps in time of {steps[at]:.4g} on "
         f"average, the median person has {middle:.4g}: {steps[at] / middle:.3g} times as much, as "
-        f"with {THOUSANDS[factor]}; expected one unit in a federation ({len(found)} of "
+        f"with {THOUSANDS[factor]}; expected one unit in a federation ({len(differing)} of "
         f"{len(people)} people differ so). Convert them, or let them pass with "
         f"{spelt('mixed-units', 'keep')}"
     )

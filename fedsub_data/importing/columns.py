@@ -41,7 +41,7 @@ class Columns:
         """Return what is selected of each row; an `owner` where all rows of a file are one's."""
         whose = self._subject() if owner is None else f"{literal(owner)}::VARCHAR"
         time = [] if self.roles.time is None else [self._time(self.roles.time, ticks)]
-        numbers = [self._number(one) for one in self.roles.features]
+        numbers = [self._number(feature) for feature in self.roles.features]
         return ", ".join([whose, f"{name(self.roles.label)}::VARCHAR", *time, *numbers])
 
     def _subject(self) -> str:
@@ -65,14 +65,13 @@ class Columns:
         """
         column = name(feature)
         text = f"replace({column}, ',', '.')" if self._comma(feature) else column
-        one = f"TRY_CAST({text} AS FLOAT)"
+        number = f"TRY_CAST({text} AS FLOAT)"
         none = (
             f"{column} IN ({', '.join(map(literal, EMPTY))})" if self._is_text(feature) else "false"
         )
         # What is no number is looked at last, as it is rare.
-        return (
-            f"coalesce({one}, CASE WHEN {column} IS NULL OR {none} THEN NULL ELSE 'inf'::FLOAT END)"
-        )
+        text = f"CASE WHEN {column} IS NULL OR {none} THEN NULL ELSE 'inf'::FLOAT END"
+        return f"coalesce({number}, {text})"
 
     def _comma(self, column: str) -> bool:
         return self.decimal == "," and self._is_text(column)

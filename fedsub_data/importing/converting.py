@@ -36,7 +36,7 @@ class Conversion:
         """Return the conversion of rows that have some of the columns."""
         return replace(self, factors={who: own[list(columns)] for who, own in self.factors.items()})
 
-    def of(self, rows: Rows) -> Rows:
+    def converted(self, rows: Rows) -> Rows:
         """Return a person's rows in everybody's units and signs."""
         if rows.person not in self.factors:
             return rows
@@ -67,7 +67,7 @@ class Units:
                 f"as:{source.people[0]}.{nearest_person(like, source.people)}"
             )
         self._sensors = sensors(source.features)
-        vectors = [one for sensor in self._sensors for one in sensor.vectors]
+        vectors = [vector for sensor in self._sensors for vector in sensor.vectors]
         single = [Vector((i,)) for i in range(len(source.features))]
         self._sizes = Sizes(list(dict.fromkeys([*vectors, *single])), len(source.labels))
         self._off = options.mixed_units == "keep" and not options.convert
@@ -95,8 +95,8 @@ class Units:
         notes, rest, used = list[str](), list[Mix](), set[str]()
         with warnings.catch_warnings():  # of classes that people do not share there is no mean
             warnings.simplefilter("ignore", RuntimeWarning)
-            found = mixes(self._sensors, self._sizes)
-        for mix in found:
+            mixed = mixes(self._sensors, self._sizes)
+        for mix in mixed:
             if kept is not None and set(mix.columns).isdisjoint(kept):
                 continue
             word, target = self._target(mix)
@@ -154,10 +154,10 @@ class Units:
         names = [repr(self._features[i]) for i in mix.columns]
         return f"column{'s' * (len(names) > 1)} {listed(names, _LISTED)}"
 
-    def _refusal(self, found: Sequence[Mix]) -> str:
+    def _refusal(self, mixed: Sequence[Mix]) -> str:
         """Return the error's text on mixes that no option settles."""
         faults = []
-        for mix in found:
+        for mix in mixed:
             first, who = next(iter(mix.factors)), list(mix.factors)
             people = len(who) + len(mix.others)
             differs = (
@@ -171,13 +171,13 @@ class Units:
                 f"person {first!r}, {self._columns(mix)}: got {differs} "
                 f"({len(who)} of {people} people differ so: {listed(who, _LISTED)})"
             )
-        units = [pair for mix in found if (pair := tuple(_sizes(mix)))]
+        units = [pair for mix in mixed if (pair := tuple(_sizes(mix)))]
         words = [",".join(dict.fromkeys(pair[i] for pair in units)) for i in (0, 1) if units]
-        if len(units) < len(found):
-            like = f"as:{found[-1].others[0]}"
-            words = [f"{one},{like}" for one in words] or [like]
-        given = [one for one in self._options.conversions if one[:3] != "as:"]
-        ways = " or ".join(spelt("convert", ",".join([*given, one])) for one in words)
+        if len(units) < len(mixed):
+            like = f"as:{mixed[-1].others[0]}"
+            words = [f"{word},{like}" for word in words] or [like]
+        given = [word for word in self._options.conversions if word[:3] != "as:"]
+        ways = " or ".join(spelt("convert", ",".join([*given, word])) for word in words)
         return (
             f"{'; '.join(faults)}; expected one unit and one sign in a federation. {ways} converts "
             f"them, {spelt('mixed-units', 'keep')} lets them pass"

@@ -57,9 +57,9 @@ class Database:
 
     def fetch(self, sql: str) -> dict[str, NDArray[Any]]:
         """Return a query's columns; NULL is NaN, -1 in a column of integers."""
-        found = self.asked(lambda: self.connection.execute(sql).fetchnumpy())
+        columns = self.asked(lambda: self.connection.execute(sql).fetchnumpy())
         plain = {}
-        for key, column in found.items():
+        for key, column in columns.items():
             whole = column.dtype.kind in "iu"
             fill = -1 if whole else np.nan
             filled = column.filled(fill) if isinstance(column, np.ma.MaskedArray) else column
@@ -102,30 +102,30 @@ class Database:
         self.connection.execute("SET TimeZone = 'UTC'")
 
     def _refused(self, error: Exception, path: Path, expected: str) -> DataError:
-        said = str(error)
+        text = str(error)
         if isinstance(error, duckdb.OutOfMemoryException):
             return DataError(
                 f"{path}: does not fit {self._memory} of memory, or the disk of "
                 f"{tempfile.gettempdir()} is full. Raise {spelt('memory')}, or name another folder "
                 "in TMPDIR"
             )
-        first = cut(said.splitlines()[0] if said else type(error).__name__)
+        first = cut(text.splitlines()[0] if text else type(error).__name__)
         if expected:
             return DataError(f"{path}: cannot be imported: got {first!r}, expected {expected}")
-        line = re.search(r"CSV Error on Line: (\d+)\n(?:Original Line: (.*)\n)?", said)
+        line = re.search(r"CSV Error on Line: (\d+)\n(?:Original Line: (.*)\n)?", text)
         if line is None:
             return DataError(f"{path}: cannot be read ({first}). Check the file")
         where = f"{path}, line {line[1]}: got {cut(line[2] or '')!r}"
-        if columns := re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", said):
+        if columns := re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", text):
             return DataError(
                 f"{where}, {columns[2]} columns, expected {columns[1]}. Correct it, or leave such "
                 f"lines out with {spelt('bad-lines', 'drop')}"
             )
-        if "unicode" in said or "utf-8" in said:
+        if "unicode" in text or "utf-8" in text:
             return DataError(
                 f"{where}, expected text in UTF-8. Say how it is written: "
                 f"{spelt('encoding', 'latin-1')}"
             )
-        why = cut(said[line.end() :].partition("\n")[0])
+        why = cut(text[line.end() :].partition("\n")[0])
         way = f"{spelt('bad-lines', 'drop')} leaves such lines out"
         return DataError(f"{where}: {why} Correct it, or {way}")

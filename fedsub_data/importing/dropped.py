@@ -57,9 +57,11 @@ class Dropped:
         lines = []
         for why, by in self.counts.items():
             words, hint = why.value[0], self._way_out(why)
-            of = f" ({len(by)} people)" if set(by) != {""} and why != Why.FEW else ""
+            whose = f" ({len(by)} people)" if set(by) != {""} and why != Why.FEW else ""
             first = f"; the first: {self.first[why]}" if why in self.first else ""
-            lines.append(f"Dropped {self.total(why):,} {words}{of}{first}. To change this: {hint}.")
+            lines.append(
+                f"Dropped {self.total(why):,} {words}{whose}{first}. To change this: {hint}."
+            )
         return lines
 
     def _way_out(self, why: Why) -> str:

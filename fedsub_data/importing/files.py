@@ -12,17 +12,10 @@ from fedsub_core.options import suggestion
 
 #: What is read, by ending.
 TEXT, PARQUET, TS, NUMPY = "text", "parquet", "ts", "numpy"
-_ENDINGS = {
-    ".csv": TEXT,
-    ".tsv": TEXT,
-    ".txt": TEXT,
-    ".csv.gz": TEXT,
-    ".tsv.gz": TEXT,
-    ".parquet": PARQUET,
-    ".pq": PARQUET,
-    ".ts": TS,
-    ".npz": NUMPY,
-    ".npy": NUMPY,
+_TEXTS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
+_ENDINGS = dict.fromkeys(_TEXTS, TEXT) | {
+    **{".parquet": PARQUET, ".pq": PARQUET},
+    **{".ts": TS, ".npz": NUMPY, ".npy": NUMPY},
 }
 
 
@@ -34,7 +27,7 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
     DataError
         Where a pattern finds nothing.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for pattern in patterns:
         path = Path(pattern)
         if path.is_dir():
@@ -46,14 +39,14 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
                 f"{pattern}: no such file; expected a file, a folder, or a pattern in quotes such "
                 "as 'data/*.csv', of " + ", ".join(_ENDINGS)
             )
-        found |= dict.fromkeys(these)
-    return list(found)
+        files |= dict.fromkeys(these)
+    return list(files)
 
 
 def ending(path: Path) -> str | None:
     """Return a file's ending that is known, None for any other."""
     name = path.name.lower()
-    return next((one for one in sorted(_ENDINGS, key=len)[::-1] if name.endswith(one)), None)
+    return next((end for end in sorted(_ENDINGS, key=len)[::-1] if name.endswith(end)), None)
 
 
 def kind_of(files: Sequence[Path]) -> str:
@@ -85,13 +78,13 @@ def people_of(files: Sequence[Path], pattern: str) -> list[str]:
         return [path.name.removesuffix(ending(path) or "") for path in files]
     people = []
     for path in files:
-        found = re.search(pattern, path.name)
-        if found is None or not found[1]:
+        match = re.search(pattern, path.name)
+        if match is None or not match[1]:
             raise ConfigError(
                 f"subject-from-name: got {pattern!r}, which finds nobody in {path.name!r}; "
                 "expected a group that is there in every file's name"
             )
-        people.append(found[1])
+        people.append(match[1])
     return people
 
 

@@ -1,4 +1,4 @@
-"""First rows that are no part of a recording: an export's lines of facts, a sensor that starts.
+"""First rows that are no part of a recording: units, an export's facts, a sensor that starts.
 
 Some exports begin with the time of the start and the rate, in the columns of the signal. In the
 first window they outweigh everything else.
@@ -6,14 +6,17 @@ first window they outweigh everything else.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from fedsub_core.errors import DataError, cut
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.dropped import Dropped, Why, stopped
-from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.source import Rows, Source
+from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.importing.source import Rows, Source, file_of
+from fedsub_data.importing.time_unit import SECONDS
 
 #: So many first rows are looked at; a recording with fewer others shows nothing.
 _FIRST, _OTHERS = 10, 50
@@ -61,7 +64,7 @@ class FirstRows:
                     "out, as lines with a start time or a rate; keep lets them pass",
                 )
             if still and self._options.first_rows == "stop":
-                name = self._source.place(int(rows.file[begin]), 0, None).rpartition(", ")[0]
+                name = file_of(self._source, int(rows.file[begin]))
                 self._still[rows.person] = f"{still:,} of {rows.person!r} in {Path(name).name}"
                 still = 0
             kept[begin : begin + max(count, still)] = False
@@ -105,3 +108,39 @@ def _still(x: np.ndarray) -> int:
     same = (x == x[0]).all(axis=1)
     count = int(same.argmin())
     return count if 0 < count == same.sum() else 0
+
+
+def check_unit_rows(
+    numbers: Mapping[str, Sequence[bool | None]],
+    columns: Mapping[str, Sequence[str | None]],
+    time: str | None,
+    options: ImportOptions,
+    where: str,
+) -> None:
+    """Refuse first rows without a number in any column of numbers.
+
+    Parameters
+    ----------
+    numbers : of the first rows of each column of numbers, whether it is one; None is no value.
+    columns : the first rows' texts by column.
+    time : the column of time.
+    where : the file, for messages.
+
+    Raises
+    ------
+    DataError
+        It shows the first of them, and names the options.
+    """
+    rows = list(zip(*numbers.values(), strict=True))
+    count = 0
+    while count < len(rows) and not any(rows[count]) and False in rows[count]:
+        count += 1
+    if not 0 < count < len(rows):
+        return
+    cells = [cut(column[0] or "") for column in columns.values()]
+    unit = columns[time][0] if time is not None else None
+    also = f" {spelt('time-unit', unit)}" if unit in SECONDS and options.time_unit == AUTO else ""
+    raise DataError(
+        f"{where}: got {', '.join(cells)} below the names of columns, which seems to be a row of "
+        f"units, expected numbers. {spelt('skip', options.skip + count)}{also} leaves it out"
+    )

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, listed
 from fedsub_core.spelling import spelt
-from fedsub_data.importing.narrowed import NarrowedSource
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.source import Rows, Source
+from fedsub_data.importing.source import NarrowedSource, Rows, Source
 
 #: A column with more values is a measurement.
 MOST_VALUES = 50
@@ -74,25 +73,25 @@ class Giveaways:
         shown = {name: column.shown() for name, column in columns.items()}
         # One column may be a sensor that shows one class well: lying, say. All of them tell more.
         telling = len(set().union(*shown.values())) >= max(1, len(self._source.labels) - 1)
-        found: dict[str, list[str]] = {}
+        lost_by: dict[str, list[str]] = {}
         for name, column in columns.items():
             tells = TELLS if telling and shown[name] else ""
             if why := column.constant() or tells or column.follows():
-                found.setdefault(why, []).append(name)
-        if not found:
+                lost_by.setdefault(why, []).append(name)
+        if not lost_by:
             return None
-        lost = [name for those in found.values() for name in those]
+        lost = [name for those in lost_by.values() for name in those]
         kept = [name for name in names if name not in lost]
         notes = [
             f"Left out, as they {why}: {listed(map(repr, those), _LISTED)}."
-            for why, those in found.items()
+            for why, those in lost_by.items()
         ]
         keep = shlex.quote(self._all(lost))
         if not kept:
-            said = " ".join(notes)
+            reasons = " ".join(notes)
             raise DataError(
                 f"{where}: got no feature that does not give away class or person, expected one at "
-                f"least. {said} Say which are features: {spelt('features', keep)} keeps all"
+                f"least. {reasons} Say which are features: {spelt('features', keep)} keeps all"
             )
         notes.append(f"To keep them: {spelt('features', keep)}.")
         return NarrowedSource(self._source, kept, notes)
@@ -101,9 +100,9 @@ class Giveaways:
         """Return the value of ``features`` that keeps all columns; of an npz the array's name."""
         begin, end = f"Guessed: {spelt('features', '|')}.".split("|")
         names = self._source.features
-        said = [one for one in self._source.notes if one.startswith(begin)]
-        if said and said[0] != f"{begin}{','.join(names)}{end}":
-            return said[0].removeprefix(begin).removesuffix(end)
+        guesses = [note for note in self._source.notes if note.startswith(begin)]
+        if guesses and guesses[0] != f"{begin}{','.join(names)}{end}":
+            return guesses[0].removeprefix(begin).removesuffix(end)
         return ",".join(names if len(names) <= MOST_VALUES else [*lost[:_LISTED], "..."])
 
 
@@ -141,13 +140,13 @@ class _Column:
         if self.counts is None:
             return
         there = np.isfinite(values)
-        found, code = np.unique(values[there], return_inverse=True)
+        seen, code = np.unique(values[there], return_inverse=True)
         known = self.counts[0].keys() | self.counts[1].keys()
-        if len(known | set(found.tolist())) > MOST_VALUES:
+        if len(known | set(seen.tolist())) > MOST_VALUES:
             self.counts = None
             return
-        sums = np.bincount(code * classes + y[there], minlength=len(found) * classes)
-        for value, row in zip(found.tolist(), sums.reshape(-1, classes), strict=True):
+        sums = np.bincount(code * classes + y[there], minlength=len(seen) * classes)
+        for value, row in zip(seen.tolist(), sums.reshape(-1, classes), strict=True):
             self.counts[half][value] = self.counts[half].get(value, 0) + row
 
     def compare(self, values: NDArray[np.float32], rows: Rows) -> None:
@@ -220,11 +219,11 @@ def _given_away(
         return set()
     own = rows[np.arange(len(means)), means]
     actual = rows.sum(axis=0)
-    said, right = (
+    meant, right = (
         np.bincount(means, weights, minlength=len(actual)) for weights in (rows.sum(axis=1), own)
     )
     often = np.minimum(actual, actual.sum() - actual) >= _FEWEST_ROWS
     pure = bool((own >= _SURE * rows.sum(axis=1)).all())
     if pure and often.any() and np.isin(np.flatnonzero(often), means).all():
         return set(range(len(actual)))
-    return set(np.flatnonzero(often & (right == actual) & (right == said)).tolist())
+    return set(np.flatnonzero(often & (right == actual) & (right == meant)).tolist())

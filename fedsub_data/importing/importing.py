@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,17 +22,16 @@ from fedsub_core.files import check_new_folder, whole_folder
 from fedsub_core.options import option_values
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.at_once import AtOnce
-from fedsub_data.importing.cleaning import cleaned, in_time, repeated, without_labels
+from fedsub_data.importing.cleaning import cleaned, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
 from fedsub_data.importing.files import NUMPY, TS, find_files, kind_of
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
+from fedsub_data.importing.recordings import in_time, repeated
 from fedsub_data.importing.source import OpenSource, Rows, Source
 from fedsub_data.importing.windowing import GAP_STEPS, Cut, windows
-from fedsub_data.preparing.preparation import REPORT_FILE
-
-Progress = Callable[[int, int], None]
+from fedsub_data.preparing.preparation import REPORT_FILE, Progress
 
 
 @dataclass
@@ -171,7 +170,7 @@ def _client(
     at_once: AtOnce,
 ) -> ClientData:
     """Return one person's samples."""
-    cut, rows = planned.cut, planned.conversion.of(rows)
+    cut, rows = planned.cut, planned.conversion.converted(rows)
     if cut is not None:
         rows = FirstRows(source, options).without(rows, dropped)
     if cut is not None and rows.t is None:
@@ -182,14 +181,13 @@ def _client(
         t = None if rows.t is None else rows.t * planned.tick
         return ClientData(rows.person, rows.x, rows.y, t)
     recordings = []
-    for one in in_time(rows, source, options):
-        kept = repeated(one, source, options, dropped)
-        assert kept.t is not None
-        recordings.append(kept.at(kept.t * planned.tick))
+    for recording in in_time(rows, source, options):
+        kept = repeated(recording, source, options, dropped)
+        recordings.append(kept.at(kept.times * planned.tick))
     placed, aligned = at_once.placed(recordings)
     fill = options.missing == "interpolate"
-    found = windows(placed, cut, fill, rows.person, dropped, aligned)
-    return ClientData(rows.person, found.x, found.y, found.t)
+    cut_windows = windows(placed, cut, fill, rows.person, dropped, aligned)
+    return ClientData(rows.person, cut_windows.x, cut_windows.y, cut_windows.t)
 
 
 def _seconds_meant(options: ImportOptions, cut: Cut | None) -> tuple[str, ...]:

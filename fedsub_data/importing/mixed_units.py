@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_data.importing.behaviour import G, at_rest, by_behaviour
+from fedsub_data.importing.behaviour import G, at_rest, by_behaviour, opposite
 from fedsub_data.importing.clocks import THOUSANDS
-from fedsub_data.importing.opposite import opposite
 from fedsub_data.importing.sensors import Kind, Sensor
 from fedsub_data.importing.sizes import Sizes
 
@@ -76,22 +75,24 @@ def mixes(sensors: Sequence[Sensor], sizes: Sizes) -> list[Mix]:
     """
     people = list(sizes.length)
     known = by_behaviour(sensors, sizes)
-    taken = {i for one in known if one.kind in _KNOWN for i in one.columns}
-    single = [one for one in sizes.vectors if len(one.columns) == 1 and not one.statistic]
-    rest = tuple(one for one in single if taken.isdisjoint(one.columns))
-    found: list[Mix] = []
+    taken = {i for vector in known if vector.kind in _KNOWN for i in vector.columns}
+    single = [
+        vector for vector in sizes.vectors if len(vector.columns) == 1 and not vector.statistic
+    ]
+    rest = tuple(vector for vector in single if taken.isdisjoint(vector.columns))
+    mixed: list[Mix] = []
     for sensor in known:
-        found += _mixes(_of_units(sensor, sizes, people, sensor in sensors), sensor, sizes)
-    if rest and not found:
+        mixed += _mixes(_of_units(sensor, sizes, people, sensor in sensors), sensor, sizes)
+    if rest and not mixed:
         together, every = Sensor(Kind.UNKNOWN, rest), _GRAVITY | _ANGLES | THOUSANDS
-        found += _mixes(_by_class(together, sizes, people, every), together, sizes)
+        mixed += _mixes(_by_class(together, sizes, people, every), together, sizes)
     for sensor in known:
         for vector in at_rest(sensor, sizes):
             turned = opposite(np.stack([sizes.mean[person][vector] for person in people]))
             others = np.setdiff1d(np.arange(len(people)), turned)
             flipped = [_Group(turned, others, -1.0, "signs")] if len(turned) else []
-            found += _mixes(flipped, Sensor(sensor.kind, (vector,)), sizes)
-    return found
+            mixed += _mixes(flipped, Sensor(sensor.kind, (vector,)), sizes)
+    return mixed
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ def _mixes(groups: Sequence[_Group], sensor: Sensor, sizes: Sizes) -> list[Mix]:
         return []
     people, first = list(sizes.length), groups[0]
     at = sizes.vectors.index(sensor.vectors[0])
-    lengths = [float(np.nanmean(of[at])) for of in sizes.length.values()]
+    lengths = [float(np.nanmean(sizes_by_vector[at])) for sizes_by_vector in sizes.length.values()]
     return [
         Mix(
             sensor.columns,
@@ -128,8 +129,8 @@ def _of_units(sensor: Sensor, sizes: Sizes, people: Sequence[str], named: bool) 
     factors = _FACTORS[sensor.kind]
     if gravity := at_rest(sensor, sizes):
         rests = [sizes.rest[person][gravity[0]] for person in people]
-        levels = np.log([one.length for one in rests])
-        still = np.array([one.still for one in rests])
+        levels = np.log([rest.length for rest in rests])
+        still = np.array([rest.still for rest in rests])
         return _apart(levels, factors, _AT_REST, np.log(_AT_REST), still if named else None)
     return _by_class(sensor, sizes, people, factors)
 
@@ -138,7 +139,7 @@ def _by_class(
     sensor: Sensor, sizes: Sizes, people: Sequence[str], factors: Mapping[float, str]
 ) -> list[_Group]:
     """Return the groups that differ in all vectors, and in the classes shared with others."""
-    at = [sizes.vectors.index(one) for one in sensor.vectors]
+    at = [sizes.vectors.index(group) for group in sensor.vectors]
     logs = np.log([sizes.length[person][at] for person in people])  # [people, vectors, classes]
     seen: NDArray[np.bool_] = np.asarray(np.isfinite(logs).any(axis=1))
     shared = seen[:, seen.sum(axis=0) > 1].sum(axis=1)
@@ -148,8 +149,8 @@ def _by_class(
     logs[shared < 1] = np.nan  # whoever runs while others sit shows no unit
     levels = np.stack([_levels(logs[:, i]) for i in range(len(at))], axis=1)
     gap = np.log(min(factors)) / 2
-    found = _apart(np.nanmedian(levels, axis=1), factors, _NEAR[sensor.kind], gap)
-    return [one for one in found if _holds(one, levels, logs) and (known or _few(one))]
+    groups = _apart(np.nanmedian(levels, axis=1), factors, _NEAR[sensor.kind], gap)
+    return [group for group in groups if _holds(group, levels, logs) and (known or _few(group))]
 
 
 def _few(group: _Group) -> bool:
@@ -158,13 +159,13 @@ def _few(group: _Group) -> bool:
 
 def _levels(logs: Array) -> Array:
     """Return each person's level [people], a class's own taken off, of logs [people, classes]."""
-    of, by = np.zeros(len(logs)), np.zeros(logs.shape[1])
+    levels, of_class = np.zeros(len(logs)), np.zeros(logs.shape[1])
     there = np.isfinite(logs)
     filled = np.where(there, logs, 0.0)
     for _ in range(30):
-        by = np.where(there, filled - of[:, None], 0).sum(0) / np.maximum(there.sum(0), 1)
-        of = np.where(there, filled - by, 0).sum(1) / np.maximum(there.sum(1), 1)
-    return np.where(there.any(axis=1), of, np.nan)
+        of_class = np.where(there, filled - levels[:, None], 0).sum(0) / np.maximum(there.sum(0), 1)
+        levels = np.where(there, filled - of_class, 0).sum(1) / np.maximum(there.sum(1), 1)
+    return np.where(there.any(axis=1), levels, np.nan)
 
 
 def _apart(
@@ -184,7 +185,7 @@ def _apart(
         return []
     most = max(groups, key=lambda group: (len(group), -group.min()))
     middle = float(np.median(levels[most]))
-    found, explained = [], len(most)
+    differing, explained = [], len(most)
     for group in groups:
         away = float(np.median(levels[group])) - middle
         factor = next((f for f in factors if abs(abs(away) - np.log(f)) < np.log(near)), None)
@@ -194,9 +195,9 @@ def _apart(
         explained += len(group)
         exact = float(np.exp(away)) if factor is None else factor ** float(np.sign(away))
         what = "two units" if factor is None else factors[factor]
-        found.append(_Group(np.sort(group), np.sort(most), exact, what))
+        differing.append(_Group(np.sort(group), np.sort(most), exact, what))
     alike = float(np.mean(abs(levels[most] - middle) < np.log(_ALIKE)))
-    return found if min(alike, explained / len(order)) >= _MOST else []
+    return differing if min(alike, explained / len(order)) >= _MOST else []
 
 
 def _holds(group: _Group, levels: Array, logs: Array) -> bool:

@@ -52,8 +52,7 @@ class ImportOptions:
         minimum=0,
     )
     gap: str = option(
-        AUTO,
-        "pause that no window spans, such as 0.5s; 'auto': ten steps of the recording",
+        AUTO, "pause that no window spans, such as 0.5s; 'auto': ten steps of the recording"
     )
     purity: float = option(
         0.5,
@@ -188,7 +187,7 @@ class ImportOptions:
                     "commas"
                 )
         quantities = ["as" if word[:3] == "as:" else _CONVERSIONS[word] for word in words]
-        if twice := [one for one in quantities if quantities.count(one) > 1]:
+        if twice := [quantity for quantity in quantities if quantities.count(quantity) > 1]:
             two = " and ".join(w for w, q in zip(words, quantities, strict=True) if q == twice[0])
             raise ConfigError(f"convert: got {two}, expected one of them")
 
@@ -234,7 +233,7 @@ def seconds(key: str, text: str) -> float | None:
     """
     if text in (NONE, AUTO):
         return None
-    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|ms|min|)\s*", text)
-    if found is None or not 0 < (length := float(found[1]) * _SECONDS[found[2]]) < 1e6:
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|ms|min|)\s*", text)
+    if match is None or not 0 < (length := float(match[1]) * _SECONDS[match[2]]) < 1e6:
         raise ConfigError(f"{key}: got {text!r}, expected a duration such as 2.56s, 500ms or auto")
     return length

@@ -12,19 +12,18 @@ from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.clocks import Clock, check_clocks, clock_of
 from fedsub_data.importing.converting import Conversion, Units
+from fedsub_data.importing.dates import UnreadTimes
+from fedsub_data.importing.devices import SameTimes, check_names
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.giveaways import Giveaways
-from fedsub_data.importing.measured import check_labels
-from fedsub_data.importing.newest_first import NewestFirst
-from fedsub_data.importing.one_person import SameTimes, check_names
+from fedsub_data.importing.labels import NO_CLASS, check_labels
 from fedsub_data.importing.options import NONE, ImportOptions
+from fedsub_data.importing.recordings import NewestFirst
 from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.source import Source
 from fedsub_data.importing.sparse_columns import SparseColumns
-from fedsub_data.importing.spellings import NO_CLASS
 from fedsub_data.importing.time_unit import check_rate, tick_seconds
-from fedsub_data.importing.unread_times import UnreadTimes
 from fedsub_data.importing.windowing import Cut
 
 #: The papers' window of raw signals, s.
@@ -74,8 +73,8 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         survey.newest_first.check()
     rated = options.rate and (signal or whole)
     between = (survey.points or 1) / options.rate if rated else None
-    tick, said = tick_seconds(clocks, source.time or "", source.ticks, options, between, signal)
-    notes = [*source.notes, *measured, *([said] if said else []), *conversion.notes]
+    tick, guess = tick_seconds(clocks, source.time or "", source.ticks, options, between, signal)
+    notes = [*source.notes, *measured, *([guess] if guess else []), *conversion.notes]
     notes += survey.same_times.notes(tick)
     notes += survey.sparse.check(tick, (between or _step(clocks, tick)) if signal else None)
     notes += survey.first_rows.notes()
@@ -211,7 +210,7 @@ def _step(clocks: Mapping[str, Clock], tick: float, even: bool = True) -> float 
     ----------
     even : whether rows of one time lie evenly up to the next; else only the first counts.
     """
-    steps = [one.per_row if even else one.step for one in clocks.values()]
+    steps = [clock.per_row if even else clock.step for clock in clocks.values()]
     known = [step for step in steps if step is not None]
     return float(np.quantile(known, 0.5, method="lower")) * tick if known else None
 
@@ -232,8 +231,8 @@ def _rate(
             f"rate: got {got}, expected samples a second for windows. {way}, or take each row as a "
             f"sample with {spelt('window', 'none')}"
         )
-    found = 1 / step
-    near = round(found)
-    rate = float(near) if near and abs(found / near - 1) < _WHOLE else float(f"{found:.4g}")
+    exact = 1 / step
+    near = round(exact)
+    rate = float(near) if near and abs(exact / near - 1) < _WHOLE else float(f"{exact:.4g}")
     check_rate(rate, tick, source.time, source.ticks)
     return rate

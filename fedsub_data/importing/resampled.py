@@ -73,31 +73,31 @@ class Resampled:
 
     def by_person(self) -> dict[str, list[str]]:
         """Return clauses on how each person's rows were resampled."""
-        said: dict[str, list[str]] = {}
+        clauses: dict[str, list[str]] = {}
         for (person, which), made in self._made.items():
             own = made.steps / made.seconds
             share = made.samples / self.samples[person]
             part = "" if share > 0.995 else f"{percent(share)} of points: "
-            said.setdefault(person, []).append(f"{part}{self._words(which, own, made)}")
-        return said
+            clauses.setdefault(person, []).append(f"{part}{self._words(which, own, made)}")
+        return clauses
 
     def _words(self, which: int, own: float, made: _Stretches) -> str:
         if which == 0:
             return f"uneven steps, interpolated to {self.rate:g} Hz without a filter"
-        said = f"{own:.4g} Hz, resampled to {self.rate:g} Hz: "
+        begin = f"{own:.4g} Hz, resampled to {self.rate:g} Hz: "
         if which < 0:
-            return f"{said}{percent(1 - own / self.rate)} of points are interpolated"
+            return f"{begin}{percent(1 - own / self.rate)} of points are interpolated"
         width = rows_of_mean(made.steps, made.seconds, self.rate)
         if width > 1:
-            return f"{said}each point is of the mean of {width} rows"
-        return f"{said}interpolated without a filter, waves above {self.rate / 2:g} Hz fold over"
+            return f"{begin}each point is of the mean of {width} rows"
+        return f"{begin}interpolated without a filter, waves above {self.rate / 2:g} Hz fold over"
 
 
 def resampled_sentences(by_person: Mapping[str, list[str]]) -> list[str]:
     """Return a sentence for each person, or for several of whom the same holds."""
     alike: dict[str, list[str]] = {}
-    for person, said in by_person.items():
-        alike.setdefault("; ".join(said), []).append(person)
+    for person, clauses in by_person.items():
+        alike.setdefault("; ".join(clauses), []).append(person)
     lines = [f"{listed(people, _SHOWN)}: {words}." for words, people in alike.items()]
     if len(lines) > _SHOWN:
         lines[_SHOWN:] = ["More people's rows are resampled: preparation.json."]
@@ -117,8 +117,10 @@ def resampled_people(folder: Path | str) -> dict[str, list[str]]:
         return {}
     try:
         record: Any = json.loads(path.read_text("utf-8"))
-        found = record.get("resampled", {})
-        return {str(person): [str(one) for one in said] for person, said in found.items()}
+        people = record.get("resampled", {})
+        return {
+            str(person): [str(clause) for clause in clauses] for person, clauses in people.items()
+        }
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise DataError(
             f"{path}: resampled: got {cut(error)}, expected sentences by person, as `fedsub data "

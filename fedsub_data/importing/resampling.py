@@ -24,18 +24,17 @@ _EVEN = 0.1
 _UNASKED, _ASKED = 2.0, 100.0
 
 
-def at_rate(one: Rows, rate: float) -> tuple[Array, NDArray[np.float32], NDArray[np.int64]]:
+def at_rate(rows: Rows, rate: float) -> tuple[Array, NDArray[np.float32], NDArray[np.int64]]:
     """Return times, values and labels with `rate` samples a second.
 
     Rows that come with that rate are taken as they are. Others are interpolated linearly, after an
     average where there are many more of them; a sample's label is its nearest row's.
     """
-    assert one.t is not None
-    t = one.t
+    t = rows.times
     if len(t) < 2 or _steady(t, rate):
-        return t, one.x, one.y
+        return t, rows.x, rows.y
     width = rows_of_mean(len(t) - 1, float(t[-1] - t[0]), rate)
-    x = _averaged(one.x, width) if width > 1 else one.x
+    x = _averaged(rows.x, width) if width > 1 else rows.x
     # The last sample must not be lost to a rounding error, nor to a clock that trembles.
     grid = t[0] + np.arange(int((t[-1] - t[0]) * rate + _JITTER) + 1) / rate
     values = np.empty((len(grid), x.shape[1]), np.float32)
@@ -43,7 +42,7 @@ def at_rate(one: Rows, rate: float) -> tuple[Array, NDArray[np.float32], NDArray
         values[:, i] = np.interp(grid, t, x[:, i])
     after = np.clip(np.searchsorted(t, grid), 1, len(t) - 1)
     nearest = after - (grid - t[after - 1] < t[after] - grid)
-    return grid, values, one.y[nearest]
+    return grid, values, rows.y[nearest]
 
 
 def _steady(t: Array, rate: float) -> bool:
@@ -87,10 +86,10 @@ def check_upsampling(
     DataError
         It names person, both rates, and the option.
     """
-    spans = [float(one.t[-1] - one.t[0]) for one in stretches if one.t is not None]
+    spans = [float(stretch.t[-1] - stretch.t[0]) for stretch in stretches if stretch.t is not None]
     long = [
-        (len(one) - 1, span)
-        for one, span in zip(stretches, spans, strict=True)
+        (len(stretch) - 1, span)
+        for stretch, span in zip(stretches, spans, strict=True)
         if round(span * rate) + 1 >= length
     ]
     own = sum(steps for steps, _ in long) / seconds if (seconds := sum(s for _, s in long)) else 0

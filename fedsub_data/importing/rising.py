@@ -75,7 +75,7 @@ class RisingFeatures:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._at = [source.features.index(one) for one in source.rising]
+        self._at = [source.features.index(name) for name in source.rising]
         self._falls, self._steps = np.zeros((2, len(self._at)), np.int64)
 
     def add(self, rows: Rows) -> None:
@@ -94,27 +94,29 @@ class RisingFeatures:
         DataError
             It names them, and the options that say what they are.
         """
-        found = [
-            one
-            for one, falls, steps in zip(self._source.rising, self._falls, self._steps, strict=True)
+        rise = [
+            name
+            for name, falls, steps in zip(
+                self._source.rising, self._falls, self._steps, strict=True
+            )
             if falls <= _FALL * steps
         ]
-        if not found:
+        if not rise:
             return
-        them, is_, it = f"column {found[0]!r}, which rises", "it is", "it"
-        if len(found) > 1:
-            them, is_, it = f"columns {', '.join(map(repr, found))}, which rise", "one is", "them"
-        rest = [one for one in self._source.features if one not in found]
+        them, is_, it = f"column {rise[0]!r}, which rises", "it is", "it"
+        if len(rise) > 1:
+            them, is_, it = f"columns {', '.join(map(repr, rise))}, which rise", "one is", "them"
+        rest = [name for name in self._source.features if name not in rise]
         drop = f"{features_option(rest)} leaves {it} out, " if rest else ""
         raise DataError(
             f"{where}: got {them} from row to row as a time or a row number does, expected "
-            f"features. If {is_} the time, say {spelt('time', shlex.quote(found[0]))}. If not, "
-            f"name the features: {drop}{features_option(self._source.features, found)} keeps {it}"
+            f"features. If {is_} the time, say {spelt('time', shlex.quote(rise[0]))}. If not, "
+            f"name the features: {drop}{features_option(self._source.features, rise)} keeps {it}"
         )
 
 
 def features_option(names: Sequence[str], first: Sequence[str] = ()) -> str:
     """Return the option that names these features, those of `first` before the others."""
-    ordered = [*first, *(one for one in names if one not in first)]
+    ordered = [*first, *(name for name in names if name not in first)]
     shown = ",".join(ordered[:_LISTED]) + (",..." if len(ordered) > _LISTED else "")
     return spelt("features", shlex.quote(shown))

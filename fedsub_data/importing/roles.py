@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 from fedsub_core.spelling import spelt
-from fedsub_data.importing.in_turns import check_turns
+from fedsub_data.importing.devices import check_turns
+from fedsub_data.importing.first_rows import check_unit_rows
 from fedsub_data.importing.options import NONE, ImportOptions
-from fedsub_data.importing.other_labels import other_labels
 from fedsub_data.importing.rising import rising
-from fedsub_data.importing.unit_rows import check_unit_rows
 
 #: Names of columns, in small letters and without marks, by what they are; the first found counts.
 SUBJECTS = (
@@ -37,9 +36,13 @@ COUNTERS = ("", "unnamed0", "index", "row", "rowid", "column00", "nr", "no")
 #: Of the first rows such a share must be numbers, for a column of them.
 MOSTLY = 0.9
 _NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-_EMPTY = {"", "na", "nan", "n/a", "null", "none", "?"}
-#: More labels than this are measurements, not classes.
-MOST_CLASSES = 500
+#: Texts that are no value, in small letters.
+EMPTY = {"", "na", "nan", "n/a", "null", "none", "?"}
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PREFIX = re.compile(r"([A-Za-z]+)[^A-Za-z0-9]+(?=.)")
+_LABEL = {"label", "labels"}
+#: Values of a label in the first rows at most.
+_MOST_LABELS = 50
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,15 @@ class Roles:
     features: tuple[str, ...]
     notes: tuple[str, ...]
     rising: tuple[str, ...] = ()
+
+    def check_columns(self, columns: Collection[str], where: str, first: str) -> None:
+        """Refuse a table that lacks a column of the first one; raises DataError."""
+        needed = [self.subject, self.label, self.time, *self.features]
+        if lacking := [name for name in needed if name is not None and name not in columns]:
+            raise DataError(
+                f"{where}: got columns {', '.join(columns)}, expected {', '.join(lacking)} as in "
+                f"{first}. Rename them, or import apart"
+            )
 
 
 def plain(name: str) -> str:
@@ -84,15 +96,15 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
     names, notes = list(columns), list[str]()
     _check_named(options, names, where)
     # Axes are called x, y and z.
-    labels = [one for one in LABELS if one != "y" or "z" not in map(plain, names)]
+    labels = [word for word in LABELS if word != "y" or "z" not in map(plain, names)]
     taken = {options.label, options.time, options.subject, *options.named_features} - {""}
 
     def guessed(key: str, given: str, known: Sequence[str], *more: str | None) -> str | None:
         left = [name for name in names if name not in taken.union(more)]
-        found = given or _by_name(left, known)
-        if found and not given:
-            notes.append(f"Guessed: {spelt(key, found)}.")
-        return found
+        name = given or _by_name(left, known)
+        if name and not given:
+            notes.append(f"Guessed: {spelt(key, name)}.")
+        return name
 
     named = options.subject_from_name
     subject = None if named else guessed("subject", options.subject, SUBJECTS)
@@ -111,12 +123,12 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
         rest = {name: values for name, values in columns.items() if name not in used}
         # A second name of the person or the class would give the answer away.
         like = {n for n in rest if plain(n) in {*SUBJECTS, *labels, *TIMES}}
-        like |= set(other_labels(columns, label, set(LABELS) - {"y"}))
+        like |= set(_other_labels(columns, label, set(LABELS) - {"y"}))
         features = _guessed_features(rest, like, notes)
     if not features:
         raise DataError(
             f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
-            f"{', '.join(str(one) for one in used if one)}. Name them with "
+            f"{', '.join(str(name) for name in used if name)}. Name them with "
             f"{spelt('features', 'A,B,C')}"
         )
     if wrong := used & set(features):
@@ -126,8 +138,8 @@ def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, w
         )
     numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
     check_unit_rows(numeric, columns, time, options, where)
-    found = Roles(subject, label, time, features, tuple(notes))
-    return found if options.named_features else _checked(found, columns, options, where)
+    guess = Roles(subject, label, time, features, tuple(notes))
+    return guess if options.named_features else _checked(guess, columns, options, where)
 
 
 def _checked(
@@ -148,7 +160,7 @@ def _check_named(options: ImportOptions, names: Sequence[str], where: str) -> No
         ("subject", options.subject),
         ("label", options.label),
         ("time", options.time if options.time != NONE else ""),
-        *(("features", one) for one in options.named_features),
+        *(("features", feature) for feature in options.named_features),
     ):
         if named and named not in names:
             hint = suggestion(named, names)
@@ -161,7 +173,34 @@ def _check_named(options: ImportOptions, names: Sequence[str], where: str) -> No
 def _by_name(names: Sequence[str], known: Sequence[str]) -> str | None:
     """Return the name that means the first of some known ones."""
     by_plain = {plain(name): name for name in reversed(names)}
-    return next((by_plain[one] for one in known if one in by_plain), None)
+    return next((by_plain[word] for word in known if word in by_plain), None)
+
+
+def _other_labels(
+    columns: Mapping[str, Sequence[str | None]], label: str, known: Collection[str]
+) -> list[str]:
+    """Return the columns whose names say that they are labels, too.
+
+    ``label:walking``, ``posture_label`` and ``Label2`` have the word in their name. Where the label
+    itself is called ``state:day``, so are ``state:night`` and others with few values.
+
+    Parameters
+    ----------
+    columns : the first rows' texts by column.
+    label : the column of the classes.
+    known : words for a label, in small letters.
+    """
+    own = _PREFIX.match(label)
+    start = own[0] if own and own[1].lower() in known else None
+    return [
+        name
+        for name, values in columns.items()
+        if name != label
+        and (
+            not _LABEL.isdisjoint(word.lower() for word in _WORD.findall(name))
+            or (start is not None and name.startswith(start) and len(set(values)) <= _MOST_LABELS)
+        )
+    ]
 
 
 def _guessed_features(
@@ -191,7 +230,7 @@ def _guessed_features(
 
 
 def _are_numbers(values: Sequence[str | None]) -> list[bool | None]:
-    return [None if v is None or v.strip().lower() in _EMPTY else is_number(v) for v in values]
+    return [None if v is None or v.strip().lower() in EMPTY else is_number(v) for v in values]
 
 
 def _numbers(values: Sequence[str | None]) -> NDArray[np.float64]:
@@ -200,40 +239,5 @@ def _numbers(values: Sequence[str | None]) -> NDArray[np.float64]:
 
 
 def _mostly_numbers(values: Sequence[str | None]) -> bool:
-    there = [v for v in values if v is not None and v.strip().lower() not in _EMPTY]
-    return bool(there) and sum(map(is_number, there)) >= MOSTLY * len(there)
-
-
-def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[str, str | None]:
-    """Return the class that each label means, None for no class; numbers in their order.
-
-    ``1`` and ``1.0`` are one class. Words are kept as they are, but for blanks around them.
-
-    Raises
-    ------
-    DataError
-        Where there are so many that they are measurements.
-    """
-    words = {text: text.strip() for text in texts}
-    empty = {text for text, word in words.items() if word.lower() in _EMPTY or word in none}
-    numbers = all(is_number(words[text]) for text in texts if text not in empty)
-    if numbers:
-        words = {t: w if t in empty else _whole(w.replace(",", ".")) for t, w in words.items()}
-        empty |= {text for text, word in words.items() if word in none}
-    found = {word for text, word in words.items() if text not in empty}
-    if len(found) > MOST_CLASSES:
-        raise DataError(
-            f"{where}: got {len(found):,} classes, expected {MOST_CLASSES} at most: is it a "
-            "measurement? Numbers are not predicted (no regression). Name another column with "
-            f"{spelt('label')}"
-        )
-    ordered = sorted(found, key=float) if numbers else sorted(found)
-    by = {word: word for word in ordered}
-    # In the order of classes, then what means none.
-    kept = {t: by[w] for w in ordered for t in texts if t not in empty and words[t] == w}
-    return {**kept, **dict.fromkeys((t for t in texts if t in empty), None)}
-
-
-def _whole(text: str) -> str:
-    value = float(text)
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else text
+    there = [number for number in _are_numbers(values) if number is not None]
+    return bool(there) and sum(there) >= MOSTLY * len(there)

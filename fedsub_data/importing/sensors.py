@@ -42,7 +42,7 @@ class Sensor:
     @property
     def columns(self) -> tuple[int, ...]:
         """Indices of all its columns."""
-        return tuple(itertools.chain.from_iterable(one.columns for one in self.vectors))
+        return tuple(itertools.chain.from_iterable(vector.columns for vector in self.vectors))
 
 
 #: ``*`` stands for the letter of an axis: ``a*`` are ax, ay and az.
@@ -81,11 +81,11 @@ def sensors(features: Sequence[str]) -> tuple[Sensor, ...]:
         if stem.endswith("#"):
             threes = [tuple(columns[i : i + 3]) for i in range(0, len(columns), 3)]
             if len(threes[-1]) == 3 and len(threes) <= _MOST_NUMBERED:
-                by |= {(kind, f"{sensor}{i}"): [Vector(one)] for i, one in enumerate(threes)}
+                by |= {(kind, f"{sensor}{i}"): [Vector(axes)] for i, axes in enumerate(threes)}
             continue
         own = [tuple(columns)] if "*" in stem else [(i,) for i in columns]
         statistic = not _STATISTICS.isdisjoint(words)
-        by.setdefault((kind, sensor), []).extend(Vector(one, statistic) for one in own)
+        by.setdefault((kind, sensor), []).extend(Vector(axes, statistic) for axes in own)
     return tuple(Sensor(kind, tuple(vectors)) for (kind, _), vectors in by.items())
 
 

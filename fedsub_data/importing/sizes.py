@@ -75,10 +75,10 @@ class Sizes:
         x = np.where(np.isfinite(x), x, np.nan)
         length = np.stack(
             [
-                np.abs(x[:, one.columns[0]])
-                if len(one.columns) == 1
-                else np.sqrt((x[:, list(one.columns)] ** 2).sum(axis=1))
-                for one in self.vectors
+                np.abs(x[:, vector.columns[0]])
+                if len(vector.columns) == 1
+                else np.sqrt((x[:, list(vector.columns)] ** 2).sum(axis=1))
+                for vector in self.vectors
             ],
             axis=1,
         ).astype(np.float64)

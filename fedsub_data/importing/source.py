@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import listed
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.dropped import Why
 
 
@@ -35,6 +36,12 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        """Times of rows that have them, float64 [n]."""
+        assert self.t is not None
+        return self.t
 
     def part(self, rows: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Rows:
         """Return some of the rows, by their indices or a mask."""
@@ -92,3 +99,44 @@ class OpenSource(Source, Protocol):
 def nobody_in(files: Sequence[str]) -> str:
     """Return the sentence on files in which there is no row: whose they are is left out."""
     return f"Left out, as there is no row in it: {listed(files, 5)}."
+
+
+class NarrowedSource:
+    """Rows with some of a source's features; a :class:`fedsub_data.importing.source.Source`.
+
+    Parameters
+    ----------
+    source : where the rows come from; stays open.
+    features : those that are kept, in the source's order.
+    notes : why the others are not, in sentences.
+    """
+
+    def __init__(self, source: Source, features: Sequence[str], notes: Sequence[str]) -> None:
+        self._source = source
+        #: Indices of the features that are kept.
+        self.at = [source.features.index(name) for name in features]
+        self.features = tuple(features)
+        self.rising = tuple(name for name in source.rising if name in features)
+        self.labels, self.people = source.labels, source.people
+        self.time, self.ticks = source.time, source.ticks
+        both = source.features, features
+        before, now = (f"Guessed: {spelt('features', ','.join(names))}." for names in both)
+        self.notes = [now if name == before else name for name in source.notes] + list(notes)
+
+    def rows(self) -> Iterator[Rows]:
+        """Yield each person's rows."""
+        for rows in self._source.rows():
+            yield replace(rows, x=rows.x[:, self.at])
+
+    def place(self, file: int, row: int, column: str | None) -> str:
+        """Return a value's place and the value, in words."""
+        return self._source.place(file, row, column)
+
+    def lost(self) -> dict[Why, int]:
+        """Return the counts of rows that belong to nobody, by reason."""
+        return self._source.lost()
+
+
+def file_of(source: Source, file: int) -> str:
+    """Return a file's name."""
+    return source.place(file, 0, None).rpartition(", ")[0]

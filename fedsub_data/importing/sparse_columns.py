@@ -80,7 +80,7 @@ class SparseColumns:
             sparse = [i for i in sparse if i not in filled]
         if not sparse:
             return notes
-        said = "; ".join(self._said(i, empty[i]) for i in sparse)
+        sentence = "; ".join(self._said(i, empty[i]) for i in sparse)
         names = [self._source.features[i] for i in sparse]
         rest = [name for name in self._source.features if name not in names]
         ways = []
@@ -94,8 +94,8 @@ class SparseColumns:
             ways.append(f"{asked}{longer}fills the {longest:.3g} s between values")
         if self._guessed:
             ways.append(f"{features_option(self._source.features, names)} drops such rows")
-            raise DataError(f"{said}; expected values in most. {', '.join(ways)}")
-        return [*notes, ". ".join((f"{said}, and these are dropped", *ways)) + "."]
+            raise DataError(f"{sentence}; expected values in most. {', '.join(ways)}")
+        return [*notes, ". ".join((f"{sentence}, and these are dropped", *ways)) + "."]
 
     def _said(self, i: int, share: float) -> str:
         rows = sum(self._rows.values())
@@ -105,7 +105,7 @@ class SparseColumns:
         """Return a sentence on each other column that is empty in most rows of some people."""
         notes = []
         for i, name in enumerate(self._source.features):
-            some = [one for one, n in self._rows.items() if n and self._empty[one][i] >= _MOST * n]
+            some = [who for who, n in self._rows.items() if n and self._empty[who][i] >= _MOST * n]
             if some and i not in sparse:
                 whose = listed(some, _LISTED)
                 notes.append(f"column {name!r} is empty in most rows of {whose}.")

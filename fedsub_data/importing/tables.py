@@ -21,10 +21,10 @@ from fedsub_data.importing.columns import Columns
 from fedsub_data.importing.database import Database
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.files import TEXT, Unchanged, kind_of, people_of
+from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.roles import Roles, class_names, roles
+from fedsub_data.importing.roles import Roles, roles
 from fedsub_data.importing.source import Rows, nobody_in
-from fedsub_data.importing.spellings import no_class, one_spelling
 from fedsub_data.importing.text_files import EMPTY, Dialect, dialect, line_of, literal, name
 
 #: Rows of several people that are fetched together; one person's are never parted.
@@ -98,23 +98,22 @@ class TableSource:
             where = f"{path}, line {line_of(path, self._forms[file], row, self._rejected(file))}"
         if column is None:
             return where
-        found = self._db.run(
-            f"SELECT {name(column)}::VARCHAR FROM {self._relation(file)} LIMIT 1 OFFSET {row}",
-            file,
+        value = self._db.run(
+            f"SELECT {name(column)}::VARCHAR FROM {self._relation(file)} LIMIT 1 OFFSET {row}", file
         ).fetchone()
         self._unchanged.check()
-        got = "nothing" if found is None or found[0] is None else repr(cut(found[0]))
-        comma = isinstance(found, tuple) and re.fullmatch(r"[+-]?\d*,\d+", str(found[0]).strip())
+        got = "nothing" if value is None or value[0] is None else repr(cut(value[0]))
+        comma = isinstance(value, tuple) and re.fullmatch(r"[+-]?\d*,\d+", str(value[0]).strip())
         add = f", a decimal comma: add {spelt('decimal', ',')}"
         hint = add if comma and self.options.decimal == "." else ""
         return f"{where}, column {column!r}: got {got}{hint}"
 
     def lost(self) -> dict[Why, int]:
         """Return rows of nobody, and lines that could not be read."""
-        one = self._db.run("SELECT count(*) FROM rows WHERE subject IS NULL").fetchone()
-        assert one is not None
+        nobody = self._db.run("SELECT count(*) FROM rows WHERE subject IS NULL").fetchone()
+        assert nobody is not None
         bad = sum(len(self._rejected(file)) for file in self._forms)
-        return {Why.NOBODY: int(one[0]), Why.BAD_LINES: bad}
+        return {Why.NOBODY: int(nobody[0]), Why.BAD_LINES: bad}
 
     def _stage(self) -> None:
         """Read all files into the database."""
@@ -140,7 +139,8 @@ class TableSource:
         starts = [0]
         for i, _ in enumerate(self._files):
             if i:
-                self._check_columns(i, types)
+                where = str(self._files[i])
+                self._roles.check_columns(self._types(i), where, str(self._files[0]))
             selected = columns.selected(owners[i] if owners else None, self.ticks)
             skipped = f" OFFSET {self.options.skip}" if self.options.skip else ""
             # Words of labels are to be named.
@@ -165,16 +165,16 @@ class TableSource:
 
     def _name(self) -> None:
         """Find who there is, and which classes; give each a number."""
-        found = self._db.run(
+        people = self._db.run(
             "SELECT subject, count(*) FROM rows WHERE subject IS NOT NULL GROUP BY subject "
             "ORDER BY min(rowid)"
         ).fetchall()
-        ids, said = client_ids([text for text, _ in found])
-        self.notes += said
+        ids, renamed = client_ids([text for text, _ in people])
+        self.notes += renamed
         codes = {client: code for code, client in enumerate(dict.fromkeys(ids.values()))}
         self.people = tuple(codes)
         self._counts = [0] * len(codes)
-        for text, count in found:
+        for text, count in people:
             self._counts[codes[ids[text]]] += count
         counts = dict(
             self._db.run(
@@ -182,25 +182,18 @@ class TableSource:
                 "ORDER BY label"
             ).fetchall()
         )
-        names = class_names(list(counts), self.options.no_labels, str(self._files[0]))
-        names = one_spelling(names, self.options)
-        self.notes += no_class(counts, names, self.options)
-        self.labels = tuple(dict.fromkeys(one for one in names.values() if one is not None))
+        names, self.labels, notes = classes_of(counts, self.options, str(self._files[0]))
+        self.notes += notes
         self._db.run("CREATE TABLE who (subject VARCHAR, code INTEGER)")
         self._db.run("CREATE TABLE y (label VARCHAR, code INTEGER)")
         for text, client in ids.items():
-            self._db.run(
-                "INSERT INTO who VALUES (?, ?)",
-                values=[text, codes[client]],
-                expected="a number for each of its people",
-            )
+            values, expected = [text, codes[client]], "a number for each of its people"
+            self._db.run("INSERT INTO who VALUES (?, ?)", values=values, expected=expected)
         for text, label in names.items():
             if label is not None:
-                self._db.run(
-                    "INSERT INTO y VALUES (?, ?)",
-                    values=[text, self.labels.index(label)],
-                    expected="a number for each of its classes",
-                )
+                values = [text, self.labels.index(label)]
+                expected = "a number for each of its classes"
+                self._db.run("INSERT INTO y VALUES (?, ?)", values=values, expected=expected)
 
     def _batches(self) -> Iterator[tuple[int, int]]:
         """Yield first and last of the people who are fetched together."""
@@ -214,30 +207,19 @@ class TableSource:
             yield first, len(self._counts) - 1
 
     def _roles_of(self, file: int) -> tuple[Roles, dict[str, str]]:
-        """Return what the columns of a file are, and their types."""
-        relation = self._relation(file)
-        types = {
-            str(row[0]): str(row[1])
-            for row in self._db.run(f"DESCRIBE SELECT * FROM {relation}", file).fetchall()
-        }
+        """Return the roles of a file's columns, and DuckDB's types of them by name."""
+        types = self._types(file)
         texts = ", ".join(f"{name(column)}::VARCHAR" for column in types)
-        first = f"SELECT {texts} FROM {relation} LIMIT {_SAMPLED} OFFSET {self.options.skip}"
+        first = f"SELECT {texts} FROM {self._relation(file)}"
+        first += f" LIMIT {_SAMPLED} OFFSET {self.options.skip}"
         sample = self._db.run(first, file).fetchall()
-        self._sample = {one: [row[i] for row in sample] for i, one in enumerate(types)}
+        self._sample = {column: [row[i] for row in sample] for i, column in enumerate(types)}
         return roles(self._sample, self.options, str(self._files[file])), types
 
-    def _check_columns(self, file: int, types: dict[str, str]) -> None:
-        """Refuse a file that lacks a column of the first's."""
-        relation = self._relation(file)
-        found = self._db.run(f"DESCRIBE SELECT * FROM {relation}", file).fetchall()
-        there = [row[0] for row in found]
-        role = self._roles
-        needed = [role.subject, role.label, role.time, *role.features]
-        if lacking := [one for one in needed if one is not None and one not in there]:
-            raise DataError(
-                f"{self._files[file]}: got columns {', '.join(there)}, expected "
-                f"{', '.join(lacking)} as in {self._files[0]}. Rename them, or import apart"
-            )
+    def _types(self, file: int) -> dict[str, str]:
+        """Return DuckDB's types of a file's columns, by name."""
+        sql = f"DESCRIBE SELECT * FROM {self._relation(file)}"
+        return {str(row[0]): str(row[1]) for row in self._db.run(sql, file).fetchall()}
 
     def _relation(self, file: int, empty: Sequence[str] = EMPTY) -> str:
         """Return the file as SQL has it; all columns of text are text, `empty` ones NULL."""
@@ -257,8 +239,8 @@ class TableSource:
         """Return the numbers of lines of a file that were dropped."""
         if self.options.bad_lines != "drop":
             return set()
-        found = self._db.run(
+        lines = self._db.run(
             "SELECT DISTINCT line FROM reject_errors JOIN reject_scans USING (scan_id, file_id) "
             f"WHERE file_path = {literal(str(self._files[file]))}"
         ).fetchall()
-        return {int(line) for (line,) in found}
+        return {int(line) for (line,) in lines}

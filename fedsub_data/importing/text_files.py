@@ -119,14 +119,14 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
     delimiter = options.delimiter or (sep[1] if sep else "")
     given = f", delim = {literal(delimiter)}" if delimiter else ""
     given += ", skip = 1" if sep else ""
-    found: Any = connection.execute(
+    row: Any = connection.execute(
         f"FROM sniff_csv(?, sample_size = {_SAMPLED}, encoding = {literal(encoding)}, "
         f"ignore_errors = true{given})",
         [str(path)],
     ).fetchone()
-    keys = [one[0] for one in connection.description]
-    said = dict(zip(keys, found, strict=True))
-    columns = tuple(str(column["name"]) for column in said["Columns"])
+    keys = [column[0] for column in connection.description]
+    sniffed = dict(zip(keys, row, strict=True))
+    columns = tuple(str(column["name"]) for column in sniffed["Columns"])
     if len(columns) < 2:
         way = f"Say what separates them with {spelt('delimiter')}"
         if options.delimiter:
@@ -137,16 +137,16 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
         )
 
     def mark(key: str, default: str) -> str:
-        return default if said[key] in (None, "(empty)", "") else str(said[key])
+        return default if sniffed[key] in (None, "(empty)", "") else str(sniffed[key])
 
     return Dialect(
         encoding,
         marked is not None,
-        str(said["Delimiter"]),
+        str(sniffed["Delimiter"]),
         mark("Quote", '"'),
         mark("Comment", ""),
-        bool(said["HasHeader"]),
-        int(said["SkipRows"]),
+        bool(sniffed["HasHeader"]),
+        int(sniffed["SkipRows"]),
         columns,
     )
 

@@ -59,7 +59,7 @@ def tick_seconds(
     if shown in _LONGER and signal:
         raise _unread(column, f"{why} {shown}")
     shown = None if shown in _LONGER else shown
-    steps = [one.per_row for one in clocks.values() if one.per_row is not None]
+    steps = [clock.per_row for clock in clocks.values() if clock.per_row is not None]
     if not steps:
         return SECONDS[shown or "s"], f"Guessed: {spelt('time-unit', shown or 's')}."
     step = float(np.median(steps))
@@ -67,7 +67,7 @@ def tick_seconds(
         shown, why = (_by_steps(step), _STEPS) if signal else ("s", "")
     unit = shown
     if between is not None and (signal or not why):
-        off = {one: abs(np.log(step * length / between)) for one, length in SECONDS.items()}
+        off = {clock: abs(np.log(step * length / between)) for clock, length in SECONDS.items()}
         unit, other = sorted(off, key=off.__getitem__)[:2]
         if why == _STEPS:  # which show little: where two units are as far off, no one is meant
             shown = other if off[other] < np.log(_FAR) or step == 1 else unit
@@ -122,11 +122,11 @@ def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
     least, most = _RATES
     if least <= rate <= most:
         return
-    unit = next(one for one, length in SECONDS.items() if length == tick)
-    others = {one: rate * tick / length for one, length in SECONDS.items() if one != unit}
+    unit = next(name for name, length in SECONDS.items() if length == tick)
+    others = {name: rate * tick / length for name, length in SECONDS.items() if name != unit}
     ways = [
-        f"{other:.4g} a second with {spelt('time-unit', one)}"
-        for one, other in others.items()
+        f"{other:.4g} a second with {spelt('time-unit', name)}"
+        for name, other in others.items()
         if ticks and least <= other <= most
     ]
     read = f"read as {unit}" if ticks else "read as dates"
@@ -140,7 +140,7 @@ def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
 
 def _shown(clocks: Mapping[str, Clock], column: str) -> tuple[str | None, str]:
     """Return the unit that size or name shows, and a clause on which of the two."""
-    start = float(np.median([one.start for one in clocks.values()]))
+    start = float(np.median([clock.start for clock in clocks.values()]))
     least, most = _SINCE_1970
     for unit, length in SECONDS.items():
         if least <= start * length <= most:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -67,9 +67,9 @@ def windows(
         Where a recording has less than half the rate, which nobody said.
     """
     made: list[Windows] = []
-    for one in recordings:
-        stretches = list(_stretches(one, cut, interpolate))
-        dropped.add(Why.MISSING, person, len(one) - sum(map(len, stretches)))
+    for recording in recordings:
+        stretches = list(_stretches(recording, cut, interpolate))
+        dropped.add(Why.MISSING, person, len(recording) - sum(map(len, stretches)))
         lost = dropped.counts.get(Why.MISSING, {}).get(person, 0)
         check_upsampling(stretches, cut.rate, cut.length, cut.asked, lost)
         for stretch in stretches:
@@ -79,8 +79,7 @@ def windows(
             if not len(at):
                 dropped.add(Why.LEFT_OVER, person, rows)
                 continue
-            assert stretch.t is not None
-            dropped.resampled.add(person, stretch.t, t, cut.rate)
+            dropped.resampled.add(person, stretch.times, t, cut.rate)
             rest = len(t) - (at[-1] + cut.length - at[0])
             dropped.add(Why.LEFT_OVER, person, round(rest * rows / len(t)))
             label, share = majority(y, at, cut.length)
@@ -95,11 +94,11 @@ def windows(
         features = recordings[0].x.shape[1] if recordings else 0
         nothing = np.zeros((0, features, cut.length), np.float32)
         return Windows(nothing, np.zeros(0, np.int64), np.zeros(0))
-    found = Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in ("x", "y", "t")))
+    joined = Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in ("x", "y", "t")))
     if aligned is None:
-        return found
-    order = np.argsort(found.t, kind="stable")
-    return Windows(found.x[order], found.y[order], found.t[order])
+        return joined
+    order = np.argsort(joined.t, kind="stable")
+    return Windows(joined.x[order], joined.y[order], joined.t[order])
 
 
 def _starts(t: Array, cut: Cut, aligned: float | None) -> tuple[NDArray[np.int64], Array]:
@@ -133,27 +132,28 @@ def majority(
     return best, most / length
 
 
-def _stretches(one: Rows, cut: Cut, interpolate: bool) -> Iterator[Rows]:
+def _stretches(recording: Rows, cut: Cut, interpolate: bool) -> Iterator[Rows]:
     """Yield a recording's rows between its pauses, without NaN."""
-    assert one.t is not None
-    if len(one) < 2:
-        yield one
+    if len(recording) < 2:
+        yield recording
         return
-    gap = cut.gap_s if cut.gap_s is not None else GAP_STEPS * float(np.median(np.diff(one.t)))
+    gap = (
+        cut.gap_s
+        if cut.gap_s is not None
+        else GAP_STEPS * float(np.median(np.diff(recording.times)))
+    )
     if interpolate:
-        one = _filled(one, gap)
-    assert one.t is not None
-    breaks = np.flatnonzero(np.diff(one.t) > gap) + 1
-    for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), len(one)], strict=True):
+        recording = _filled(recording, gap)
+    breaks = np.flatnonzero(np.diff(recording.times) > gap) + 1
+    for begin, end in zip([0, *breaks.tolist()], [*breaks.tolist(), len(recording)], strict=True):
         if end > begin:
-            yield one.part(slice(begin, end))
+            yield recording.part(slice(begin, end))
 
 
-def _filled(one: Rows, gap: float) -> Rows:
+def _filled(recording: Rows, gap: float) -> Rows:
     """Return the rows with NaN interpolated in time, without those in the middle of a gap."""
-    assert one.t is not None
-    x = one.x.copy()
-    lost = np.zeros(len(one), np.bool_)
+    x = recording.x.copy()
+    lost = np.zeros(len(recording), np.bool_)
     for column in x.T:
         there = np.flatnonzero(np.isfinite(column))
         holes = np.flatnonzero(~np.isfinite(column))
@@ -165,8 +165,8 @@ def _filled(one: Rows, gap: float) -> Rows:
         holes, after = holes[inside], after[inside]
         if not len(holes):
             continue
-        wide = one.t[there[after]] - one.t[there[after - 1]] > gap
+        wide = recording.times[there[after]] - recording.times[there[after - 1]] > gap
         lost[holes[wide]] = True
-        column[holes] = np.interp(one.t[holes], one.t[there], column[there])
-    own = Rows(one.person, one.file, one.row, one.y, one.t, x)
+        column[holes] = np.interp(recording.times[holes], recording.times[there], column[there])
+    own = replace(recording, x=x)
     return own.part(~lost) if lost.any() else own

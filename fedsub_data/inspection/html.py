@@ -113,10 +113,10 @@ def table(
         for first, *cells in rows
     )
     kind = "numbers" if head else "facts"
-    said = f"<caption>{escape(caption)}</caption>\n" if caption else ""
+    title = f"<caption>{escape(caption)}</caption>\n" if caption else ""
     header = f"<thead><tr>{top}</tr></thead>\n" if head else ""
     name = escape(caption or f"table of {head[0]}s" if head else caption or "facts", quote=True)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{name}">'
-        f'<table class="{kind}">\n{said}{header}<tbody>\n{body}</tbody></table></div>'
+        f'<table class="{kind}">\n{title}{header}<tbody>\n{body}</tbody></table></div>'
     )

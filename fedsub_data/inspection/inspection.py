@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import card_table
-from fedsub_core.data.edges import Edges
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.data.findings import findings, how_split, repeats
 from fedsub_core.data.samples import FEATURES, IMAGE, NODE, TOKENS, WINDOW, Samples, kept_shape
 from fedsub_core.data.splits import split_kind
 from fedsub_core.data.standardise import apply, moments, pool, scaling
 from fedsub_core.seeds import derive_seed
+from fedsub_data.evolution import Arrival, arrivals
 from fedsub_data.inspection.hopkins import hopkins
 from fedsub_data.inspection.timing import Timing, inspect_timing
 
@@ -26,15 +26,6 @@ FloatArray = NDArray[np.float64]
 #: at a time.
 REMAINDERS, _AT_A_TIME = 64, 1024
 _BY_AXES = {2: FEATURES, 3: WINDOW, 4: IMAGE}
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """What becomes available in one round: samples, and clients that gain some of them."""
-
-    round: int
-    samples: int
-    clients: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +141,11 @@ class Look:
 
     def see(self, client: ClientData, card: Card) -> None:
         """Look at one client's samples."""
-        tokens = int((client.x != card.padding).sum()) if card.sample == TOKENS else 0
-        self._seen[client.client] = _compared(client.x, card), tokens
+        if card.sample == TOKENS:
+            tokens = int((client.x != card.padding).sum())
+            self._seen[client.client] = token_features(client.x, card.padding), tokens
+        else:
+            self._seen[client.client] = window_features(client.x), 0
 
     def inspection(
         self, federation: Federation, seed: int = 0, resampled: Sequence[str] = ()
@@ -179,7 +173,9 @@ class Look:
             kind=card.sample or _BY_AXES[clients[0].x.ndim],
             words=sum(tokens) / samples if card.sample == TOKENS else None,
             edges=sum(edges.shape[1] for _, edges in graphs) if card.sample == NODE else None,
-            isolated=_isolated(graphs) if card.sample == NODE else None,
+            isolated=sum(nodes - len(np.unique(edges)) for nodes, edges in graphs)
+            if card.sample == NODE
+            else None,
             clients=tuple(federation.clients),
             counts=np.stack([np.bincount(c.y, minlength=len(card.classes)) for c in clients]),
             prototypes=prototypes,
@@ -192,7 +188,7 @@ class Look:
                 for label in range(len(card.classes))
             ),
             timing=timing,
-            arrivals=_arrivals(clients),
+            arrivals=arrivals(clients),
             repeated=np.array([repeats(data) for data in clients], np.int64),
             splits=tuple(how_split(data, card, split_kind("auto", data, card)) for data in clients),
             warnings=(*timing.warnings, *findings(federation, "auto"), *resampled),
@@ -212,7 +208,8 @@ def window_features(x: Samples) -> NDArray[np.float32]:
     if x.ndim == 2:
         return x.astype(np.float32, copy=False)
     # A few at a time: deviations are taken of float64.
-    return np.concatenate([_channel_features(part) for part in _parts(x)])
+    parts = np.array_split(x, -(-len(x) // _AT_A_TIME))
+    return np.concatenate([_channel_features(part) for part in parts])
 
 
 def token_features(x: Samples, padding: int | None) -> NDArray[np.float32]:
@@ -224,23 +221,10 @@ def token_features(x: Samples, padding: int | None) -> NDArray[np.float32]:
     return shares
 
 
-def _compared(x: Samples, card: Card) -> NDArray[np.float32]:
-    return token_features(x, card.padding) if card.sample == TOKENS else window_features(x)
-
-
 def _channel_features(x: Samples) -> NDArray[np.float32]:
     axes = tuple(range(2, x.ndim))
     parts = [x.mean(axis=axes, dtype=np.float64), x.std(axis=axes, dtype=np.float64)]
     return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-def _isolated(graphs: list[tuple[int, Edges]]) -> int:
-    """Return how many nodes, of so many in each graph, have no edge."""
-    return sum(nodes - len(np.unique(edges)) for nodes, edges in graphs)
-
-
-def _parts(x: Samples) -> list[Samples]:
-    return np.array_split(x, -(-len(x) // _AT_A_TIME))
 
 
 def _prototypes(x: NDArray[np.float32], y: NDArray[np.int64], classes: int) -> FloatArray:
@@ -256,18 +240,6 @@ def _similarity(prototypes: FloatArray) -> FloatArray:
     direction = np.divide(rho, length, out=np.full_like(rho, np.nan), where=length > 0)
     cosine: FloatArray = np.clip(direction @ direction.transpose(0, 2, 1), -1, 1)
     return cosine
-
-
-def _arrivals(clients: list[ClientData]) -> tuple[Arrival, ...]:
-    if all(data.since is None for data in clients):
-        return ()
-    first = [np.zeros(len(c.y), np.int64) if c.since is None else c.since for c in clients]
-    gains = [np.unique(np.maximum(rounds, 1), return_counts=True) for rounds in first]
-    samples: dict[int, list[int]] = {}
-    for rounds, counts in gains:
-        for round, count in zip(rounds.tolist(), counts.tolist(), strict=True):
-            samples.setdefault(round, []).append(count)
-    return tuple(Arrival(r, sum(counts), len(counts)) for r, counts in sorted(samples.items()))
 
 
 def _plain(values: Any) -> Any:

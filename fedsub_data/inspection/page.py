@@ -98,14 +98,14 @@ def page(inspection: Inspection, images: Mapping[str, bytes]) -> str:
 
 
 def _clients(inspection: Inspection) -> Iterable[tuple[str, ...]]:
-    found = zip(
+    rows = zip(
         inspection.clients,
         inspection.counts,
         inspection.repeated.tolist(),
         inspection.splits,
         strict=True,
     )
-    for client, counts, repeated, split in found:
+    for client, counts, repeated, split in rows:
         yield (client, *(f"{n:,}" for n in counts), f"{counts.sum():,}", f"{repeated:,}", split)
 
 

@@ -15,20 +15,18 @@ from fedsub_data.inspection.timing import counted
 Row = tuple[str, ...]
 CLASS_HEAD = ("class", "samples", "share", "people", "similarity of people", "Hopkins")
 ARRIVAL_HEAD = ("from round", "samples", "clients that gain some")
+_CHANNELS = "; compared by each channel's mean and standard deviation"
 #: What the numbers of a sample are called, how samples are compared, and what its names are.
 _KINDS = {
-    FEATURES: ("features", ""),
-    WINDOW: ("channels x time", "; compared by each channel's mean and standard deviation"),
-    IMAGE: ("channels x pixels", "; compared by each channel's mean and standard deviation"),
-    TOKENS: ("token ids", f"; compared by how often ids have each remainder by {REMAINDERS}"),
-    NODE: ("features of a node", ""),
-}
-_NAMES = {
-    FEATURES: "features",
-    WINDOW: "channels",
-    IMAGE: "channels",
-    TOKENS: "a token is a",
-    NODE: "features",
+    FEATURES: ("features", "", "features"),
+    WINDOW: ("channels x time", _CHANNELS, "channels"),
+    IMAGE: ("channels x pixels", _CHANNELS, "channels"),
+    TOKENS: (
+        "token ids",
+        f"; compared by how often ids have each remainder by {REMAINDERS}",
+        "a token is a",
+    ),
+    NODE: ("features of a node", "", "features"),
 }
 #: Names of features that are shown at most: papers have thousands of words.
 _NAMED = 100
@@ -37,7 +35,7 @@ _NAMED = 100
 def fact_rows(inspection: Inspection) -> list[Row]:
     """Return what one sample is and how windows lie in time: name and value."""
     card, timing = inspection.card, inspection.timing
-    kind, reduced = _KINDS[inspection.kind]
+    kind, reduced, names = _KINDS[inspection.kind]
     if isinstance(shape := inspection.shape, Tokens):
         kind += f" below {shape.vocabulary:,}, padding {shape.padding}"
         kind += f", {inspection.words:.1f} of them real on average"
@@ -46,19 +44,20 @@ def fact_rows(inspection: Inspection) -> list[Row]:
     measured, length = timing.measured_overlap, timing.window_s
     derived = "" if card.window_s is not None else ", by its samples and the rate"
     repeated, people = int(inspection.repeated.sum()), int((inspection.repeated > 0).sum())
-    said = "it is unknown" if (known := timing.card_overlap) is None else f"{known:.0%}"
+    stated = "it is unknown" if (known := timing.card_overlap) is None else f"{known:.0%}"
     shown = "" if measured is None else f", their times show {measured:.0%}"
+    lonely = f"{inspection.isolated:,} nodes have none" if inspection.edges is not None else ""
     in_time = [
         ("window", "length unknown" if length is None else f"{length:g} s{derived}"),
-        ("overlap of windows", f"the card says {said}{shown}"),
+        ("overlap of windows", f"the card says {stated}{shown}"),
     ]
     return [
         ("one sample", f"{' x '.join(map(str, inspection.shape))} {kind}{rate}{reduced}"),
-        (_NAMES[inspection.kind], _names(card.features)),
+        (names, _names(card.features)),
         *([("classes", card.explained)] if card.meanings else []),
         ("units", card.units or "not said"),
         *(in_time if inspection.kind in (FEATURES, WINDOW) else ()),
-        *_of_graphs(inspection),
+        *([("edges", f"{inspection.edges:,}; {lonely}")] if lonely else []),
         ("time is known as", counted(timing.known)),
         ('split = "auto" chooses', counted(timing.auto_split)),
         ("samples that repeat another", f"{repeated:,} of {people} people" if repeated else "none"),
@@ -68,12 +67,6 @@ def fact_rows(inspection: Inspection) -> list[Row]:
 def _names(features: tuple[str, ...]) -> str:
     more = len(features) - _NAMED
     return ", ".join(features[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _of_graphs(inspection: Inspection) -> list[Row]:
-    if inspection.edges is None:
-        return []
-    return [("edges", f"{inspection.edges:,}; {inspection.isolated:,} nodes have none")]
 
 
 def class_rows(inspection: Inspection) -> list[Row]:

@@ -50,11 +50,6 @@ class Timing:
     auto_split: Mapping[SplitKind, int]
     warnings: tuple[str, ...]
 
-    @property
-    def overlap(self) -> float:
-        """Share of a window that its successor repeats: the larger of what card and t say."""
-        return max(self.card_overlap or 0.0, self.measured_overlap or 0.0)
-
 
 def inspect_timing(federation: Federation) -> Timing:
     """Return how the windows of `federation` lie in time, with warnings."""
@@ -90,28 +85,28 @@ def _warnings(
     card: Card, length: float | None, known: Mapping[Known, int], measured: float | None
 ) -> list[str]:
     overlap = max(card.overlap or 0.0, measured or 0.0)
-    found = []
-    said = card.overlap
-    if measured is not None and said is not None and abs(measured - said) > 0.01:
-        found.append(
-            f"The card says overlap = {said:g}, but the times t of the windows show "
+    warnings = []
+    stated = card.overlap
+    if measured is not None and stated is not None and abs(measured - stated) > 0.01:
+        warnings.append(
+            f"The card says overlap = {stated:g}, but the times t of the windows show "
             f"{measured:.2f}. Correct overlap in federation.toml."
         )
     if "order of t" in known and length is not None:
-        found.append(
+        warnings.append(
             f"Windows of {length:g} s overlap by the card, and start over a hundred windows apart "
             f"by the times t of {_people(known, 'order of t')}: t is taken for an order alone. "
             "Give t in seconds."
         )
     if overlap > 0 and "unknown" in known:
-        found.append(
+        warnings.append(
             f"The order in time is not known of {_people(known, 'unknown')} (no t, and "
             "time_ordered is false): a blocked split is only as good as the order of the files. "
             "Prefer unseen."
         )
-    return found
+    return warnings
 
 
 def _people(known: Mapping[Known, int], which: Known) -> str:
-    n, of = known[which], sum(known.values())
-    return f"all {of} people" if n == of else f"{n} of {of} people"
+    n, everybody = known[which], sum(known.values())
+    return f"all {everybody} people" if n == everybody else f"{n} of {everybody} people"

@@ -153,8 +153,8 @@ def _channel_std(people: Iterable[ClientData]) -> FloatArray:
     people = list(people)
     if people[0].x.dtype == np.uint8:  # no float copy of all images
         m = pool([moments(p.x) for p in people])
-        found: FloatArray = np.sqrt((m.sumsq / m.count - (m.sum / m.count) ** 2).clip(0))
-        return found
+        deviation: FloatArray = np.sqrt((m.sumsq / m.count - (m.sum / m.count) ** 2).clip(0))
+        return deviation
     rows = [np.moveaxis(p.x, 1, -1).reshape(-1, p.x.shape[1]) for p in people]
     n = sum(len(r) for r in rows)
     mean = sum(r.sum(axis=0, dtype=np.float64) for r in rows) / n

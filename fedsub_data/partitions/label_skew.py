@@ -187,10 +187,10 @@ def _holders(shards: IntArray, clients: int, k: int, rng: np.random.Generator) -
     # That way some pairs of classes never meet. Pairs of clients that trade what only one of them
     # holds, again and again, end at a uniform draw (Strona et al., Nature Communications 2014).
     for _ in range(10 * clients if clients > 1 else 0):
-        one, other = rng.choice(clients, 2, replace=False)
-        tradable = rng.permutation(np.flatnonzero(holds[one] != holds[other]))
-        kept = int(holds[one, tradable].sum())
-        holds[one, tradable] = np.arange(len(tradable)) < kept
+        client, other = rng.choice(clients, 2, replace=False)
+        tradable = rng.permutation(np.flatnonzero(holds[client] != holds[other]))
+        kept = int(holds[client, tradable].sum())
+        holds[client, tradable] = np.arange(len(tradable)) < kept
         holds[other, tradable] = np.arange(len(tradable)) >= kept
     return holds
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.copies import different
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import NODE
 from fedsub_core.data.splits import split
@@ -31,7 +32,7 @@ from fedsub_data.partitions.label_skew import (
     pathological,
 )
 from fedsub_data.partitions.partition import Partition
-from fedsub_data.partitions.pool import COPIES, check_splittable
+from fedsub_data.partitions.pool import COPIES
 from fedsub_data.preparing.preparation import Counts, Prepared
 
 
@@ -78,8 +79,12 @@ PARTITIONS: dict[str, Partition] = HOUSE | {
 }
 
 
-def partition(federation: Federation, kind: str, options: Any, seed: int) -> Federation:
-    """Return `federation` dealt to other clients, or measured with other sensors.
+def counted_partition(federation: Federation, kind: str, options: Any, seed: int) -> Prepared:
+    """Return `federation` dealt to other clients, or measured with other sensors, and counts.
+
+    The card is kept, but for the name: ``<name>-<kind>``. Clients of pooled samples are called
+    ``c000``, ``c001``, ..., those of a domain ``<domain>-000``, ... The counts of what happened are
+    for a person to read.
 
     Parameters
     ----------
@@ -90,12 +95,6 @@ def partition(federation: Federation, kind: str, options: Any, seed: int) -> Fed
     seed : int
         Two seeds give two partitions of the same kind (``natural`` has but one).
 
-    Returns
-    -------
-    Federation
-        The card is kept, but for the name: ``<name>-<kind>``. Clients of pooled samples are called
-        ``c000``, ``c001``, ..., those of a domain ``<domain>-000``, ...
-
     Raises
     ------
     ConfigError
@@ -104,11 +103,6 @@ def partition(federation: Federation, kind: str, options: Any, seed: int) -> Fed
         Where the federation cannot be dealt that way, or a client could not be split into training
         and test: none of its classes has two samples.
     """
-    return counted_partition(federation, kind, options, seed).federation
-
-
-def counted_partition(federation: Federation, kind: str, options: Any, seed: int) -> Prepared:
-    """Return :func:`partition`'s federation and counts of what happened, for a person to read."""
     row = _row(kind)
     if type(options) is not row.options:
         raise ConfigError(
@@ -144,6 +138,31 @@ def counted_partition(federation: Federation, kind: str, options: Any, seed: int
 def partition_options(kind: str) -> type[Any]:
     """Return the options' dataclass of a kind, or raise a ConfigError that suggests the nearest."""
     return _row(kind).options
+
+
+def check_splittable(clients: Iterable[ClientData], name: str) -> None:
+    """Refuse a client that could not be trained and tested, or that starts with no sample.
+
+    Parameters
+    ----------
+    name : str
+        The partition's, for the message.
+    """
+    for data in clients:
+        counts = np.bincount(data.y[different(data.first_copies, len(data.y))], minlength=1)
+        if counts.max() < 2:
+            raise DataError(
+                f"{name}: client {data.client!r} has {len(data.y)} samples and at most "
+                f"{counts.max()} different of a class; expected a class with 2 at least, one to "
+                "train on and one to test. Choose fewer clients, more samples or classes for each, "
+                "or another seed."
+            )
+        if data.since is not None and (data.since > 1).all():
+            raise DataError(
+                f"{name}: client {data.client!r} would have its first sample in round "
+                f"{data.since.min()}; expected one from round 1 on. Make the partition first and "
+                "let its clients gain data then, or choose fewer clients."
+            )
 
 
 def _row(name: str) -> Partition:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
-from fedsub_core.data.copies import different
 from fedsub_core.data.edges import Edges, inner_edges
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import Samples
@@ -141,15 +140,15 @@ def pooled(federation: Federation) -> Pool:
 
 def _neighbours(people: Sequence[ClientData], card: Card) -> IntArray:
     """Return the rows of the pool whose window the next one overlaps, or may."""
-    found, begin = [np.zeros(0, np.int64)], 0
+    near_rows, begin = [np.zeros(0, np.int64)], 0
     for person in people:  # each in order of time
         near = np.full(len(person.y), card.overlap != 0)[1:]
         if _timed(person, card):
             place, width = window_places(person, card)
             near = np.diff(place) < width
-        found.append(begin + np.flatnonzero(near))
+        near_rows.append(begin + np.flatnonzero(near))
         begin += len(person.y)
-    return np.concatenate(found)
+    return np.concatenate(near_rows)
 
 
 def _timed(person: ClientData, card: Card) -> bool:
@@ -159,12 +158,12 @@ def _timed(person: ClientData, card: Card) -> bool:
 
 def _side_by_side(people: Sequence[ClientData]) -> Edges | None:
     """Return all people's edges, by places in the pool."""
-    found, begin = list[Edges](), 0
+    parts, begin = list[Edges](), 0
     for person in people:
         if person.edges is not None:
-            found.append(begin + person.edges)
+            parts.append(begin + person.edges)
         begin += len(person.y)
-    return np.concatenate(found, axis=1) if found else None
+    return np.concatenate(parts, axis=1) if parts else None
 
 
 def deal(pool: Pool, hands: Sequence[IntArray], counts: Counts) -> dict[str, ClientData]:
@@ -190,45 +189,6 @@ def draw(pool: Pool, wanted: IntArray, rng: np.random.Generator) -> list[IntArra
         for hand, part in zip(hands, np.split(rows[: ends[-1]], ends[:-1]), strict=True):
             hand.append(part)
     return [np.concatenate(hand) for hand in hands]
-
-
-def draw_shared(pool: Pool, wanted: IntArray, rng: np.random.Generator) -> list[IntArray]:
-    """Return rows of `pool` for each client: ``wanted [clients, classes]`` at random.
-
-    Each client draws from all rows, none twice; two clients may draw the same.
-    """
-    of_class = [np.flatnonzero(pool.y == label) for label in range(pool.classes)]
-    return [
-        np.concatenate(
-            [rng.choice(rows, n, replace=False) for rows, n in zip(of_class, row, strict=True)]
-        )
-        for row in wanted
-    ]
-
-
-def check_splittable(clients: Iterable[ClientData], name: str) -> None:
-    """Refuse a client that could not be trained and tested, or that starts with no sample.
-
-    Parameters
-    ----------
-    name : str
-        The partition's, for the message.
-    """
-    for data in clients:
-        counts = np.bincount(data.y[different(data.first_copies, len(data.y))], minlength=1)
-        if counts.max() < 2:
-            raise DataError(
-                f"{name}: client {data.client!r} has {len(data.y)} samples and at most "
-                f"{counts.max()} different of a class; expected a class with 2 at least, one to "
-                "train on and one to test. Choose fewer clients, more samples or classes for each, "
-                "or another seed."
-            )
-        if data.since is not None and (data.since > 1).all():
-            raise DataError(
-                f"{name}: client {data.client!r} would have its first sample in round "
-                f"{data.since.min()}; expected one from round 1 on. Make the partition first and "
-                "let its clients gain data then, or choose fewer clients."
-            )
 
 
 def _clock(person: ClientData, card: Card) -> FloatArray | None:

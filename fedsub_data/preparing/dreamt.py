@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
-from fedsub_data.preparing.clock import Clock
 from fedsub_data.preparing.members import Member, find_members
 from fedsub_data.preparing.options import DREAMTOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, each_person, refused
 from fedsub_data.preparing.tables import Rows, Table, read_table
-from fedsub_data.preparing.windows import stretches, window_starts
+from fedsub_data.preparing.windows import Clock, stretches, window_starts
 
 RATE_HZ = 64
 SIGNALS = ("BVP", "IBI", "EDA", "TEMP", "HR", "ACC_X", "ACC_Y", "ACC_Z")
@@ -61,9 +60,9 @@ def prepare(source: Path, options: DREAMTOptions, workers: int, progress: Progre
     """
     nights = find_members(source, _FILES, _EXPECTED)
     counts, clients = Counts(), {}
-    for data, found in each_person(partial(_person, options=options), nights, workers, progress):
+    for data, counted in each_person(partial(_person, options=options), nights, workers, progress):
         clients[data.client] = data
-        counts.merge(found)
+        counts.merge(counted)
     card = Card(
         name="dreamt",
         task="sleep detection" if options.labels == "sleep-wake" else "sleep stage recognition",
@@ -104,11 +103,9 @@ class _Windows:
         self.x: list[NDArray[np.float64]] = []
         self.y: list[int] = []
         self.t: list[float] = []
-        self.counts = Counts()
-        for what in ("rows read", "rows dropped: stage P", "rows dropped: stage Missing"):
-            self.counts.add(what, 0)
-        for what in ("windows kept", "windows dropped: cut by an unscored row"):
-            self.counts.add(what, 0)
+        dropped = ("rows dropped: stage P", "rows dropped: stage Missing")
+        kept = ("windows kept", "windows dropped: cut by an unscored row")
+        self.counts = Counts.zero("rows read", *dropped, *kept)
         self._rows = np.empty((0, 1 + len(SIGNALS)))
         self._label = np.empty(0, np.int64)
         self._covered = 0  # how many of the kept rows an earlier window holds

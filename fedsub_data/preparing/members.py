@@ -1,4 +1,4 @@
-"""Official files where they lie: in a folder, in a zip, or in a zip inside a zip.
+"""Official files where they lie: in a folder, a tar, a zip, or a zip inside a zip.
 
 Members are read as streams and never unpacked, so no path of an archive touches the disk.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,7 +17,7 @@ from typing import IO
 
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.preparation import refused
-from fedsub_data.preparing.unpacking import opened_zip
+from fedsub_data.preparing.unpacking import DAMAGED, opened_zip, tar_files
 
 #: How deep below the folder that a user names the files may lie.
 _DEPTHS = ("*", "*/*", "*/*/*")
@@ -110,17 +110,17 @@ def find_members(source: Path, wanted: str, expected: str) -> list[Member]:
     if source.is_file() and source.suffix == ".zip" and not zipfile.is_zipfile(source):
         raise refused(source, "a damaged or truncated zip", f"{expected}; fetch it again")
     files = _files(source)
-    found = _matching(files, wanted)
-    if not found:
+    members = _matching(files, wanted)
+    if not members:
         inner = [member for name, member in files.items() if name.endswith(".zip")]
-        found = [m for outer in inner for m in _matching(_zipped(outer), wanted)]
-    if not found:
+        members = [m for outer in inner for m in _matching(_zipped(outer), wanted)]
+    if not members:
         raise refused(source, "no such file in it", expected)
-    found.sort(key=lambda member: member.name)
-    for first, second in pairwise(found):
+    members.sort(key=lambda member: member.name)
+    for first, second in pairwise(members):
         if first.name == second.name:
             raise refused(str(second), f"a second {first.name} beside {first}", "one of that name")
-    return found
+    return members
 
 
 def _matching(files: dict[str, Member], wanted: str) -> list[Member]:
@@ -146,3 +146,40 @@ def _zipped(outer: Member) -> dict[str, Member]:
 def _refused(member: Member, error: Exception) -> DataError:
     got = f"{type(error).__name__}: {error}"
     return refused(str(member), got, "a file that can be read; fetch it again")
+
+
+def each_file(path: Path, names: Collection[str]) -> Generator[tuple[str, str, IO[bytes], int]]:
+    """Yield name, place, opened file and size in bytes of each file of these names.
+
+    What is raised while such a file is read, one of :data:`DAMAGED`, its reader meets.
+
+    Parameters
+    ----------
+    path : a tar, packed or not, whose order they come in, or a folder, in order of their names.
+
+    Raises
+    ------
+    DataError
+        Where it is damaged or was truncated, at its end too, or holds more than it may
+        (:mod:`fedsub_data.preparing.unpacking`).
+    """
+    try:
+        if path.is_dir():
+            for name in sorted(names):
+                if (path / name).is_file():
+                    with open(path / name, "rb") as plain:
+                        yield name, str(path / name), plain, (path / name).stat().st_size
+            return
+        for member, file in tar_files(path):
+            if (name := PurePosixPath(member.name).name) in names:
+                yield name, f"{path}/{member.name}", file, member.size
+    except DAMAGED as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: Path | str, error: Exception) -> DataError:
+    """Return the error for a file that cannot be read to its end."""
+    return DataError(
+        f"{path}: cannot be read to its end ({type(error).__name__}: {error}); it is damaged or "
+        "was truncated. Fetch it again."
+    )

@@ -115,18 +115,18 @@ class WISDMOptions:
     )
 
 
-#: A data set's name in the catalogue, and the options of its preparer.
-OPTIONS: dict[str, type[Any]] = {
-    "dreamt": DREAMTOptions,
-    "hhar": HHAROptions,
-    "pamap2": PAMAP2Options,
-    "uci-har": UCIHAROptions,
-    "watch": NothingToChoose,
-    "wesad": WESADOptions,
-    "wisdm": WISDMOptions,
+#: A data set's name in the catalogue: its preparer's module, and the options of that.
+PREPARERS: dict[str, tuple[str, type[Any]]] = {
+    "dreamt": ("fedsub_data.preparing.dreamt", DREAMTOptions),
+    "hhar": ("fedsub_data.preparing.hhar.preparer", HHAROptions),
+    "pamap2": ("fedsub_data.preparing.pamap2", PAMAP2Options),
+    "uci-har": ("fedsub_data.preparing.uci_har.preparer", UCIHAROptions),
+    "watch": ("fedsub_data.preparing.watch", NothingToChoose),
+    "wesad": ("fedsub_data.preparing.wesad.preparer", WESADOptions),
+    "wisdm": ("fedsub_data.preparing.wisdm.preparer", WISDMOptions),
 }
 
 
 def options_of(name: str) -> type[Any]:
     """Return the options of the preparer of a data set of the catalogue."""
-    return OPTIONS[name] if name in OPTIONS else installed_data_set(name).options
+    return PREPARERS[name][1] if name in PREPARERS else installed_data_set(name).options

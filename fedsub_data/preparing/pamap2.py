@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
-from fedsub_data.preparing.clock import Clock
 from fedsub_data.preparing.members import Member, find_members
 from fedsub_data.preparing.options import PAMAP2Options
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, each_person, refused
 from fedsub_data.preparing.tables import Rows, Table, read_table
-from fedsub_data.preparing.windows import stretches, window_starts
+from fedsub_data.preparing.windows import Clock, stretches, window_starts
 
 RATE_HZ = 100
 ACTIVITIES = {
@@ -70,9 +69,9 @@ def prepare(source: Path, options: PAMAP2Options, workers: int, progress: Progre
     """
     people = find_members(source, _FILES, _EXPECTED)
     counts, clients = Counts(), {}
-    for data, found in each_person(partial(_person, options=options), people, workers, progress):
+    for data, counted in each_person(partial(_person, options=options), people, workers, progress):
         clients[data.client] = data
-        counts.merge(found)
+        counts.merge(counted)
     channels = (*CHANNELS, "heart rate") if options.heart_rate else CHANNELS
     raw = options.features == "raw"
     card = Card(
@@ -117,11 +116,8 @@ class _Windows:
         self.x: list[NDArray[np.float32]] = []
         self.y: list[int] = []
         self.t: list[float] = []
-        self.counts = Counts()
-        for what in ("rows read", "rows repaired: lost packets"):
-            self.counts.add(what, 0)
-        for what in ("rows dropped: transient activity", "windows kept"):
-            self.counts.add(what, 0)
+        rows = ("rows repaired: lost packets", "rows dropped: transient activity")
+        self.counts = Counts.zero("rows read", *rows, "windows kept")
         self._activity = 0
         self._seconds: list[NDArray[np.float64]] = []
         self._signals: list[NDArray[np.float64]] = []

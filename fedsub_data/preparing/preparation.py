@@ -34,6 +34,11 @@ R = TypeVar("R")
 class Counts(dict[str, int]):
     """What was read, repaired, dropped and kept, in the order in which it was first counted."""
 
+    @classmethod
+    def zero(cls, *what: str) -> Counts:
+        """Return counts in which these appear, even if none is ever counted."""
+        return cls(dict.fromkeys(what, 0))
+
     def add(self, what: str, count: int = 1) -> None:
         """Count `count` more of `what`; 0 makes it appear in the report."""
         self[what] = self.get(what, 0) + count

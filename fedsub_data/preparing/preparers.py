@@ -1,4 +1,4 @@
-"""The table of preparers: which module turns a data set's official files into a federation."""
+"""Preparing a data set: its official files become a federation, by the module of its name."""
 
 from __future__ import annotations
 
@@ -15,18 +15,8 @@ from fedsub_core.files import check_new_folder
 from fedsub_core.options import option_values, suggestion
 from fedsub_core.version import VERSION
 from fedsub_data.catalogue.installed import installed, installed_data_set
+from fedsub_data.preparing.options import PREPARERS
 from fedsub_data.preparing.preparation import REPORT_FILE, Prepared, Progress
-
-#: A data set's name in the catalogue, and its preparer, loaded when it is used.
-PREPARERS = {
-    "dreamt": "fedsub_data.preparing.dreamt",
-    "hhar": "fedsub_data.preparing.hhar.preparer",
-    "pamap2": "fedsub_data.preparing.pamap2",
-    "uci-har": "fedsub_data.preparing.uci_har.preparer",
-    "watch": "fedsub_data.preparing.watch",
-    "wesad": "fedsub_data.preparing.wesad.preparer",
-    "wisdm": "fedsub_data.preparing.wisdm.preparer",
-}
 
 
 class Preparer(Protocol):
@@ -40,7 +30,7 @@ class Preparer(Protocol):
 def preparer(name: str) -> Preparer:
     """Return the preparer of data set `name`, or raise DataError with the nearest name."""
     if name in PREPARERS:
-        return cast(Preparer, import_module(PREPARERS[name]))
+        return cast(Preparer, import_module(PREPARERS[name][0]))
     if name in installed():
         return cast(Preparer, import_module(installed_data_set(name).preparer))
     known = [*PREPARERS, *installed()]

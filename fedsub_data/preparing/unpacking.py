@@ -28,11 +28,7 @@ _ABOUT = "about one file in it"
 #: Files in an archive at most; Tiny ImageNet's zip has 120,609.
 MOST_FILES = 200_000
 #: How packed files begin, and what unpacks them.
-_PACKED: dict[bytes, Any] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ": lzma.open,
-}
+_PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _CHUNK = 2**20
 #: What reading a damaged file raises. Headers that are nested without an end raise the last.
 DAMAGED = (
@@ -178,7 +174,7 @@ def opened_zip(file: Path | IO[bytes], where: Path | str, packed: int) -> Iterat
         archive = stack.enter_context(zipfile.ZipFile(cast(IO[bytes], bounded)))
         bounded.allow(None)
         _check_files(len(archive.filelist), where)
-        size, most = sum(one.file_size for one in archive.filelist), most_unpacked(packed)
+        size, most = sum(entry.file_size for entry in archive.filelist), most_unpacked(packed)
         if size > most:
             raise _too_much(f"{size:,}", most, "unpacked", where)
         archive.filename = f"{where}"

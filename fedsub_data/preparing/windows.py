@@ -1,4 +1,4 @@
-"""Windows over recordings: where they start, so that none spans two labels or a pause."""
+"""Windows over recordings: where they start and where time pauses, so that none spans a change."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fedsub_data.preparing.members import Member
+from fedsub_data.preparing.preparation import refused
 
 Array = NDArray[Any]
 
@@ -39,3 +42,41 @@ def window_starts(start: int, end: int, window: int, step: int) -> range:
     What is left at the end is no window.
     """
     return range(start, end - window + 1, step)
+
+
+class Clock:
+    """Follows the time of one recording, read some rows at a time.
+
+    Parameters
+    ----------
+    path : the file's name, for messages.
+    rate_hz : rows per second.
+    """
+
+    def __init__(self, path: Member | str, rate_hz: float) -> None:
+        self.path, self.rate_hz = path, rate_hz
+        self._last = -np.inf
+
+    def pauses(self, seconds: NDArray[np.float64], line: int) -> NDArray[np.bool_]:
+        """Return bool [n]: True where a row does not follow the one before it at the rate.
+
+        Parameters
+        ----------
+        seconds : float64 [n], the time of the next rows.
+        line : number of their first line.
+
+        Raises
+        ------
+        DataError
+            Where the time repeats or runs backwards; it names the line.
+        """
+        steps = np.diff(seconds, prepend=self._last)
+        backwards = np.flatnonzero(steps <= 0)
+        if len(backwards):
+            row = int(backwards[0])
+            before = seconds[row] - steps[row]
+            got = f"{seconds[row]:.10g} s after {before:.10g} s"
+            raise refused(str(self.path), got, "a time that only runs forwards", line + row)
+        self._last = seconds[-1]
+        # A row is late once it is nearer to the place of the next.
+        return steps > 1.5 / self.rate_hz

@@ -23,9 +23,9 @@ from fedsub_data.partitions.pool import (
     COPIES,
     FloatArray,
     IntArray,
+    Pool,
     deal,
     draw,
-    draw_shared,
     pooled,
 )
 from fedsub_data.preparing.preparation import Counts
@@ -107,12 +107,26 @@ def hard_clusters(
             counts.add(f"percent of the drawn sizes: {where}", int(100 * factor))
         else:
             wanted[cells] = _of_all(sizes, shares, available)
-    hands = (draw if options.disjoint else draw_shared)(pool, wanted, rng)
+    hands = (draw if options.disjoint else _draw_shared)(pool, wanted, rng)
     if not options.disjoint:
         holders = np.bincount(np.concatenate(hands))
         counts.add("samples that more than one client holds", int((holders > 1).sum()))
         counts.add(COPIES, int((holders - 1).clip(min=0).sum()))
     return deal(pool, hands, counts)
+
+
+def _draw_shared(pool: Pool, wanted: IntArray, rng: np.random.Generator) -> list[IntArray]:
+    """Return rows of `pool` for each client: ``wanted [clients, classes]`` at random.
+
+    Each client draws from all rows, none twice; two clients may draw the same.
+    """
+    of_class = [np.flatnonzero(pool.y == label) for label in range(pool.classes)]
+    return [
+        np.concatenate(
+            [rng.choice(rows, n, replace=False) for rows, n in zip(of_class, row, strict=True)]
+        )
+        for row in wanted
+    ]
 
 
 def _groups(text: str, sizes: IntArray, clients: int) -> list[list[int]]:

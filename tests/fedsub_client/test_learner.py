@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fedsub_client.learner import Learner, adopted, make_learner, reported
+from fedsub_client.downloads import adopted
+from fedsub_client.learner import Learner, reported
 from fedsub_client.methods.ditto import DittoLearner
 from fedsub_client.methods.fedavg import FedAvgLearner
+from fedsub_client.new_cohort import make_learner
 from fedsub_core.data.stacks import stack
 from fedsub_core.methods.table import method
 from fedsub_core.models.kinds import mlp

@@ -14,11 +14,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fedsub_client.device import Device
-from fedsub_client.kept_runs import kept_name
 from fedsub_client.loaded_model import load_model
 from fedsub_client.personal_model import BATCH
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import SplitClient, split_client
+from fedsub_client.state_files import kept_name
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
 from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.data import standardise
@@ -61,7 +61,7 @@ def trained(
     )
     node = {"client-id": "p", "data": str(folder / "data"), "state-dir": str(folder / "state")}
     device = Device(Context(1, 1, node, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
-    parts = split_client(device.data, CARD, config.split_settings)
+    parts = split_client(device.person.data, CARD, config.split_settings)
     shared = None
     if scale == "federation":
         shared = standardise.scaling(standardise.moments(parts.train_x))

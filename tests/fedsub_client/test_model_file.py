@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from fedsub_client.loaded_model import load_model
+from fedsub_client.loaded_model import check_usable, load_model
 from fedsub_client.methods.fedsub_gated.mixture import Mixture
 from fedsub_client.model_file import (
     FACTS,
@@ -21,7 +21,6 @@ from fedsub_client.model_file import (
     FEATURE_STD,
     MEAN,
     STD,
-    check_usable,
     checksum,
     facts,
     is_model_file,

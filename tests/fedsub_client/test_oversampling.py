@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from fedsub_client.oversampling import oversample, synthetic
+from fedsub_client.methods.fedhome import oversample, synthetic
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.seeds import generator
 

@@ -34,12 +34,7 @@ TABLE = Table(
         *("User", "Model", "Device", "gt"),
     ),
     numbers=("Arrival_Time", "x", "y", "z"),
-    words={
-        "User": USERS,
-        "Model": MODELS,
-        "Device": DEVICES,
-        "gt": (*CLASSES, "null", "nan", ""),
-    },
+    words={"User": USERS, "Model": MODELS, "Device": DEVICES, "gt": (*CLASSES, "null", "nan", "")},
 )
 #: What raw windows are resampled to: the rate of the slowest phone.
 RAW_HZ = 50
@@ -99,9 +94,7 @@ class _Phones:
         self.path, self.options = path, options
         self.least = max(1, int(_LEAST_HZ * options.window_s))
         self.at = np.arange(round(options.window_s * RAW_HZ)) / RAW_HZ
-        self.counts = Counts()
-        for what in ("rows read", "rows dropped: no activity", "windows kept"):
-            self.counts.add(what, 0)
+        self.counts = Counts.zero("rows read", "rows dropped: no activity", "windows kept")
         self._open: dict[tuple[int, int], Samples] = {}
         self._made: defaultdict[tuple[int, int], list[tuple[NDArray[Any], ...]]]
         self._made = defaultdict(list)

@@ -135,8 +135,8 @@ def _blamed(lines: Sequence[str], columns: int, path: str) -> DataError:
 
 
 def _named(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo | None:
-    found = (i for i in archive.infolist() if i.filename.rsplit("/", 1)[-1] == name)
-    return next(found, None)
+    entries = (i for i in archive.infolist() if i.filename.rsplit("/", 1)[-1] == name)
+    return next(entries, None)
 
 
 def _inside(archive: zipfile.ZipFile, source: Path, expected: str) -> zipfile.Path:

@@ -5,7 +5,7 @@ frequency-domain measures to model the ECG signal, and standard statistics relat
 and tonic changes in the EDA signal", and does not name them. These are chosen here because they
 are finite and mean something in 14.3 s: 20 of the ECG, 10 of the EDA.
 
-Left out on purpose: low-frequency power and LF/HF (see the module ``heart``), the
+Left out on purpose: low-frequency power and LF/HF (see the module ``physiology``), the
 measures that NeuroKit2 averages over minutes (SDANN, SDNNI), those that need hundreds of beats
 (HTI, TINN, DFA, entropies), and times of skin conductance responses, which do not exist where a
 window holds no response.
@@ -18,8 +18,7 @@ from collections.abc import Mapping
 import neurokit2 as nk
 import numpy as np
 
-from fedsub_data.preparing.wesad.eda import eda_features
-from fedsub_data.preparing.wesad.heart import beat_features
+from fedsub_data.preparing.wesad.physiology import beat_features, eda_features
 from fedsub_data.preparing.wesad.recording import Signal
 from fedsub_data.preparing.windows import Array
 
@@ -80,9 +79,9 @@ def chest_features(signals: Mapping[str, Signal]) -> dict[str, float]:
 
 def _ecg_features(values: Array, rate_hz: float) -> dict[str, float]:
     clean = nk.ecg_clean(values, sampling_rate=rate_hz)
-    _, found = nk.ecg_peaks(clean, sampling_rate=rate_hz, correct_artifacts=True)
-    beats = beat_features(np.asarray(found["ECG_R_Peaks"]), rate_hz, len(values) / rate_hz)
-    peaks = np.asarray(found["ECG_R_Peaks_Uncorrected"])  # only these are in the signal
+    _, marks = nk.ecg_peaks(clean, sampling_rate=rate_hz, correct_artifacts=True)
+    beats = beat_features(np.asarray(marks["ECG_R_Peaks"]), rate_hz, len(values) / rate_hz)
+    peaks = np.asarray(marks["ECG_R_Peaks_Uncorrected"])  # only these are in the signal
     power = nk.signal_power(
         clean,
         [_QRS, _ECG],

@@ -64,7 +64,7 @@ def find_people(source: Path) -> list[Person]:
     """
     if source.is_dir():
         paths = sorted(p for depth in ("", "*/") for p in source.glob(f"{depth}S*/S*.pkl"))
-        found = _matching(source, ((p.relative_to(source).as_posix(), p, None) for p in paths))
+        people = _matching(source, ((p.relative_to(source).as_posix(), p, None) for p in paths))
     elif source.is_file():
         try:
             with _zip(source) as archive:
@@ -73,12 +73,12 @@ def find_people(source: Path) -> list[Person]:
             raise
         except Exception as error:  # a damaged zip raises nearly anything
             raise refused(source, cut(error), "WESAD.zip, or its unpacked folder") from error
-        found = _matching(source, ((name, source, name) for name in names))
+        people = _matching(source, ((name, source, name) for name in names))
     else:
         raise refused(source, "nothing there", "WESAD.zip, or its unpacked folder")
-    if not found:
+    if not people:
         raise refused(source, "no S2/S2.pkl ... S17/S17.pkl", "WESAD.zip, or its unpacked folder")
-    return found
+    return people
 
 
 def read_recording(person: Person, device: str) -> Recording:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 import neurokit2 as nk
 import numpy as np
 
-from fedsub_data.preparing.wesad.eda import eda_features, slope
-from fedsub_data.preparing.wesad.heart import beat_features
+from fedsub_data.preparing.wesad.physiology import beat_features, eda_features, slope
 from fedsub_data.preparing.wesad.recording import Signal
 from fedsub_data.preparing.windows import Array
 
@@ -77,9 +76,9 @@ def wrist_features(signals: Mapping[str, Signal]) -> dict[str, float]:
 
 def _pulse_features(values: Array, rate_hz: float) -> dict[str, float]:
     clean = nk.ppg_clean(values, sampling_rate=rate_hz)
-    _, found = nk.ppg_peaks(clean, sampling_rate=rate_hz, correct_artifacts=True)
-    beats = beat_features(np.asarray(found["PPG_Peaks"]), rate_hz, len(values) / rate_hz)
-    peaks = np.asarray(found["PPG_Peaks_Uncorrected"])  # only these are in the signal
+    _, marks = nk.ppg_peaks(clean, sampling_rate=rate_hz, correct_artifacts=True)
+    beats = beat_features(np.asarray(marks["PPG_Peaks"]), rate_hz, len(values) / rate_hz)
+    peaks = np.asarray(marks["PPG_Peaks_Uncorrected"])  # only these are in the signal
     quality = nk.ppg_quality(clean, peaks=peaks, sampling_rate=rate_hz, method="templatematch")
     return {
         **beats,

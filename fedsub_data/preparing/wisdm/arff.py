@@ -43,9 +43,7 @@ def read_windows(
         At the first line that is not UTF-8 or not as the official file has it, and where there
         are no data.
     """
-    counts = Counts()
-    counts.add("rows read", 0)
-    counts.add("rows dropped: repeated from earlier in the file", 0)
+    counts = Counts.zero("rows read", "rows dropped: repeated from earlier in the file")
     numbered = text_lines(lines, path)
     _check_header(numbered, path)
     seen: set[tuple[str, ...]] = set()

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import ConfigError
+from fedsub_data.preparing.members import damaged, each_file
 from fedsub_data.preparing.options import WISDMOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
-from fedsub_data.preparing.tars import damaged, each_file
 from fedsub_data.preparing.unpacking import DAMAGED, unpacked
 from fedsub_data.preparing.wisdm.arff import FEATURES, WINDOW_S, read_windows
 from fedsub_data.preparing.wisdm.raw import CLASSES, PEOPLE, read_rows
@@ -179,10 +179,10 @@ def opened(source: Path, official: str) -> Iterator[tuple[str, Iterable[bytes]]]
     try:
         if path.name.lower().endswith(_TAR):
             with closing(each_file(path, [official])) as files:
-                if (found := next(files, None)) is None:
+                if (member_found := next(files, None)) is None:
                     expected = f"{ARCHIVE}, which has it"
                     raise refused(path, f"an archive without {official}", expected)
-                _, where, member, _ = found
+                _, where, member, _ = member_found
                 yield where, member
         else:
             with unpacked(path) as file:

@@ -68,8 +68,7 @@ def read_rows(lines: Iterable[bytes], path: str) -> tuple[Rows, Counts]:
         At the first line that is not UTF-8 or has another number of columns than a known fault
         explains, an unknown user or activity, or a number that is none or not finite.
     """
-    counts = Counts()
-    counts.add("rows read", 0)
+    counts = Counts.zero("rows read")
     integers, numbers = array("q"), array("d")
     for number, line in text_lines(lines, path):
         fields = line.split(",")

@@ -19,8 +19,9 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.edges import plain_edges
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.samples import NODE
+from fedsub_data.preparing.members import damaged, each_file
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused, text_lines
-from fedsub_data.preparing.tars import DAMAGED, damaged, each_file
+from fedsub_data.preparing.unpacking import DAMAGED
 from fedsub_papers.preparing.options import GraphOptions
 
 CLIENT = "graph"

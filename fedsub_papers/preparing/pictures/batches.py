@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.unpickling import ArraysOnly
 from fedsub_core.errors import cut
+from fedsub_data.preparing.members import each_file
 from fedsub_data.preparing.preparation import refused
-from fedsub_data.preparing.tars import each_file
 from fedsub_papers.preparing.pictures.parts import Pictures
 
 Content = dict[str, Any]

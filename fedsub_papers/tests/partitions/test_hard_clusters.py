@@ -17,9 +17,13 @@ from fedsub_core.data.federation import Card, ClientData, Federation, read_feder
 from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.partitions.partitions import counted_partition
-from fedsub_data.partitions.pool import COPIES
+from fedsub_data.partitions.pool import COPIES, pooled
 from fedsub_data.preparing.preparation import Counts
-from fedsub_papers.partitions.hard_clusters import HardClustersOptions, hard_clusters
+from fedsub_papers.partitions.hard_clusters import (
+    HardClustersOptions,
+    _draw_shared,
+    hard_clusters,
+)
 
 
 def people(sizes: Sequence[int]) -> Federation:
@@ -171,6 +175,15 @@ def test_a_client_never_holds_a_sample_twice_and_has_all_its_classes(
     )
     assert counts["samples that more than one client holds"] == (holders > 1).sum()
     assert counts["samples placed once more, with another client"] == holders.sum() - len(every)
+
+
+def test_each_client_draws_what_it_wants_from_all_rows() -> None:
+    pool, wanted = pooled(people([6, 6])), np.array([[6, 0], [6, 1], [2, 6]])
+    hands = _draw_shared(pool, wanted, np.random.default_rng(0))
+    held = [np.bincount(pool.y[rows], minlength=2).tolist() for rows in hands]
+    assert held == wanted.tolist()
+    assert all(len(set(rows.tolist())) == len(rows) for rows in hands)
+    assert set(hands[0].tolist()) < set(hands[1].tolist())
 
 
 def test_shared_samples_are_counted_once_among_those_left_out() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import ConfigError
-from fedsub_data.partitions.partitions import HOUSE, PARTITIONS, partition
+from fedsub_data.partitions.partitions import HOUSE, PARTITIONS, counted_partition
 from fedsub_papers.partitions.balanced import BalancedOptions
 from fedsub_papers.partitions.domains import DomainsOptions
 from fedsub_papers.partitions.hard_clusters import HardClustersOptions
@@ -57,7 +57,7 @@ def test_groups_that_share_a_class_are_refused() -> None:
     with pytest.raises(
         ConfigError, match="hard-clusters: groups: got '0;1', expected numbers of classes with"
     ):
-        partition(house.people(), "hard-clusters", HardClustersOptions(groups="0;1"), 0)
+        counted_partition(house.people(), "hard-clusters", HardClustersOptions(groups="0;1"), 0)
 
 
 @pytest.mark.parametrize("name", ["wisdm", "wesad"])

@@ -17,7 +17,7 @@ from fedsub_core.data.federation import Federation, read_federation, write_feder
 from fedsub_core.errors import FedSubError
 from fedsub_data.catalogue.catalogue import house_names, names
 from fedsub_data.partitions.partitions import HOUSE, PARTITIONS
-from fedsub_data.preparing.preparers import PREPARERS
+from fedsub_data.preparing.options import PREPARERS
 
 
 def fedsub(*words: object) -> Result:

@@ -10,8 +10,8 @@ import torch
 from flwr.app import MessageType
 
 from fedsub_client.client import FedSubClient
-from fedsub_client.kept_runs import kept_name
 from fedsub_client.saved_state import Saved
+from fedsub_client.state_files import kept_name
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.wire import exchange

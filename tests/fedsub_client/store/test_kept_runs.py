@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fedsub_client import kept_runs
-from fedsub_client.kept_runs import kept_in, kept_name
+from fedsub_client import state_files
 from fedsub_client.saved_state import Saved
+from fedsub_client.state_files import kept_in, kept_name
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE, FolderStore, beside
 from fedsub_core.errors import RunError
 
@@ -100,7 +100,7 @@ def test_wherever_saving_is_stopped_each_run_has_a_state(
 def test_the_oldest_finished_ones_are_removed_first(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch, saved: Any, assert_whole: Any
 ) -> None:
-    monkeypatch.setattr(kept_runs, "MOST_KEPT", 3)
+    monkeypatch.setattr(state_files, "MOST_KEPT", 3)
     order = ["going 1", "over 1", "going 2", "over 2", "going 3", "going 4", "going 5"]
 
     def left() -> set[str]:
@@ -120,7 +120,7 @@ def test_their_bytes_are_bounded_but_one_stays(
 ) -> None:
     size = len(saved(1).to_bytes())
     for most, kept in ((3 * size + 99, 3), (size - 1, 1)):
-        monkeypatch.setattr(kept_runs, "MOST_BYTES", most)
+        monkeypatch.setattr(state_files, "MOST_BYTES", most)
         for number in range(6):
             begin(store, saved(1, run=f"{most} {number}"))
         assert len(kept_in(store.folder)) == kept

@@ -14,17 +14,12 @@ import tomli_w
 
 from fedsub_core.errors import DataError
 from fedsub_data.catalogue import catalogue
-from fedsub_data.catalogue.catalogue import (
-    datasets_folder,
-    house_names,
-    names,
-    read_dataset_card,
-)
+from fedsub_data.catalogue.catalogue import datasets_folder, house_names, names, read_dataset_card
 from fedsub_data.catalogue.installed import GROUP, DataSet
 from fedsub_data.preparing import dreamt, pamap2
 from fedsub_data.preparing.hhar import preparer as hhar
 from fedsub_data.preparing.options import (
-    OPTIONS,
+    PREPARERS,
     DREAMTOptions,
     HHAROptions,
     NothingToChoose,
@@ -33,7 +28,7 @@ from fedsub_data.preparing.options import (
     WISDMOptions,
     options_of,
 )
-from fedsub_data.preparing.preparers import PREPARERS, preparer
+from fedsub_data.preparing.preparers import preparer
 from fedsub_data.preparing.uci_har import preparer as uci_har
 from fedsub_data.preparing.wesad import preparer as wesad
 from fedsub_data.preparing.wesad.recording import CLASSES as WESAD_CLASSES
@@ -105,7 +100,7 @@ def test_the_checksums_known() -> None:
 
 
 def test_the_cards_say_what_the_preparers_do() -> None:
-    assert sorted(PREPARERS) == sorted(OPTIONS) == NAMES
+    assert sorted(PREPARERS) == NAMES
     classes: dict[str, tuple[str, ...]] = {
         "dreamt": dreamt.CLASSES["sleep-wake"][0],
         "hhar": hhar.CLASSES,

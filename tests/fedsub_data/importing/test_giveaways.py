@@ -18,9 +18,8 @@ from fedsub_data.importing.array_files import array_files
 from fedsub_data.importing.arrays import from_columns
 from fedsub_data.importing.files import NUMPY
 from fedsub_data.importing.giveaways import Giveaways
-from fedsub_data.importing.narrowed import NarrowedSource
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.source import Source
+from fedsub_data.importing.source import NarrowedSource, Source
 
 from .made_tables import imported, written
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.errors import DataError
-from fedsub_data.importing.interleaved import interleaved
+from fedsub_data.importing.recordings import interleaved
 from fedsub_data.importing.source import Rows
 
 from .made_tables import imported, lines, written

@@ -9,7 +9,7 @@ import pytest
 
 import fedsub
 from fedsub_core.errors import DataError
-from fedsub_data.importing.measured import check_labels
+from fedsub_data.importing.labels import check_labels
 from fedsub_data.importing.options import ImportOptions
 
 from .made_tables import imported, written

@@ -10,7 +10,7 @@ import pytest
 
 import fedsub
 from fedsub_core.errors import DataError
-from fedsub_data.importing.one_person import check_names
+from fedsub_data.importing.devices import check_names
 from fedsub_data.importing.options import ImportOptions
 
 from .made_tables import imported, lines, written

@@ -12,8 +12,8 @@ import pytest
 import fedsub
 from fedsub_core.data.federation import Federation, read_federation
 from fedsub_core.errors import DataError
+from fedsub_data.importing.labels import no_class, one_spelling
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.spellings import no_class, one_spelling
 
 from .made_tables import imported, written
 

@@ -177,8 +177,7 @@ def test_time_that_runs_backwards_is_named_sorted_or_split(tmp_path: Path) -> No
     swapped = [*text[:10], text[11], text[10], *text[12:]]
     path = written(tmp_path / "a.csv", swapped)
     with pytest.raises(
-        DataError,
-        match=r"line 12, column 'time': got '0.900': person '01': time runs backwards",
+        DataError, match=r"line 12, column 'time': got '0.900': person '01': time runs backwards"
     ):
         imported(path, tmp_path / "out")
     assert imported(path, tmp_path / "sorted", backwards="sort").samples == 18

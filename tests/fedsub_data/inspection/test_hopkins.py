@@ -11,16 +11,16 @@ from sklearn.neighbors import NearestNeighbors
 from fedsub_core.data.federation import read_federation
 from fedsub_core.seeds import derive_seed
 from fedsub_data.inspection import hopkins as hopkins_module
-from fedsub_data.inspection.hopkins import Exponent, hopkins
+from fedsub_data.inspection.hopkins import hopkins
 
 
 def uniform(n: int, d: int, seed: int = 0) -> NDArray[np.float64]:
     return np.random.default_rng(seed).uniform(size=(n, d))
 
 
-def value_of(x: NDArray[Any], seed: int, exponent: Exponent = "one") -> float:
+def value_of(x: NDArray[Any], seed: int) -> float:
     """Return the statistic of points that have one."""
-    value = hopkins(x, seed, exponent)
+    value = hopkins(x, seed)
     assert value is not None
     return value
 
@@ -30,16 +30,14 @@ def clusters(n: int = 300, d: int = 2) -> NDArray[np.float64]:
     return rng.uniform(0, 10, (3, d))[rng.integers(3, size=n)] + rng.normal(0, 0.02, (n, d))
 
 
-@pytest.mark.parametrize("exponent", ["one", "dimension"])
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_uniform_points_are_about_one_half(d: int, exponent: Exponent) -> None:
-    values = [value_of(uniform(2000, d, seed), seed, exponent) for seed in range(5)]
+def test_uniform_points_are_about_one_half(d: int) -> None:
+    values = [value_of(uniform(2000, d, seed), seed) for seed in range(5)]
     assert np.mean(values) == pytest.approx(0.5, abs=0.03)
 
 
-@pytest.mark.parametrize("exponent", ["one", "dimension"])
-def test_three_tight_clusters_are_near_one(exponent: Exponent) -> None:
-    assert 0.97 < value_of(clusters(), 0, exponent) <= 1
+def test_three_tight_clusters_are_near_one() -> None:
+    assert 0.97 < value_of(clusters(), 0) <= 1
 
 
 def test_a_regular_grid_is_below_one_half() -> None:
@@ -58,17 +56,10 @@ def test_by_hand_on_a_line() -> None:
     assert hopkins(x, 3) == pytest.approx(far / (far + 10))
 
 
-def test_the_dimension_is_the_exponent() -> None:
-    # On a line both forms are one; in a plane they differ.
-    assert hopkins(uniform(50, 1), 0) == hopkins(uniform(50, 1), 0, "dimension")
-    assert hopkins(uniform(50, 2), 0) != hopkins(uniform(50, 2), 0, "dimension")
-
-
-@pytest.mark.parametrize("exponent", ["one", "dimension"])
-def test_shift_and_scale_of_each_feature_do_not_matter(exponent: Exponent) -> None:
+def test_shift_and_scale_of_each_feature_do_not_matter() -> None:
     x = clusters(d=4)
     moved = x * [1e-3, 1, 50, 1e6] + [5, -7, 1e4, 0]
-    assert hopkins(moved, 2, exponent) == pytest.approx(hopkins(x, 2, exponent), rel=1e-6)
+    assert hopkins(moved, 2) == pytest.approx(hopkins(x, 2), rel=1e-6)
 
 
 def test_equal_seeds_are_equal_and_the_order_of_points_does_not_matter() -> None:
@@ -83,7 +74,6 @@ def test_copies_and_constant_features_change_nothing() -> None:
     assert hopkins(np.repeat(x, 4, axis=0), 0) == value
     constant = np.full((200, 1), 0.1)
     assert hopkins(np.hstack([constant, x]), 0) == value
-    assert hopkins(np.hstack([constant, x]), 0, "dimension") == hopkins(x, 0, "dimension")
 
 
 def test_fewer_than_ten_distinct_points_have_none() -> None:
@@ -99,11 +89,10 @@ def test_points_that_copies_alone_made_many_have_none_in_one_feature() -> None:
     assert hopkins(np.stack([np.zeros(50), np.arange(50) % 9], 1), 0) is None
 
 
-@pytest.mark.parametrize("exponent", ["one", "dimension"])
-def test_huge_numbers_and_many_features_stay_finite(exponent: Exponent) -> None:
+def test_huge_numbers_and_many_features_stay_finite() -> None:
     x = np.random.default_rng(0).normal(size=(40, 561)).astype(np.float32)
-    assert 0 <= value_of(x, 0, exponent) <= 1
-    assert 0 <= value_of(x * np.float32(1e37), 0, exponent) <= 1
+    assert 0 <= value_of(x, 0) <= 1
+    assert 0 <= value_of(x * np.float32(1e37), 0) <= 1
 
 
 @pytest.mark.parametrize("features", [3, 64])

@@ -17,9 +17,7 @@ from fedsub_data.inspection.timing import inspect_timing
 
 
 def federation(
-    t: ArrayLike | None = None,
-    ids: Sequence[str] = ("a", "b"),
-    **card: Any,
+    t: ArrayLike | None = None, ids: Sequence[str] = ("a", "b"), **card: Any
 ) -> Federation:
     x = np.arange(40, dtype=np.float32)[:, None]
     y = np.arange(40) // 20
@@ -50,7 +48,7 @@ def test_the_order_of_times_in_the_file_does_not_matter() -> None:
 
 def test_a_card_that_forgets_its_overlap_is_told_and_auto_is_not_fooled() -> None:
     timing = inspect_timing(federation(np.arange(40) * 5.0, window_s=10.0))
-    assert timing.auto_split == {"blocked": 2} and timing.overlap == pytest.approx(0.5)
+    assert timing.auto_split == {"blocked": 2}
     (text,) = timing.warnings
     assert "The card says overlap = 0, but the times t of the windows show 0.50" in text
 

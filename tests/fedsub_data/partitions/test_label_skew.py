@@ -21,7 +21,7 @@ from fedsub_data.partitions.label_skew import (
     label_divergence,
     pathological,
 )
-from fedsub_data.partitions.partitions import counted_partition, partition
+from fedsub_data.partitions.partitions import counted_partition
 from fedsub_data.preparing.preparation import Counts
 
 
@@ -139,7 +139,7 @@ def test_pathological_refuses_what_cannot_be(
 
 def test_a_client_of_a_single_sample_is_refused() -> None:
     with pytest.raises(DataError, match=r"partition pathological: client 'c00\d' has 1 samples"):
-        partition(people([9, 1]), "pathological", PathologicalOptions(4, 1), 0)
+        counted_partition(people([9, 1]), "pathological", PathologicalOptions(4, 1), 0)
 
 
 def test_pathological_lets_all_pairs_of_classes_meet_alike() -> None:
@@ -175,7 +175,9 @@ def test_real_people_more_skewed_with_a_smaller_alpha(real_data: Path) -> None:
     skew = []
     for alpha in (0.1, 0.5, 10.0):
         seeds = [
-            label_divergence(partition(wisdm, "dirichlet", DirichletOptions(30, alpha), seed))
+            label_divergence(
+                counted_partition(wisdm, "dirichlet", DirichletOptions(30, alpha), seed).federation
+            )
             for seed in range(3)
         ]
         skew.append(float(np.mean(seeds)))

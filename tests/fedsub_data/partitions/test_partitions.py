@@ -29,7 +29,6 @@ from fedsub_data.partitions.partitions import (
     PARTITIONS,
     NaturalOptions,
     counted_partition,
-    partition,
     partition_options,
 )
 
@@ -84,9 +83,11 @@ def check_samples_stay_whole(
 ) -> None:
     """Check a partition of people: `divisor` of clients of one size, which leave out the rest."""
     federation = people(timed=timed)
-    made = partition(federation, *kind, seed)
+    made = counted_partition(federation, *kind, seed).federation
     shuffled = random.sample(list(federation.clients.items()), len(federation.clients))
-    assert same(made, partition(Federation(federation.card, dict(shuffled)), *kind, seed))
+    assert same(
+        made, counted_partition(Federation(federation.card, dict(shuffled)), *kind, seed).federation
+    )
     whole: dict[str, Any] = {
         key: np.concatenate([d.arrays()[key] for d in federation.clients.values()])
         for key in ("x", "y", "since")
@@ -111,13 +112,15 @@ def check_samples_stay_whole(
 
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 def test_the_card_is_kept_but_for_the_name(kind: str, options: Any) -> None:
-    made = partition(people(), kind, options, 0)
+    made = counted_partition(people(), kind, options, 0).federation
     assert made.card == replace(CARD, name=f"toy-{kind}")
 
 
 @pytest.mark.parametrize(("kind", "options"), POOLED)
 def test_pooled_clients_are_numbered_and_differ_by_seed(kind: str, options: Any) -> None:
-    one, again, other = (partition(people(), kind, options, seed) for seed in (0, 0, 1))
+    one, again, other = (
+        counted_partition(people(), kind, options, seed).federation for seed in (0, 0, 1)
+    )
     assert list(one.clients) == [f"c00{i}" for i in range(6)]
     assert [data.client for data in one.clients.values()] == list(one.clients)
     assert same(one, again)
@@ -159,20 +162,20 @@ def test_unknown_kinds_and_options_are_refused() -> None:
         partition_options("dirichelt")
     assert partition_options("dirichlet") is DirichletOptions
     with pytest.raises(ConfigError, match="got options NaturalOptions, expected DirichletOptions"):
-        partition(people(), "dirichlet", NaturalOptions(), 0)
+        counted_partition(people(), "dirichlet", NaturalOptions(), 0)
     with pytest.raises(ConfigError, match=r"dirichlet: alpha: got 0.0, expected a number of at le"):
-        partition(people(), "dirichlet", DirichletOptions(alpha=0.0), 0)
+        counted_partition(people(), "dirichlet", DirichletOptions(alpha=0.0), 0)
     with pytest.raises(
         ConfigError, match=r"base: got 'id', expected one of natural, iid\. Did you"
     ):
-        partition(people(), "feature-shift", FeatureShiftOptions("id"), 0)
+        counted_partition(people(), "feature-shift", FeatureShiftOptions("id"), 0)
 
 
 def test_a_person_who_could_not_be_tested_is_refused() -> None:
     lonely = ClientData("x", np.zeros((2, 2), np.float32), np.array([0, 1]))
     federation = Federation(CARD, {"x": lonely})
     with pytest.raises(DataError, match="partition natural: client 'x' has 2 samples"):
-        partition(federation, "natural", NaturalOptions(), 0)
+        counted_partition(federation, "natural", NaturalOptions(), 0)
 
 
 @pytest.mark.parametrize("kind", HOUSE)

@@ -13,16 +13,8 @@ from hypothesis import strategies as st
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.data.splits import split
 from fedsub_core.errors import DataError
-from fedsub_data.partitions.pool import (
-    OVERLAPPING,
-    TORN,
-    UNKNOWN,
-    check_splittable,
-    deal,
-    draw,
-    draw_shared,
-    pooled,
-)
+from fedsub_data.partitions.partitions import check_splittable
+from fedsub_data.partitions.pool import OVERLAPPING, TORN, UNKNOWN, deal, draw, pooled
 from fedsub_data.preparing.preparation import Counts
 
 CARD = Card("toy", "test", ("a", "b"), ("person", "place"), window_s=4.0)
@@ -145,26 +137,10 @@ def test_draw_gives_what_is_wanted_and_nothing_twice(cells: list[int], seed: int
     assert len(set(every.tolist())) == len(every) == wanted.sum()
 
 
-def test_draw_shared_gives_what_is_wanted_from_all_rows_to_each() -> None:
-    pool = pooled(together(CARD, person("1", [0, 1] * 3), person("2", [1, 0] * 3)))
-    hands = draw_shared(pool, np.array([[6, 0], [6, 1], [2, 6]]), np.random.default_rng(0))
-    assert [np.bincount(pool.y[rows], minlength=2).tolist() for rows in hands] == [
-        [6, 0],
-        [6, 1],
-        [2, 6],
-    ]
-    assert all(len(set(rows.tolist())) == len(rows) for rows in hands)
-    assert set(hands[0].tolist()) < set(hands[1].tolist())
-
-
 @pytest.mark.parametrize(
     ("y", "since", "message"),
     [
-        (
-            [0, 1],
-            None,
-            r"half: client '1' has 2 samples and at most 1 different of a class",
-        ),
+        ([0, 1], None, r"half: client '1' has 2 samples and at most 1 different of a class"),
         ([0, 0], [2, 3], r"half: client '1' would have its first sample in round 2"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.clock import Clock
+from fedsub_data.preparing.windows import Clock
 
 
 def test_pauses_within_and_between_blocks() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fedsub_core.errors import DataError
-from fedsub_data.preparing.options import OPTIONS
+from fedsub_data.preparing.options import options_of
 from fedsub_data.preparing.preparers import prepare
 
 #: An official file of each data set, as its archive has it.
@@ -98,7 +98,7 @@ def refused(name: str, source: Path) -> None:
     out = source.parent / "out"
     before = sorted(source.parent.parent.rglob("*"))
     with pytest.raises(DataError):
-        prepare(name, source, out, OPTIONS[name](), 1, lambda done, total: None)
+        prepare(name, source, out, options_of(name)(), 1, lambda done, total: None)
     assert sorted(source.parent.parent.rglob("*")) == before
 
 

@@ -17,7 +17,7 @@ import pytest
 from fedsub_core.errors import DataError
 from fedsub_data.importing.importing import open_source
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.preparing.options import OPTIONS
+from fedsub_data.preparing.options import options_of
 from fedsub_data.preparing.preparers import prepare
 from fedsub_data.preparing.unpacking import most_unpacked, tar_files, unpacked
 
@@ -133,7 +133,7 @@ def test_archives_that_would_fill_the_memory(name: str, archives: object, tmp_pa
         source.write_bytes(raw)
         tracemalloc.start()
         with pytest.raises(DataError) as caught:
-            prepare(name, source, tmp_path / "out", OPTIONS[name](), 1, lambda done, total: None)
+            prepare(name, source, tmp_path / "out", options_of(name)(), 1, lambda done, total: None)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert expected in str(caught.value) and str(source) in str(caught.value), what

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_client.learner import make_learner
+from fedsub_client.new_cohort import make_learner
 from fedsub_client.parts.prototype_means import PrototypeLearner
 from fedsub_client.protections.vectors import ASKED_FOR, NUMBERS, Repeated
 from fedsub_core.addends import digest_of

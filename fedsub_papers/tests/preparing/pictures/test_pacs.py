@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from fedsub_core.errors import DataError
-from fedsub_data.partitions.partitions import partition
+from fedsub_data.partitions.partitions import counted_partition
 from fedsub_data.preparing.preparation import Prepared
 from fedsub_papers.partitions.domains import DomainsOptions
 from fedsub_papers.preparing.options import PACSOptions
@@ -42,7 +42,7 @@ def test_domains_are_the_clients(source: Path, real_data: Path) -> None:
     assert photo.x.shape == (21, 3, 64, 64) and photo.y.tolist() == sorted(list(range(7)) * 3)
     body = styles(real_data, 2, 3)[6][2]
     assert (photo.x[20] == np.asarray(Image.open(io.BytesIO(body))).transpose(2, 0, 1)).all()
-    dealt = partition(result.federation, "domains", DomainsOptions(clients=8), 0)
+    dealt = counted_partition(result.federation, "domains", DomainsOptions(clients=8), 0).federation
     assert [name.split("-")[0] for name in dealt.clients] == sorted(2 * list(DOMAINS))
 
 

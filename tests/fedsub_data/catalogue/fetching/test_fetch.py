@@ -128,8 +128,7 @@ def test_what_cannot_be_fetched_says_how_to_go_on(tmp_path: Path) -> None:
     dreamt = read_dataset_card("dreamt")
     assert "apply at: https://physionet.org/content/dreamt/" in terms(dreamt)
     with pytest.raises(
-        DataError,
-        match=r"Apply at https://physionet\.org/content/dreamt/.*prepare dreamt --source",
+        DataError, match=r"Apply at https://physionet\.org/content/dreamt/.*prepare dreamt --source"
     ):
         fetch(dreamt, tmp_path, accept_terms=True)
     with pytest.raises(DataError, match=r"nothing to fetch.*with FedSub.*data = 'watch'"):

@@ -54,9 +54,7 @@ def test_a_server_that_refuses_is_asked_once(server: Any, tmp_path: Path, status
 def test_a_server_that_is_too_slow(server: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"failed 3 times, at last with: .*timed out"):
         fetch(
-            *(server.card("slow"), tmp_path, True, False),
-            report=lambda line: None,
-            timeout_s=0.1,
+            *(server.card("slow"), tmp_path, True, False), report=lambda line: None, timeout_s=0.1
         )
     assert left(tmp_path) == []
 
@@ -67,8 +65,7 @@ def test_a_host_that_is_not_there(server: Any, tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/x"
         with pytest.raises(DataError, match=r"failed 3 times.*Check the network"):
             fetch(
-                *(card_of(OfficialFile("x", url)), tmp_path, True, False),
-                report=lambda line: None,
+                *(card_of(OfficialFile("x", url)), tmp_path, True, False), report=lambda line: None
             )
     with pytest.raises(DataError, match=r"failed 3 times"):
         fetch(

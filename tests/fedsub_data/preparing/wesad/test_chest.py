@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from fedsub_data.preparing.wesad.chest import FEATURES, chest_features
-from fedsub_data.preparing.wesad.eda import eda_features, slope
-from fedsub_data.preparing.wesad.heart import beat_features
+from fedsub_data.preparing.wesad.physiology import beat_features, eda_features, slope
 from fedsub_data.preparing.wesad.recording import Signal, Unusable
 
 RATE, WINDOW = 700, 10_000

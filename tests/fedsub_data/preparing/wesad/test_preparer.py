@@ -216,11 +216,7 @@ def broken() -> dict[str, tuple[bytes, str]]:
         "label 1.0": ({**whole, "label": labels * 1.0}, "got label of type float64"),
     }
     made = {name: (python2_pickle(value), match) for name, (value, match) in contents.items()}
-    return {
-        **made,
-        "truncated": (raw[:-100_000], "got EOFError"),
-        "no bytes": (b"", "got EOF"),
-    }
+    return {**made, "truncated": (raw[:-100_000], "got EOFError"), "no bytes": (b"", "got EOF")}
 
 
 #: Named here: to make them takes seconds, also where no test of this file runs.

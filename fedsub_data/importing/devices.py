@@ -1,21 +1,54 @@
-"""Files that look like people, but are one person's sensors or devices, or parts of a set."""
+"""Devices and sensors of one person, as names of files and columns show them: no people."""
 
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from fedsub_core.errors import DataError, listed
 from fedsub_core.spelling import spelt
-from fedsub_data.importing.file_words import DEVICES, PARTS, SENSORS, parted
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.source import Rows
 
-#: Seconds beyond which a time is a date since 1970.
-_A_DATE = 1e8
+#: Devices, and places on the body.
+DEVICES = frozenset({
+    "left", "right", "wrist", "watch", "smartwatch", "phone", "smartphone", "chest", "hip", "waist",
+    "pocket", "thigh", "ankle", "shin", "foot", "arm", "forearm", "hand", "head", "ear", "back",
+    "belt", "glasses", "band", "ring", "shoe",
+})  # fmt: skip
+#: What a sensor measures.
+SENSORS = frozenset({
+    "accelerometer", "acceleration", "accel", "acc", "gyroscope", "gyro", "gyr", "magnetometer",
+    "magnet", "mag", "gravity", "linear", "total", "uncalibrated", "raw", "orientation", "rotation",
+    "attitude", "barometer", "pressure", "light", "proximity", "location", "gps", "pedometer",
+    "heart", "rate", "heartrate", "hr", "bpm", "ecg", "eeg", "emg", "ppg", "bvp", "eda", "gsr",
+    "ibi", "temp", "temperature", "respiration", "resp",
+})  # fmt: skip
+#: Parts of a data set.
+PARTS = frozenset({
+    "train", "training", "trn", "test", "testing", "tst", "val", "valid", "validation", "eval",
+})  # fmt: skip
+
+
+def words(name: str) -> tuple[str, ...]:
+    """Return the words and numbers of a file's name, in small letters."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return tuple(re.findall(r"[^\W\d_]+|\d+", spaced.lower()))
+
+
+def parted(name: str, known: Collection[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the `known` words of a file's name, and the rest of its words in their order."""
+    spoken = words(name)
+    return frozenset(spoken) & frozenset(known), tuple(w for w in spoken if w not in known)
+
+
+#: Seconds beyond which a time is a date since 1970, and none since something began.
+A_DATE = 1e8
 #: How far first and last times of one recording's sensors lie apart, s.
 _APART = 2.0
 #: So many moments of a recording are looked at, and so many of them may differ in class.
@@ -41,8 +74,8 @@ def check_names(people: Sequence[str], options: ImportOptions) -> None:
     for known in (PARTS, SENSORS | DEVICES):
         alike = defaultdict[tuple[str, ...], list[str]](list)
         for person in people:
-            found, rest = parted(person, known)
-            if found:
+            differing, rest = parted(person, known)
+            if differing:
                 alike[rest].append(person)
         for group in alike.values():
             if len(group) > 1:
@@ -67,9 +100,9 @@ def check_sensors(person: str, files: Sequence[str], options: ImportOptions) -> 
     """
     seen: dict[tuple[str, ...], tuple[frozenset[str], str]] = {}
     for file in files if options.overlapping == AUTO else ():
-        found, rest = parted(file, SENSORS)
-        other = seen.setdefault(rest, (found, file)) if found else (found, file)
-        if found != other[0]:
+        differing, rest = parted(file, SENSORS)
+        other = seen.setdefault(rest, (differing, file)) if differing else (differing, file)
+        if differing != other[0]:
             raise DataError(
                 f"person {person!r}: got files {other[1]} and {file}, whose names differ in the "
                 "sensor alone; expected all sensors in one table. Join them by time, with a column "
@@ -109,17 +142,16 @@ class SameTimes:
         """Return a sentence on people who may be one; `tick` is the unit of times, s."""
         if not self._asked:
             return []
-        seen = sorted(
-            (one for one in self._seen if one[1] * tick > _A_DATE), key=lambda one: one[1]
-        )
-        found: dict[str, None] = {}
+        dated = (begun for begun in self._seen if begun[1] * tick > A_DATE)
+        seen = sorted(dated, key=lambda begun: begun[1])
+        people: dict[str, None] = {}
         for (a, begins, ends, y), (b, first, last, other) in itertools.pairwise(seen):
             near = max(first - begins, abs(last - ends)) * tick < _APART
             if near and np.count_nonzero(y != other) <= _DIFFER:
-                found |= {a: None, b: None}
-        if not found:
+                people |= {a: None, b: None}
+        if not people:
             return []
-        names = listed(map(repr, found), _SHOWN)
+        names = listed(map(repr, people), _SHOWN)
         return [
             f"Recorded at the same times, in the same classes: {names}. If these "
             "files are sensors or devices of one person, join them by time, or name the person "
@@ -141,3 +173,52 @@ def _way_out(what: str) -> str:
         "device": "If they are devices of one person, name the person in a file's name, such as "
         f"{name} '(.+)_': recordings of one time stay together",
     }[what]
+
+
+#: Words of a column's name that says which device a row is of, and words that may stand beside
+#: them. With others, as in ``sensor_kitchen`` or ``sensor1``, it is one sensor's own column.
+_NAMED = frozenset({"device", "sensor", "position", "placement", "bodypart", "limb", "side"})
+_BESIDE = DEVICES | {
+    "id", "name", "type", "model", "address", "mac", "serial", "number", "no", "nr", "code",
+    "label", "location", "of", "on", "body", "part",
+}  # fmt: skip
+#: Shares of the first rows: so many follow one of another device, so many are of a second one.
+_TURNS, _SECOND = 0.1, 0.1
+#: So many devices at most.
+_MOST_DEVICES = 20
+
+
+def check_turns(
+    columns: Mapping[str, Sequence[str | None]], people: Sequence[str | None], where: str
+) -> None:
+    """Refuse a signal's table in which devices take turns: a window would hold rows of several.
+
+    Parameters
+    ----------
+    columns : the first rows' texts by column, of columns that nobody named.
+    people : whose each row is.
+
+    Raises
+    ------
+    DataError
+        It names the column and two devices, and what to do.
+    """
+    for name, values in columns.items():
+        spoken = set(words(name))
+        if not spoken & (_NAMED | {"wrist"}) or spoken - _NAMED - _BESIDE:
+            continue
+        rows: dict[str | None, list[str | None]] = {}
+        for person, value in zip(people, values, strict=True):
+            rows.setdefault(person, []).append(value)
+        turns = sum(a != b for own in rows.values() for a, b in pairwise(own))
+        devices = Counter(value for value in values if value is not None).most_common()
+        if not 2 <= len(devices) <= _MOST_DEVICES or turns < _TURNS * len(values):
+            continue
+        if devices[1][1] >= _SECOND * len(values):
+            raise DataError(
+                f"{where}: column {name!r}: got rows of {devices[0][0]!r} and {devices[1][0]!r} in "
+                "turns, expected a recording of one device at a time. Write a file for each "
+                "device, with the person in its name or in a column: recordings of one time stay "
+                "together. If these are no devices, name the features: "
+                f"{spelt('features', 'A,B,C')}"
+            )
