@@ -19,8 +19,7 @@ from fedsub.api.models import PersonModel
 from fedsub.api.modules import is_given, place_of
 from fedsub.api.tables import table
 from fedsub.commands.progress import progress as told
-from fedsub.studies.run import check_data, new_folder, train_methods
-from fedsub.studies.run_data import data_notes
+from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import RunConfig, read_config

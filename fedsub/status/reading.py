@@ -15,8 +15,7 @@ from fedsub.status.machine import (
     holder,
     memory_of,
 )
-from fedsub.status.people import people_of
-from fedsub.status.run_facts import RunFacts, number, texts
+from fedsub.status.run_facts import RunFacts, number, people_of, texts
 from fedsub.status.troubles import troubles
 from fedsub.studies.study import STUDY_FILE
 from fedsub_core.config.run_config import read_config

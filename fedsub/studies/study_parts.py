@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedsub.studies.measure_names import check_measure
+from fedsub.studies.measures import check_measure
 from fedsub.studies.study import INDIFFERENT, Cell, Entry, Printed, name_of
 from fedsub_core.config.toml import flatten
 from fedsub_core.data.sources import WATCH, absolute_source

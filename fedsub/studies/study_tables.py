@@ -18,9 +18,8 @@ from typing import Any
 from fedsub.report.comparing import RESAMPLES
 from fedsub.report.methods import markdown_table
 from fedsub.studies.latex import write_latex
-from fedsub.studies.measure_names import SUMMARY
+from fedsub.studies.measures import SUMMARY, asked, number, printed
 from fedsub.studies.study import Cell, Study, Values, name_of, shown
-from fedsub.studies.study_columns import asked, number, printed
 from fedsub.studies.study_results import Row, Run, tables, twins_in_words
 from fedsub_core.data.findings import gap_warning, split_warning
 from fedsub_core.files import write_whole
