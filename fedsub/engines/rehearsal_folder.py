@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedsub.deploy.certificates import make_certificates
-from fedsub.deploy.components import HOST, Credentials
+from fedsub.deploy.components import (
+    HOST,
+    Credentials,
+)
 from fedsub.deploy.keys import make_node_key, make_secret
 from fedsub.engines.simulation import unseen_people
 from fedsub_core.capacity import of_nobody
@@ -16,8 +21,10 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.data.splits import check_trainable
-from fedsub_core.errors import DataError
+from fedsub_core.errors import DataError, RunError
 from fedsub_core.files import make_folder, stamped_folder
+from fedsub_server.run_folder import DATABASE_FILE
+from fedsub_server.rundb import RunDatabase
 
 
 @dataclass(frozen=True)
@@ -118,3 +125,25 @@ def make_workplace(out: Path, federation: Federation) -> Workplace:
         make_node_key(place.key(client))
         write_federation(place.device(client), Federation(card, {client: data}))
     return place
+
+
+class Databases:
+    """The databases of a run's methods, opened as they are made."""
+
+    def __init__(self, run: Path, methods: Sequence[str]) -> None:
+        self.paths = [run / name / DATABASE_FILE for name in methods]
+        self.opened: dict[Path, RunDatabase] = {}
+
+    def finished(self) -> int:
+        """Return how many rounds have finished, of all methods together."""
+        for path in self.paths:
+            # Not there yet, or just being made.
+            with suppress(RunError):
+                if path not in self.opened:
+                    self.opened[path] = RunDatabase(path)
+        return sum(database.last_round() for database in self.opened.values())
+
+    def close(self) -> None:
+        """Close them."""
+        for database in self.opened.values():
+            database.close()

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub.report.comparing import interval
+from fedsub.studies.kept_runs import RUNS, database_of
 from fedsub.studies.measures import mean_of, measured
-from fedsub.studies.runner import RUNS, database_of, final_tasks
+from fedsub.studies.runner import final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
 from fedsub_core.metric_names import GAIN, OWN_HEADS
 from fedsub_server.data_notes import read_notes

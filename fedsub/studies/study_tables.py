@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.report.comparing import RESAMPLES
-from fedsub.report.methods import markdown_table
+from fedsub.report.markdown import markdown_table
 from fedsub.studies.latex import write_latex
 from fedsub.studies.measures import SUMMARY, asked, number, printed
 from fedsub.studies.study import Cell, Study, Values, name_of, shown
