@@ -70,7 +70,7 @@ def changed(scene: Scene, change: Change, upload: Bundle | None = None) -> Bundl
 
 
 def _start(part: Floats, before: Part | None) -> FloatArray | None:
-    """Return what was sent of a part's numbers; None where that is not known of all."""
+    """Return the sent numbers of a part; None where not all are known."""
     if not isinstance(before, Floats):
         return None
     if before.at == part.at:

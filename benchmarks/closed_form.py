@@ -73,7 +73,7 @@ def run(config: RunConfig, people: Federation) -> tuple[float, float, int, float
 
 
 def device_seconds(config: RunConfig, people: Federation) -> float:
-    """Return what one device takes to encode its windows, sum them and solve its head."""
+    """Return a device's seconds to encode its windows, sum them and solve its head."""
     settings = config.device_settings("fedsub-ridge")
     first = next(iter(people.clients.values()))
     parts = split_client(first, CARD, settings.split)

@@ -36,7 +36,7 @@ def helps(command: click.Command, before: str = "") -> Iterator[str]:
 
 
 def cpu_seconds(*arguments: str) -> float:
-    """Return what Python takes with these arguments."""
+    """Return the CPU seconds of Python with these arguments."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

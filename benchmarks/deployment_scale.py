@@ -74,7 +74,7 @@ class Course:
 
     @property
     def seconds(self) -> list[float]:
-        """Return what each round lasted; the first with the start and the handshakes."""
+        """Return the seconds of each round; the first with the start and the handshakes."""
         begun = [self.begun, *self.ends]
         return [after - before for before, after in zip(begun, self.ends, strict=False)]
 

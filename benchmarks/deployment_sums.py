@@ -47,7 +47,7 @@ SECONDS, SERVER = 0, 2
 
 
 def numbers(found: Measured, devices: int) -> list[float]:
-    """Return what `COLUMNS` name of a run."""
+    """Return a run's numbers, in the order of `COLUMNS`."""
     course, processes = found.course, found.processes
     each = devices * len(course.ends) * 1e3
     return [

@@ -92,7 +92,7 @@ def pfl_seconds(data: dict[str, list[Tensor]], rounds: int) -> list[float]:
         def after_central_iteration(
             self, aggregate_metrics: Any, model: Any, *, central_iteration: int
         ) -> tuple[bool, Any]:
-            """Note it."""
+            """Note the time."""
             ends.append(time.process_time())
             return False, Metrics()
 

@@ -130,7 +130,7 @@ def rounds(cohort: Cohort) -> tuple[float, int]:
 
 
 def alone(*arguments: object) -> Took | None:
-    """Return what a process of its own took; None if it died for lack of memory."""
+    """Return the needs of a device in a new process; None if it died for lack of memory."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
             return pool.submit(work, *arguments).result()  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ class Need:
     trained: int = ROUNDS
 
     def __str__(self) -> str:
-        """Return it as a line of results says it."""
+        """Return the numbers as a line of results says them."""
         return (
             f"{self.seconds:.2f} s, {self.memory / MIB:.0f} MiB, {self.disk / 1e6:.2f} MB on disk, "
             f"{self.wire / 1e6:.2f} MB on the wire"
@@ -125,7 +125,7 @@ def deployed(
     limits: Mapping[float, int],
     patience: float,
 ) -> dict[tuple[str, float], Need]:
-    """Return what devices of some capacities take, by method and capacity.
+    """Return the needs of devices of some capacities, by method and capacity.
 
     Of several methods, which one deployment runs, each has the seconds and the memory of all.
 
@@ -188,7 +188,7 @@ def size(path: Path) -> int:
 def simulated(
     methods: Sequence[str], model: str, shares: Sequence[float], limits: Mapping[float, int]
 ) -> dict[tuple[str, float], Need]:
-    """Return what :func:`deployed` does, of processes that compute what a device does."""
+    """Return the needs of processes that compute what a device does, as :func:`deployed`."""
     x = watch_federation().clients[PERSON].x
     found = {}
     for method, share in product(methods, shares):
@@ -240,7 +240,7 @@ def main() -> None:
 
 
 def cells(need: Need) -> list[str]:
-    """Return what a row of the table says of a device."""
+    """Return the cells of a device in a row of the table."""
     small = [f"{need.disk / 1e6:.3g}", f"{need.wire / 1e6:.3g}"]
     return [f"{need.seconds:.2f}", f"{need.memory / MIB:.0f}", *small]
 

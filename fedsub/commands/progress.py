@@ -54,7 +54,7 @@ def progress(console: Console, unit: str, names: Sequence[str] = ()) -> Iterator
 
 
 def bars(bar: Progress, names: Sequence[str] = ()) -> Tell:
-    """Return what tells of a task by a bar of its own."""
+    """Return a function that shows each task by a bar."""
     drawn = {name: bar.add_task(name, total=None) for name in names}
 
     def tell(name: str, done: float, total: float) -> None:
@@ -144,7 +144,7 @@ class Cell:
 
 
 def told_by(console: Console) -> Cell | Lines:
-    """Return what tells where no bar can move: a notebook's cell, or lines."""
+    """Return a display where no bar can move: a notebook's cell, or lines."""
     if not console.is_jupyter:
         return Lines(file=console.file)
     from IPython.display import display  # it is there, as a notebook runs in it

@@ -129,7 +129,7 @@ def joined_replies(
     keep_data: bool,
     people: Mapping[str, Participant],
 ) -> tuple[list[Message], Cohort | None]:
-    """Return what clients answer, and the cohort they were joined in if they are none of their own.
+    """Return clients' replies, and the cohort that they were joined in; None: they are a whole one.
 
     Some clients of a cohort are always joined, so that no two threads change one cohort.
     """

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from fedsub.engines.cohort_answers import give_back, joined_replies, sum_reply
 from fedsub.engines.heap import keep_freed_pages
-from fedsub.engines.in_process_grid import SimulationGrid, by_size, sizes, stacks_of
+from fedsub.engines.in_process_grid import SimulationGrid, by_size, check_clients, sizes, stacks_of
 from fedsub_client.learner import State
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.personal_model import PersonalModel
@@ -154,13 +154,11 @@ class CohortGrid(SimulationGrid):
 
     def load_state(self, state: Mapping[str, State]) -> None:
         """Inverse of :meth:`state`."""
-        for cohort in self.cohorts:
-            missing = [c.client for c in cohort.clients if f"client/{c.client}" not in state]
-            if missing:
-                raise RunError(f"the run's state lacks clients {', '.join(missing)}")
+        people = [client for cohort in self.cohorts for client in cohort.clients]
+        check_clients(state, people)
         if self._resizes:
-            people = [client.client for cohort in self.cohorts for client in cohort.clients]
-            self._resize({c: state[f"client/{c}"][CAPACITY].item() for c in people})
+            names = [one.client for one in people]
+            self._resize({c: state[f"client/{c}"][CAPACITY].item() for c in names})
         for cohort in self.cohorts:
             cohort.load_states([state[f"client/{c.client}"] for c in cohort.clients])
 

@@ -18,6 +18,7 @@ from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.data.standardise import Scaling
+from fedsub_core.errors import RunError
 from fedsub_core.flower.messages import Run, play_alone, stamp_id
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -119,6 +120,12 @@ class SimulationGrid(InProcessGrid):
     @abstractmethod
     def close(self) -> None:
         """End the threads or workers."""
+
+
+def check_clients(state: Mapping[str, State], clients: Iterable[SplitClient]) -> None:
+    """Raise RunError where the state of a client of the federation is missing."""
+    if missing := [one.client for one in clients if f"client/{one.client}" not in state]:
+        raise RunError(f"the run's state lacks clients {', '.join(missing)}")
 
 
 def by_size(clients: Sequence[SplitClient]) -> list[SplitClient]:

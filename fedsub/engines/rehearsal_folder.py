@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fedsub.deploy.certificates import make_certificates
@@ -27,37 +27,22 @@ from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 
 
-@dataclass(frozen=True)
 class Workplace:
-    """Where everything of a rehearsal lies, under an absolute `folder`."""
+    """Where everything of a rehearsal lies, under an absolute `folder`.
 
-    folder: Path
+    Attributes
+    ----------
+    app, run : the Flower app; the run's folder, as the ServerApp is told.
+    logs : of all processes.
+    state : of the devices: a folder for each, which it makes itself.
+    credentials : with which all processes on this machine prove themselves.
+    """
 
-    @property
-    def credentials(self) -> Credentials:
-        """What all processes on this machine prove themselves with."""
-        certs = self.folder / "certs"
-        return Credentials(
-            certs / "ca.crt",
-            certs / "server.pem",
-            certs / "server.key",
-            self.folder / "keys" / "superexec.secret",
-        )
-
-    @property
-    def app(self) -> Path:
-        """The Flower app."""
-        return self.folder / "app"
-
-    @property
-    def run(self) -> Path:
-        """The run's folder, as the ServerApp is told."""
-        return self.folder / "run"
-
-    @property
-    def logs(self) -> Path:
-        """All processes' logs."""
-        return self.folder / "logs"
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.app, self.run = folder, folder / "app", folder / "run"
+        self.logs, self.state = folder / "logs", folder / "state"
+        server = (folder / "certs" / name for name in ("ca.crt", "server.pem", "server.key"))
+        self.credentials = Credentials(*server, folder / "keys" / "superexec.secret")
 
     def key(self, client: str) -> Path:
         """Return a device's private key; its public half ends in ``.pub``."""
@@ -66,11 +51,6 @@ class Workplace:
     def device(self, client: str) -> Path:
         """Return the folder of a device's data: a federation of this client alone."""
         return self.folder / "devices" / client
-
-    @property
-    def state(self) -> Path:
-        """The devices' state: a folder for each, which it makes itself."""
-        return self.folder / "state"
 
     def log(self, name: str) -> Path:
         """Return a process's log."""
@@ -144,6 +124,6 @@ class Databases:
         return sum(database.last_round() for database in self.opened.values())
 
     def close(self) -> None:
-        """Close them."""
+        """Close the databases."""
         for database in self.opened.values():
             database.close()

@@ -96,7 +96,7 @@ def _members_said(names: Sequence[str], grids: Sequence[Grid]) -> str:
 
 
 def _repeated(grids: Sequence[Grid]) -> str:
-    """Return what is to be known where there are more clusters than colours."""
+    """Return a sentence on repeated colours; "" where there are colours enough."""
     most = max(np.nanmax(shared_clusters(grid)) for grid in grids)
     return f" Of more than {_COLOURS} some have the same colour." if most >= _COLOURS else ""
 

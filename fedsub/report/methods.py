@@ -156,7 +156,7 @@ def default(option: Option) -> str:
 
 
 def meaning(option: Option) -> str:
-    """Return what an option means, and its choices."""
+    """Return an option's meaning, and its choices."""
     return option.doc + (f": {', '.join(option.choices)}" if option.choices else "")
 
 

@@ -141,7 +141,7 @@ def _turned_away(live: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def who_is_with_whom(look: Glance | None) -> list[Together]:
-    """Return it as it stands after the last committed round; [] of a method that divides nobody."""
+    """Return the groups after the last committed round; [] of a method that divides nobody."""
     if look is None:
         return []
     found = [Together("", _groups(look.rounds.get(look.round, {}).get("group", {})))]

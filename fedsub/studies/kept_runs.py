@@ -30,7 +30,7 @@ RUNS, DATA_FILE = "runs", "data.json"
 
 
 def summary(folder: Path, task: Task) -> MethodSummary:
-    """Return what a finished run reached; raise RunError where it is not finished."""
+    """Return the summary of a finished run; raise RunError where it is not finished."""
     with RunDatabase(database_of(folder, task)) as database:
         return summarise_method(database, None)
 

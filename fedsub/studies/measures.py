@@ -111,7 +111,7 @@ _COARSE = ("rounds-to-", "seconds", "server-milliseconds")
 
 
 def printed(study: Study, cell: Cell) -> dict[str, tuple[str, dict[str, float]]]:
-    """Return what papers print: by title the measure, and numbers by row."""
+    """Return the printed numbers of papers: by title the measure, and numbers by row."""
     found: dict[str, tuple[str, dict[str, float]]] = {}
     for paper in study.papers:
         for name, numbers in paper.numbers.items() if paper.of(cell) else ():

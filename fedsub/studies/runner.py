@@ -188,7 +188,7 @@ def _score(reached: Sequence[MethodSummary]) -> float:
 
 
 def row_key(entry: Entry, cell: Cell) -> str:
-    """Return what a row of a table is known by."""
+    """Return the name of a table's row."""
     return "|".join([entry.label, *(f"{key}={shown(value)}" for key, value in cell)])
 
 

@@ -218,7 +218,7 @@ def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:
 
 
 def _lead(cell: Cell, found: Sequence[Row], compared: Sequence[Pair], twin: str) -> str:
-    """Return which method came first, and which differ from the twin by more than chance."""
+    """Return a sentence on the first method, and on those that differ from the twin."""
     best = found[0]
     said = f"greatest macro F1: {best.entry.label}, {best.macro_f1:.3f}"
     over = {

@@ -110,7 +110,7 @@ def paper_tables(path: Path, given: Any) -> list[Mapping[str, Any]]:
 
 
 def read_printed(path: Path, given: Mapping[str, Any], entries: Sequence[Entry]) -> Printed:
-    """Return what a [[paper]] says."""
+    """Return the numbers of a table [[paper]]."""
     labels = {entry.label for entry in entries}
     numbers = {key: value for key, value in given.items() if key not in ("source", "where")}
     for name, values in numbers.items():

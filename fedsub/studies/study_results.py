@@ -195,7 +195,7 @@ def _counted(sides: Sequence[int]) -> tuple[int, int, int] | None:
 
 
 def _tested(reached: Sequence[MethodSummary]) -> str:
-    """Return which model is tested; where each person's best round is chosen, over seeds."""
+    """Return the name of the tested model, and the mean best round where one is chosen."""
     rounds = [one.best_round for one in reached if one.best_round is not None]
     chosen = f", round {np.mean(rounds):.0f} by validation" if rounds else ""
     return (reached[0].tested or "-") + chosen

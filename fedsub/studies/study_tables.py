@@ -90,7 +90,7 @@ def of_runs(study: Study, runs: Sequence[Run]) -> list[str]:
 
 
 def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
-    """Return what the tables' numbers are, in words."""
+    """Return paragraphs on how the tables' numbers were measured."""
     tuned = "; nothing was tuned"
     if study.tune:
         values = "; ".join(f"{k} from {', '.join(map(str, v))}" for k, v in study.tune.items())
