@@ -40,7 +40,7 @@ HEAD = (
 )  # fmt: skip
 #: What a method needs in runs of sums; plain runs have it, too.
 OWN: dict[str, dict[str, Value]] = {
-    "fedsub": {"fedsub.k-selection": "fixed:1", "fedsub.fusion": "avg"},
+    "fedsub": {"fedsub.k-selection": "fixed:1", "fedsub.fusion": "avg"}
 }
 #: Of the columns, those that are compared with the plain run's.
 SECONDS, SERVER = 0, 2

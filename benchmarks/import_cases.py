@@ -38,10 +38,7 @@ from tests.fedsub_data.importing.ways_in import ARRAYS, FRAME, frame, windows, w
 
 TINY = ["--only", "units and signs", "--variants", "g, one of six", "--forms", "csv", FRAME]
 #: What the lines of results begin with.
-LINES = (
-    "units and signs | g, one of six | csv |",
-    f"units and signs | g, one of six | {FRAME} |",
-)
+LINES = ("units and signs | g, one of six | csv |", f"units and signs | g, one of six | {FRAME} |")
 KEY = ("kind", "variant")
 HEAD = (*KEY, "right", "before", "now", "forms", "written")
 #: Letters of what was said that are kept.

@@ -123,11 +123,7 @@ def invented(told: Told) -> None:
     """Show one person more, of the server's making."""
     keys = public_of(bytes([1] * 32)) + public_of(bytes([2] * 32)) + commitment(bytes(32))
     record = told.records[SECURE]
-    told.put(
-        SECURE,
-        clients=[*record["clients"], "x"],
-        values=[*record["values"], keys],
-    )
+    told.put(SECURE, clients=[*record["clients"], "x"], values=[*record["values"], keys])
 
 
 def earlier_plan(told: Told) -> None:

@@ -95,10 +95,7 @@ def samples(clients: int, count: int, shape: Shape) -> Stack:
     return Stack(tuple(f"c{i}" for i in range(clients)), x, y, (count,) * clients)
 
 
-OWN: dict[str, Callable[[Shape, int], nn.Module]] = {
-    "bn-cnn": bn_cnn,
-    "residual-cnn": ResidualCNN,
-}
+OWN: dict[str, Callable[[Shape, int], nn.Module]] = {"bn-cnn": bn_cnn, "residual-cnn": ResidualCNN}
 
 
 def plain_loop(

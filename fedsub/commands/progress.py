@@ -109,9 +109,7 @@ class Cell:
     """Tells by bars below a notebook's cell, drawn in place: IPython shows them, nothing else."""
 
     def __init__(
-        self,
-        display: Callable[..., Any],
-        clock: Callable[[], float] = time.monotonic,
+        self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._display, self._handle = display, None
         self._clock, self._pace, self._last = clock, Pace(), 0.0

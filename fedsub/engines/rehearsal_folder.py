@@ -8,10 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedsub.deploy.certificates import make_certificates
-from fedsub.deploy.components import (
-    HOST,
-    Credentials,
-)
+from fedsub.deploy.components import HOST, Credentials
 from fedsub.deploy.keys import make_node_key, make_secret
 from fedsub.engines.simulation import unseen_people
 from fedsub_core.capacity import of_nobody

@@ -76,9 +76,7 @@ def ray_grids(address: str | None) -> Iterator[MakeGrid]:
 
 
 def split_clients(
-    settings: SplitSettings,
-    federation: Federation,
-    capacities: CapacitySettings = ALL_HOLD_ALL,
+    settings: SplitSettings, federation: Federation, capacities: CapacitySettings = ALL_HOLD_ALL
 ) -> list[SplitClient]:
     """Return every client's data, split, with what each one's device can hold.
 

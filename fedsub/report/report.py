@@ -176,10 +176,7 @@ def _of_methods(frame: Frame, compared: Sequence[Pair]) -> list[Section]:
             folded=[comparison_rows.compared(compared)] if fewer else [],
         ),
         Section(
-            "rounds",
-            "Round by round",
-            _text(by_round, curves_explained(frame)),
-            figures=by_round,
+            "rounds", "Round by round", _text(by_round, curves_explained(frame)), figures=by_round
         ),
     ]
 

@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.status.facts import Status, Together
-from fedsub.status.machine import (
-    certificate_days,
-    free_bytes,
-    holder,
-    memory_of,
-)
+from fedsub.status.machine import certificate_days, free_bytes, holder, memory_of
 from fedsub.status.run_facts import RunFacts, number, people_of, texts
 from fedsub.status.troubles import troubles
 from fedsub.studies.study import STUDY_FILE

@@ -129,10 +129,7 @@ def lines(status: Status) -> Iterator[str]:
     if status.bytes_up is not None or status.bytes_down is not None:
         up, down = (humanise_bytes(n or 0) for n in (status.bytes_up, status.bytes_down))
         yield f"last round: {up} up, {down} down"
-    facts = [
-        (status.memory, "memory of the server's process"),
-        (status.disk_free, "of disk free"),
-    ]
+    facts = [(status.memory, "memory of the server's process"), (status.disk_free, "of disk free")]
     said = [f"{humanise_bytes(number)} {what}" for number, what in facts if number is not None]
     if status.certificate_days is not None:
         said.append(f"certificate for {status.certificate_days:.0f} days")

@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedsub.studies.engine import SECONDS_FILE, federation_of
-from fedsub.studies.study import (
-    Task,
-    shown,
-)
+from fedsub.studies.study import Task, shown
 from fedsub_core.config.toml import read_toml
 from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.errors import FedSubError, RunError, cut

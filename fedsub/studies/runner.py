@@ -14,12 +14,7 @@ from types import MappingProxyType
 
 from fedsub.studies.absent_data import absent_data, said
 from fedsub.studies.engine import SECONDS_FILE, Engine, federation_of
-from fedsub.studies.kept_runs import (
-    RUNS,
-    check_same_data,
-    summary,
-    warn_of_other_code,
-)
+from fedsub.studies.kept_runs import RUNS, check_same_data, summary, warn_of_other_code
 from fedsub.studies.study import (
     Cell,
     Entry,
@@ -123,15 +118,9 @@ def _hopeless(study: Study, first: Sequence[Task], failed: Container[str]) -> li
     With too large a rate models leave all bounds and no upload can be used: such a run fails, and
     its values are not chosen; those of others are.
     """
-    left = {
-        (task.cell, task.entry.label)
-        for task in first
-        if not any(
-            one.name in failed
-            for one in first
-            if (one.cell, one.entry, one.tuned) == (task.cell, task.entry, task.tuned)
-        )
-    }
+    broken = [(task.cell, task.entry, task.tuned) for task in first if task.name in failed]
+    whole = [task for task in first if (task.cell, task.entry, task.tuned) not in broken]
+    left = {(task.cell, task.entry.label) for task in whole}
     return [task for task in first if (task.cell, task.entry.label) not in left]
 
 

@@ -178,13 +178,17 @@ def _number(name: str, value: float | None) -> str:
     return "-" if value is None else number(name, value)
 
 
+def _about(run: Run) -> dict[str, object]:
+    """Return the columns that say which run a row is of."""
+    cell = {key: shown(value) for key, value in run.task.cell}
+    return {"label": run.task.entry.label, **cell, "seed": run.task.config.seed}
+
+
 def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
     left_out = (*_TIMES, *_OF_TWINS, "by_capacity")
     rows = [
         {
-            "label": run.task.entry.label,
-            **{key: shown(value) for key, value in run.task.cell},
-            "seed": run.task.config.seed,
+            **_about(run),
             "tuned": json.dumps(dict(run.task.tuned), sort_keys=True),
             **{k: v for k, v in asdict(run.summary).items() if k not in left_out},
             **{f"macro_f1_at_{s}": f["macro_f1"] for s, f in run.summary.by_capacity.items()},
@@ -201,13 +205,7 @@ def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
 
 def _people_csv(study: Study, runs: Sequence[Run]) -> str:
     rows = [
-        {
-            "label": run.task.entry.label,
-            **{key: shown(value) for key, value in run.task.cell},
-            "seed": run.task.config.seed,
-            "client": client,
-            "macro_f1": value,
-        }
+        {**_about(run), "client": client, "macro_f1": value}
         for run in runs
         for client, value in sorted(run.people.items())
     ]
