@@ -1,55 +1,37 @@
 """Devices that leave in the middle of a round: how long the others wait.
 
     python benchmarks/absent.py [--people 6] [--timeout 600] [--out benchmarks/results/absent.csv]
-        [--only now] [--quiet-rounds 3]
+        [--quiet-rounds 3]
 
 Real deployments on loopback (`fedsub deploy local`), FedAvg. As a round begins, one device's key is
 unregistered. In later rounds another device is killed for good, and one more is stopped (SIGSTOP:
-it stays connected until its heartbeats are missed). Last, one of two devices is killed. "Before" is
-the same without a device's own pace, and with everybody waited for who is offline or registered no
-more (`strategies/rounds/pace.py`, `delivery.py`).
+it stays connected until its heartbeats are missed). Last, one of two devices is killed.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import re
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from deployment import look_as_apart, small_federation  # a script beside this one
+from script import parsed, put_rows, today
 
 from fedsub.deploy.components import CONNECTION
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import RunConfig, read_config
 
-TINY = ["--people", "3", "--timeout", "60", "--quiet-rounds", "1", "--only", "now", "--few"]
+TINY = ["--people", "3", "--timeout", "60", "--quiet-rounds", "1", "--few"]
 #: A deployment comes up.
 SLOW = True
 #: What the lines of results begin with.
 LINES = ("all there", "one unregistered")
-#: Python runs a module of this name at its start, the ServerApp's too.
-PATIENT = """
-import math
-from strategies.rounds import delivery, pace
-
-def deadline(self, awaited, slowness):
-    return min(self.timeout, max(pace.RECOVERY_SECONDS, self.limit))
-
-pace.Pace.deadline = deadline
-pace.Pace.limit_without = lambda self, offline, known=pace.Pace.limit_without: (
-    math.inf if offline else known(self, 0)
-)
-delivery.Delivery._send_offline = lambda *arguments: None
-"""
 #: What happens to a device.
 Fault = Callable[[Rehearsal, str], None]
 
@@ -117,19 +99,6 @@ def seconds_of_rounds(
     ]
 
 
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, default=6)
-    parser.add_argument("--timeout", type=float, default=600.0, help="of a round")
-    parser.add_argument("--quiet-rounds", type=int, default=3, help="before each fault")
-    parser.add_argument("--few", action="store_true", help="one fault alone")
-    parser.add_argument("--only", choices=("before", "now"), help="one of the two")
-    parser.add_argument("--out", type=Path, help="the file of results")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
 def measured(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
     """Return seconds of a round, by what happens in it."""
     quiet = arguments.quiet_rounds + 1
@@ -138,7 +107,6 @@ def measured(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
         named |= {"one killed": kill, "one stopped": stop}
 
     def run(people: int, faults: Sequence[Fault]) -> list[float]:
-        folder.mkdir(exist_ok=True)
         given = {
             "data": small_federation(folder / f"data-{people}", people, 60),
             "out": str(folder),
@@ -158,28 +126,24 @@ def measured(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    arguments = read_arguments()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--people", type=int, default=6)
+    parser.add_argument("--timeout", type=float, default=600.0, help="of a round")
+    parser.add_argument("--quiet-rounds", type=int, default=3, help="before each fault")
+    parser.add_argument("--few", action="store_true", help="one fault alone")
+    parser.add_argument("--out", type=Path, help="the file of results")
+    arguments = parsed(parser, TINY)
     look_as_apart()
-    found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
-        patient = Path(temporary, "patient")
-        patient.mkdir()
-        (patient / "sitecustomize.py").write_text(PATIENT)
-        for name, path in (("before", str(patient)), ("now", "")):
-            if arguments.only in (None, name):
-                os.environ["PYTHONPATH"] = path
-                found[name] = measured(arguments, Path(temporary, name))
-    rows = list(next(iter(found.values())))
-    for what in rows:
-        print(f"{what:18}", *(f"{name} {found[name][what]:6.1f} s" for name in found), flush=True)
+        found = measured(arguments, Path(temporary))
+    for what, seconds in found.items():
+        print(f"{what:18} {seconds:6.1f} s", flush=True)
     if arguments.out is not None:
-        today = datetime.now(UTC).date().isoformat()
-        with arguments.out.open("w", newline="") as file:
-            sheet = csv.writer(file, lineterminator="\n")
-            sheet.writerow(["seconds of a round", *found, "written"])
-            sheet.writerows(
-                [what, *(f"{found[name][what]:.0f}" for name in found), today] for what in rows
-            )
+        rows = [
+            {"seconds of a round": what, "now": f"{seconds:.0f}", "written": today()}
+            for what, seconds in found.items()
+        ]
+        put_rows(arguments.out, rows, ["seconds of a round"])
 
 
 if __name__ == "__main__":

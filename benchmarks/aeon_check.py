@@ -14,8 +14,6 @@ measured, and that is said.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -23,11 +21,12 @@ from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
-from privacy import first_people  # a script beside this one
+from script import REAL, parsed
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from trained import first_people
 
 from fedsub_client.split_client import split_client
 from fedsub_core.closed_form.grids import PENALTIES
@@ -37,7 +36,6 @@ from fedsub_core.encoders.kernels_encoder import LENGTH, PLACES, KernelsEncoder
 from fedsub_core.encoders.levels import FULL, quantised
 from fedsub_core.encoders.names import PER_KERNEL
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = [
     *("--data", f"{REAL}/uci-har", "--clients", "3", "--windows", "4", "--kernels", "5"),
     *("--train-shares", "0.2"),
@@ -128,7 +126,7 @@ def differing(encoder: KernelsEncoder, x: NDArray[np.float32]) -> list[str]:
 
 
 def transforms(kernels: int) -> dict[str, Transform]:
-    """Return what makes about as many features as so many of our kernels; aeon's if it is here."""
+    """Return transforms with as many features as so many of our kernels; aeon's if it is here."""
 
     def ours(train: Array) -> Callable[[Array], Array]:
         return KernelsEncoder(kernels, 0, train.shape[1:]).encode
@@ -192,10 +190,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=300)
     parser.add_argument("--kernels", type=int, nargs="+", default=[100, 500])
     parser.add_argument("--train-shares", type=float, nargs="+", default=[0.05, 1])
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    given = parsed(parser, TINY)
     people = first_people(given.data, given.clients)
     print(f"{given.data}: {len(people.clients)} people")
     some = np.concatenate([x for x, *_ in split(people, 1)])

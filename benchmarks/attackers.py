@@ -70,7 +70,7 @@ def changed(scene: Scene, change: Change, upload: Bundle | None = None) -> Bundl
 
 
 def _start(part: Floats, before: Part | None) -> FloatArray | None:
-    """Return what was sent of a part's numbers; None where that is not known of all."""
+    """Return the sent numbers of a part; None where not all are known."""
     if not isinstance(before, Floats):
         return None
     if before.at == part.at:
@@ -87,24 +87,9 @@ def boosted(update: float, rows: float, upload: Bundle | None = None) -> Attack:
     return lambda scene: changed(scene, change, upload)
 
 
-def scaled(scene: Scene) -> Bundle:
-    """Multiply all numbers by as much as the wire takes."""
-    return changed(scene, lambda name, values, start: values * LARGE)
-
-
-def noisy(scene: Scene) -> Bundle:
-    """Add noise of deviation 1, the same in every round."""
-    return changed(scene, lambda name, values, start: values + _fixed(name, values))
-
-
-def zeros(scene: Scene) -> Bundle:
-    """Say that every number is 0."""
-    return changed(scene, lambda name, values, start: 0.0 * values)
-
-
-def random_model(scene: Scene) -> Bundle:
-    """Send one and the same random model in every round."""
-    return changed(scene, lambda name, values, start: 0.1 * _fixed(name, values))
+def numbers(change: Callable[[str, FloatArray], Any]) -> Attack:
+    """Send other numbers, whatever was sent before."""
+    return lambda scene: changed(scene, lambda name, values, start: change(name, values))
 
 
 def drifting(scene: Scene) -> Bundle:
@@ -226,15 +211,16 @@ def _fixed(name: str, values: FloatArray) -> FloatArray:
 
 #: What makes an upload hostile; None: the person's data or handshake do.
 SINGLE: Mapping[str, Attack | None] = {
-    "scaled": scaled,
+    "scaled": numbers(lambda name, values: values * LARGE),
     "negated": boosted(-1.0, -1.0),
     "x -3": boosted(-3.0, -1.0),
     "x -30": boosted(-30.0, -30.0),
     "x 1.9": boosted(1.9, 1.9),  # rows just below what is shortened
-    "noise": noisy,
-    "zeros": zeros,
+    # Noise and random models are the same in every round.
+    "noise": numbers(lambda name, values: values + _fixed(name, values)),
+    "zeros": numbers(lambda name, values: 0.0 * values),
     "ones": ones,
-    "random model": random_model,
+    "random model": numbers(lambda name, values: 0.1 * _fixed(name, values)),
     "drift": drifting,
     "last layer": last_layer,
     "labels flipped": None,

@@ -11,18 +11,17 @@ named and left out. Lines of other tables stay in the file; each is written when
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from script import parsed, put_rows, today
 
 import fedsub
 from fedsub.report.comparing import interval
@@ -96,20 +95,7 @@ def line_of(name: str, found: fedsub.Comparison, seeds: int) -> dict[str, str]:
         row[f"{NAMES[label]}: better / worse than alone beyond noise"] = (
             f"{of['better_beyond_noise']:.0f} / {of['worse_beyond_noise']:.0f} of {of['of']:.0f}"
         )
-    return row | {"written": datetime.now(UTC).date().isoformat()}
-
-
-def keep(path: Path, line: dict[str, str]) -> None:
-    """Put a table's line into the file of results, in place of the one that is there."""
-    found = {}
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            found = {one["row"]: one for one in csv.DictReader(file)}
-    found[line["row"]] = line
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(line), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found.values())
+    return row | {"written": today()}
 
 
 def main() -> None:
@@ -120,10 +106,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, help="how many, from 0 on")
     parser.add_argument("--csv", type=Path, help="the file of results")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    args = parser.parse_args()
-    if args.tiny:
-        args = parser.parse_args(TINY)
+    args = parsed(parser, TINY)
     for settings in tables(args.only):
         data = settings.pop("data")
         share = settings.get("train-share")
@@ -141,7 +124,7 @@ def main() -> None:
             one = line_of(name, found, args.seeds)
         print(name, *list(one.values())[1:-1], flush=True)
         if args.csv:
-            keep(args.csv, one)
+            put_rows(args.csv, [one], ["row"])
 
 
 if __name__ == "__main__":

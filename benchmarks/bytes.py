@@ -12,20 +12,18 @@ sends whole models, goes through the same encodings.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
+from script import REAL, parsed
+from trained import first_people, summary_of
 
-from fedsub.engines.simulation import build_grid, build_strategy, train_method
+from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.fedsub import RELEVANCE_RULES
 from fedsub_core.options import Value
 from fedsub_core.wire.bundles import Bundle, Declaration, FloatArray, Floats
@@ -33,10 +31,7 @@ from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.encoding import parse_encoding
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.references import Reference
-from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import summarise_method
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 ENCODINGS = (
     "float32",
     "float32,zstd",
@@ -64,12 +59,7 @@ def results(data: str, people: Federation, rounds: int, rules: Sequence[str]) ->
         for encoding in ENCODINGS:
             keys: dict[str, Value] = {"upload-encoding": encoding, "rounds": rounds, "beside": ""}
             keys["standardise"] = "federation"  # as the printed tables were measured
-            config = read_config(None, {"method": method, **own, **keys})
-            with tempfile.TemporaryDirectory() as temporary:
-                folder = Path(temporary, method)
-                train_method(config, method, people, folder, lambda round: None)
-                with RunDatabase(folder / "state.db") as database:
-                    s = summarise_method(database, None)
+            s = summary_of(read_config(None, {"method": method, **own, **keys}), people)
             sizes = (s.full_models_up_papers, s.full_models_up_union, s.full_models_up_sent)
             numbers = (*sizes, s.full_models_up_flower, s.macro_f1, s.loss)
             cells = "".join(f"{'-':>9}" if n is None else f"{n:9.3f}" for n in numbers)
@@ -77,7 +67,7 @@ def results(data: str, people: Federation, rounds: int, rules: Sequence[str]) ->
 
 
 def uploads_of(people: Federation, method: str) -> tuple[list[Bundle], Declaration, float]:
-    """Return what everybody uploads in round 6, as declared; and the seconds of a round."""
+    """Return everybody's uploads of round 6, their declaration, and the seconds of a round."""
     config = read_config(None, {"method": method, "beside": "", "device": "cpu", **FUSED})
     grid, strategy = build_grid(config, method, people), build_strategy(config, method)
     strategy.connect(grid)
@@ -129,7 +119,7 @@ def speed(people: Federation, method: str) -> None:
 
 
 def coding_seconds(uploads: Sequence[Bundle], sends: Declaration, text: str) -> tuple[float, float]:
-    """Return what encoding and decoding all uploads takes once both sides hold a reference, s."""
+    """Return the seconds of encoding and decoding all uploads once both hold a reference."""
     encoding = parse_encoding(text)
     ours = [Reference.empty(sends) if encoding.feeds_back else None for _ in uploads]
     theirs = [Reference.empty(sends) if encoding.delta else None for _ in uploads]
@@ -150,30 +140,18 @@ def coding_seconds(uploads: Sequence[Bundle], sends: Declaration, text: str) -> 
     return encode, decode
 
 
-def first(data: str, clients: int) -> Federation:
-    """Return the federation in a folder, of its first people alone if `clients` is not 0."""
-    whole = load_federation(data)
-    return Federation(whole.card, dict(list(whole.clients.items())[: clients or None]))
-
-
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="*", default=[f"{REAL}/wisdm", f"{REAL}/wesad"])
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--rules", nargs="*", default=list(RELEVANCE_RULES))
     parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     torch.set_num_threads(1)
     for method in ("fedsub", "fedavg"):
-        speed(first(arguments.data[0], arguments.clients), method)
+        speed(first_people(arguments.data[0], arguments.clients), method)
     for data in arguments.data:
-        results(data, first(data, arguments.clients), arguments.rounds, arguments.rules)
+        results(data, first_people(data, arguments.clients), arguments.rounds, arguments.rules)
 
 
 if __name__ == "__main__":

@@ -11,21 +11,19 @@ mean F1 in that federation, if all held everything, and if all held as little as
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from script import REAL, parsed
+from trained import metrics_of
 
-from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.config.capacities import read_capacities
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 ROUNDS = 3
 TINY = ["--data", "watch:1", "--capacity", "0.5,1", "--seeds", "1"]
 #: What the lines of results begin with.
@@ -37,22 +35,8 @@ def scores(people: Federation, keys: Mapping[str, str], seed: int, capacities: s
     """Return everybody's macro F1 after the last round."""
     given = {"seed": str(seed), "capacities": capacities, "method": "fedsub-ridge", "beside": ""}
     given |= {"rounds": str(ROUNDS), "evaluate-every": str(ROUNDS), "device": "cpu"}
-    config = read_config(None, {**given, **keys})
-    grid, strategy = (
-        build_grid(config, config.method, people),
-        build_strategy(config, config.method),
-    )
-    found = {}
-
-    def note(round: int, state: object, rows: object) -> None:
-        for row in rows:  # type: ignore[attr-defined]
-            if row.metric == "macro_f1":
-                found[row.client] = row.value
-
-    strategy.on_round = note
-    strategy.start(grid)
-    grid.close()
-    return found
+    rows = metrics_of(read_config(None, {**given, **keys}), people)
+    return {row.client: row.value for row in rows if row.metric == "macro_f1"}
 
 
 def compare(name: str, share: str, mixed: str, seeds: int) -> None:
@@ -84,10 +68,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=["uci-har:0.05", "wisdm-windows:0.2"])
     parser.add_argument("--capacity", default="0.25,0.5,1")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    given = parsed(parser, TINY)
     torch.set_num_threads(1)
     for one in given.data:
         name, _, share = one.partition(":")

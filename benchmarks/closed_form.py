@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 
 import numpy as np
 import torch
+from script import parsed
+from trained import metrics_of
 
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
-from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -62,28 +62,18 @@ def federation(clients: int, windows: int) -> Federation:
     return Federation(CARD, people)
 
 
-def run(config: RunConfig, name: str, people: Federation) -> tuple[float, float, int, float]:
+def run(config: RunConfig, people: Federation) -> tuple[float, float, int, float]:
     """Return seconds of a whole run and of its cores, peak memory, bytes sent up by one person."""
     forget_peak()
-    sent = 0.0
     start, computed = time.perf_counter(), time.process_time()
-    grid, strategy = build_grid(config, name, people), build_strategy(config, name)
-
-    def count(round: int, state: object, rows: object) -> None:
-        nonlocal sent
-        for row in rows:  # type: ignore[attr-defined]
-            if row.metric == "bytes_up_sent":
-                sent += row.value
-
-    strategy.on_round = count
-    strategy.start(grid)
+    rows = metrics_of(config, people)
     took = time.perf_counter() - start, time.process_time() - computed
-    grid.close()
+    sent = sum(row.value for row in rows if row.metric == "bytes_up_sent")
     return *took, peak_bytes() or 0, sent / len(people.clients)
 
 
 def device_seconds(config: RunConfig, people: Federation) -> float:
-    """Return what one device takes to encode its windows, sum them and solve its head."""
+    """Return a device's seconds to encode its windows, sum them and solve its head."""
     settings = config.device_settings("fedsub-ridge")
     first = next(iter(people.clients.values()))
     parts = split_client(first, CARD, settings.split)
@@ -101,22 +91,20 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[36, 1000])
     parser.add_argument("--windows", type=int, default=200)
     parser.add_argument("--fedavg-rounds", type=int, default=60)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    given = parsed(parser, TINY)
     torch.set_num_threads(1)
     common: dict[str, Value] = {"beside": "", "device": "cpu", "evaluate-every": 1000}
     ours = read_config(None, {**common, "method": "fedsub-ridge", "rounds": 3})
     theirs = read_config(None, {**common, "method": "fedavg", "rounds": given.fedavg_rounds or 1})
-    runs = [(ours, "fedsub-ridge", count) for count in given.clients]
+    runs = [(ours, count) for count in given.clients]
     if given.fedavg_rounds:
-        runs.append((theirs, "fedavg", given.clients[0]))
-    for config, name, count in runs:
-        took, computed, peak, sent = run(config, name, federation(count, given.windows))
+        runs.append((theirs, given.clients[0]))
+    for config, count in runs:
+        took, computed, peak, sent = run(config, federation(count, given.windows))
         print(
-            f"{name}, {count} people, {config.rounds} rounds: {took:7.1f} s ({computed:.1f} of "
-            f"cores), peak {peak / 2**20:6.0f} MiB, {sent / 1e6:6.2f} MB up a person",
+            f"{config.method}, {count} people, {config.rounds} rounds: {took:7.1f} s "
+            f"({computed:.1f} of cores), peak {peak / 2**20:6.0f} MiB, "
+            f"{sent / 1e6:6.2f} MB up a person",
             flush=True,
         )
     print(f"a device, windows to head: {device_seconds(ours, federation(1, given.windows)):.2f} s")

@@ -13,13 +13,12 @@ everybody's heads alone, and of own heads alone.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from statistics import fmean
 
 import numpy as np
-from privacy import first_people  # a script beside this one
+from script import REAL, parsed
 from sklearn.metrics import roc_auc_score
+from trained import first_people, metrics_of
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.accounting import spent_epsilon
@@ -27,10 +26,8 @@ from fedsub_core.closed_form.candidates import Scale
 from fedsub_core.closed_form.sums import Statistics, statistics, total
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
-from fedsub_core.metrics import MetricRow
 from fedsub_core.options import Value
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = [
     *("--data", f"{REAL}/wisdm-windows", "--clients", "3", "--train-shares", "0.2"),
     *("--kernels", "5", "--noises", "0", "1"),
@@ -79,12 +76,7 @@ def membership(people: list[tuple[np.ndarray, ...]], classes: int) -> tuple[floa
 def macro_f1(people: Federation, keys: dict[str, Value]) -> float:
     """Return the mean over people after three rounds."""
     chosen = {**keys, "method": METHOD, "beside": "", "rounds": 3, "evaluate-every": 3}
-    config = read_config(None, chosen)
-    grid, strategy = build_grid(config, METHOD, people), build_strategy(config, METHOD)
-    rows: list[MetricRow] = []
-    strategy.on_round = lambda round, state, new: rows.extend(new)
-    strategy.start(grid)
-    grid.close()
+    rows = metrics_of(read_config(None, chosen), people)
     return fmean(row.value for row in rows if row.metric == "macro_f1" and row.label is None)
 
 
@@ -95,10 +87,7 @@ def main() -> None:
     parser.add_argument("--train-shares", type=float, nargs="+", default=[0.05, 0.2, 1])
     parser.add_argument("--kernels", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--noises", type=float, nargs="+", default=[0, 0.1, 1, 4])
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    given = parsed(parser, TINY)
     people = first_people(given.data, given.clients)
     keys: dict[str, Value] = {"device": "cpu"}
     print(f"{given.data}: {len(people.clients)} people")

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from statistics import median
 
 import click
+from script import parsed
 
 from fedsub.cli import cli
 
@@ -35,24 +36,18 @@ def helps(command: click.Command, before: str = "") -> Iterator[str]:
 
 
 def cpu_seconds(*arguments: str) -> float:
-    """Return what Python takes with these arguments."""
+    """Return the CPU seconds of Python with these arguments."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("commands", nargs="*", default=[*SHOWN, *helps(cli)])
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     contenders = {"import torch": ["import torch"]}
     contenders |= {f"fedsub {words}": [PROGRAM, *words.split()] for words in arguments.commands}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}

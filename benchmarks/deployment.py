@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from processes import memory
+from script import parsed
 
 from fedsub.deploy.seconds import LOOK_SECONDS, WARM_SECONDS
 from fedsub.engines.rehearsal import Rehearsal
@@ -106,7 +108,7 @@ class Watch:
             self.connections[name] = (int(up[1]) if up else 0, int(down[1]) if down else 0)
         now: dict[str, float] = {}
         for part, pid in _processes(self.folder):
-            now[part] = now.get(part, 0.0) + _proportional(pid)
+            now[part] = now.get(part, 0.0) + memory("Pss", pid, "smaps_rollup") / 2**20
         now["a device, all its processes"] = sum(v for k, v in now.items() if "device" in k)
         for part, mib in now.items():
             self.memory[part] = max(self.memory.get(part, 0.0), mib)
@@ -134,14 +136,6 @@ def _processes(folder: Path) -> list[tuple[str, int]]:
         if home in homes:
             found.append((f"{homes[home]}: {program}", int(process.name)))
     return found
-
-
-def _proportional(pid: int) -> float:
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return 0.0
-    return int(re.search(r"^Pss:\s+(\d+)", text, re.MULTILINE)[1]) / 1024  # type: ignore[index]
 
 
 def deployed(
@@ -220,19 +214,13 @@ def small_federation(folder: Path, people: int, samples: int) -> str:
     return str(folder)
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--clients", type=int, default=3)
     parser.add_argument("--samples", type=int, default=200, help="of each client")
     parser.add_argument("--runs", nargs="+", default=RUNS, choices=RUNS)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     look_as_apart()
     with tempfile.TemporaryDirectory() as temporary:
         data = small_federation(Path(temporary, "data"), arguments.clients, arguments.samples)

@@ -13,18 +13,19 @@ stand beside. Made people of 24 features and 6 classes, and the papers' model of
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import sqlite3
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from statistics import median
+
+from script import parsed, put_rows, today
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # raw devices are among the tests
@@ -73,7 +74,7 @@ class Course:
 
     @property
     def seconds(self) -> list[float]:
-        """Return what each round lasted; the first with the start and the handshakes."""
+        """Return the seconds of each round; the first with the start and the handshakes."""
         begun = [self.begun, *self.ends]
         return [after - before for before, after in zip(begun, self.ends, strict=False)]
 
@@ -139,51 +140,42 @@ def totals(database: Path) -> dict[str, float]:
         return {str(metric): float(value) for metric, value in opened.execute(query)}
 
 
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--devices", type=int, nargs="+", default=[10, 50, 200])
+def arguments_of(
+    doc: str | None, tiny: Sequence[str], devices: list[int], methods: list[str]
+) -> Namespace:
+    """Return the arguments of a script, with these devices and methods by default."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--devices", type=int, nargs="+", default=devices)
     parser.add_argument("--rounds", type=int, default=4, help="2 or more")
-    parser.add_argument("--methods", nargs="+", default=["fedavg", "fedsub"])
+    parser.add_argument("--methods", nargs="+", default=methods)
     parser.add_argument("--look", type=float, default=3.0, help="seconds: a SuperNode's are 3")
     parser.add_argument("--minutes", type=float, default=15.0, help="of a run, at most")
     parser.add_argument("--out", type=Path, help="a CSV file to which the lines are added")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
+    given = parsed(parser, tiny)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    return given
 
 
-def write(out: Path, head: Sequence[str], line: list[str]) -> None:
-    """Add a line to the table in a file, in place of an older one of that method and size."""
-    rows = [list(head)]
-    if out.exists():
-        with out.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.reader(file) if row[:2] != line[:2]]
-    with out.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([*rows, line])
+def configured(method: str, given: Namespace, folder: str, **more: Value) -> RunConfig:
+    """Return a run whose files lie in `folder`, with `more` keys."""
+    settings: dict[str, Value] = {
+        "method": method, "beside": "", "data": str(Path(folder, "data")), "out": folder,
+        "rounds": given.rounds, "join-timeout": 60.0 * given.minutes, "threads": 1, "device": "cpu",
+    }  # fmt: skip
+    return read_config(None, settings | more)
 
 
 def main() -> None:
-    arguments = read_arguments()
-    os.environ["OMP_NUM_THREADS"] = "1"
+    arguments = arguments_of(__doc__, TINY, [10, 50, 200], ["fedavg", "fedsub"])
     for method, devices in product(arguments.methods, arguments.devices):
-        with tempfile.TemporaryDirectory() as temporary:
-            settings: dict[str, Value] = {
-                "method": method,
-                "beside": "",
-                "data": str(Path(temporary, "data")),
-                "out": temporary,
-                "rounds": arguments.rounds,
-                "join-timeout": 60.0 * arguments.minutes,
-                "threads": 1,
-                "device": "cpu",
-            }
-            limit = 60 * arguments.minutes
-            config = read_config(None, settings)
-            line = line_of(config, devices, measured(config, devices, arguments.look, limit))
+        with tempfile.TemporaryDirectory() as folder:
+            config = configured(method, arguments, folder)
+            found = measured(config, devices, arguments.look, 60 * arguments.minutes)
+        line = line_of(config, devices, found)
         said = "  ".join(f"{name} {text}" for name, text in zip(HEAD[2:], line[2:], strict=False))
         print(f"{method}, {devices} devices: {said}", flush=True)
         if arguments.out is not None:
-            write(arguments.out, HEAD, [*line, datetime.now(UTC).date().isoformat()])
+            put_rows(arguments.out, [dict(zip(HEAD, [*line, today()], strict=True))], HEAD[:2])
 
 
 if __name__ == "__main__":

@@ -12,19 +12,14 @@ looks for messages among them.
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
 import tempfile
-from datetime import UTC, datetime
 from itertools import product
-from pathlib import Path
 from statistics import median
 
-from deployment_scale import Measured, measured, write
+from deployment_scale import Measured, arguments_of, configured, measured
 from light_rehearsal import PARTS
+from script import put_rows, today
 
-from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.options import Value
 
 TINY = ["--devices", "3", "--rounds", "2", "--look", "0.5", "--minutes", "4"]
@@ -45,14 +40,14 @@ HEAD = (
 )  # fmt: skip
 #: What a method needs in runs of sums; plain runs have it, too.
 OWN: dict[str, dict[str, Value]] = {
-    "fedsub": {"fedsub.k-selection": "fixed:1", "fedsub.fusion": "avg"},
+    "fedsub": {"fedsub.k-selection": "fixed:1", "fedsub.fusion": "avg"}
 }
 #: Of the columns, those that are compared with the plain run's.
 SECONDS, SERVER = 0, 2
 
 
 def numbers(found: Measured, devices: int) -> list[float]:
-    """Return what `COLUMNS` name of a run."""
+    """Return a run's numbers, in the order of `COLUMNS`."""
     course, processes = found.course, found.processes
     each = devices * len(course.ends) * 1e3
     return [
@@ -81,54 +76,24 @@ def line_of(name: str, devices: int, found: Measured, plain: Measured) -> list[s
     ]
 
 
-def configured(method: str, sums: bool, rounds: int, limit: float, folder: str) -> RunConfig:
-    """Return a run; a plain one, too, is as secure sums need it."""
-    settings: dict[str, Value] = {
-        "method": method,
-        "beside": "",
-        "data": str(Path(folder, "data")),
-        "out": folder,
-        "rounds": rounds,
-        "join-timeout": limit,
-        "threads": 1,
-        "device": "cpu",
-        "robust": "none",
-        "standardise": "client",
-        "secure-aggregation": sums,
-        **OWN.get(method, {}),
-    }
-    return read_config(None, settings)
-
-
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--devices", type=int, nargs="+", default=[10, 30, 100])
-    parser.add_argument("--rounds", type=int, default=4, help="2 or more")
-    parser.add_argument("--methods", nargs="+", default=["fedavg", "fedsub-ridge"])
-    parser.add_argument("--look", type=float, default=3.0, help="seconds: a SuperNode's are 3")
-    parser.add_argument("--minutes", type=float, default=15.0, help="of a run, at most")
-    parser.add_argument("--out", type=Path, help="a CSV file to which the lines are added")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
 def main() -> None:
-    arguments = read_arguments()
-    os.environ["OMP_NUM_THREADS"] = "1"
-    limit = 60 * arguments.minutes
+    arguments = arguments_of(__doc__, TINY, [10, 30, 100], ["fedavg", "fedsub-ridge"])
     for method, devices in product(arguments.methods, arguments.devices):
         plain: Measured | None = None
         for sums in (False, True):
             with tempfile.TemporaryDirectory() as folder:
-                config = configured(method, sums, arguments.rounds, limit, folder)
-                found = measured(config, devices, arguments.look, limit)
+                # A plain run, too, is as secure sums need it.
+                keys: dict[str, Value] = {"robust": "none", "standardise": "client"}
+                keys |= {"secure-aggregation": sums, **OWN.get(method, {})}
+                config = configured(method, arguments, folder, **keys)
+                found = measured(config, devices, arguments.look, 60 * arguments.minutes)
             name, plain = f"{method} with secure sums" if sums else method, plain or found
             line = line_of(name, devices, found, plain)
             said = "; ".join(f"{n} {text}" for n, text in zip(HEAD[2:], line[2:], strict=False))
             print(f"{name}, {devices} people: {said}", flush=True)
             if arguments.out is not None:
-                write(arguments.out, HEAD, [*line, datetime.now(UTC).date().isoformat()])
+                row = dict(zip(HEAD, [*line, today()], strict=True))
+                put_rows(arguments.out, [row], HEAD[:2])
 
 
 if __name__ == "__main__":

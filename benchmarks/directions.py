@@ -10,21 +10,17 @@ over people and the least, and how many of them are below 0, as that of a negate
 from __future__ import annotations
 
 import argparse
-import csv
-import os
-import sys
 from collections.abc import Mapping
-from datetime import date
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
+from script import REAL, add_rows, parsed, today
+from trained import first_people
 
 from fedsub.engines.simulation import build_grid
 from fedsub_core.config.run_config import read_config
-from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import load_federation
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedavg import FedAvgServer
 from strategies.parts.averaging import weights
@@ -32,7 +28,6 @@ from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 from strategies.strategy import PersonalizedStrategy
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--clients", "4", "--rounds", "1"]
 HEAD = ["federation", "people", "round", "mean cosine", "least", "people below 0", "written"]
 #: What the lines of results begin with.
@@ -60,13 +55,8 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a CSV file that the lines are added to")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
-    people = load_federation(given.data)
-    names = list(people.clients)[: given.clients]
-    people = Federation(people.card, {name: people.clients[name] for name in names})
+    given = parsed(parser, TINY)
+    people = first_people(given.data, given.clients)
     keys = {"rounds": given.rounds, "lr": given.lr, "seed": given.seed}
     config = read_config(
         None, {**keys, "method": "fedavg", "evaluate-every": given.rounds, "beside": ""}
@@ -78,7 +68,9 @@ def main() -> None:
             found = cosines(uploads, state)
             below = sum(one < 0 for one in found)
             shown = [f"{fmean(found):.2f}", f"{min(found):.2f}", below]
-            lines.append([Path(given.data).name, len(names), round.number, *shown, date.today()])
+            lines.append(
+                [Path(given.data).name, len(people.clients), round.number, *shown, today()]
+            )
             return super().aggregate(state, round, uploads)
 
     settings, grid = config.server_settings("fedavg"), build_grid(config, "fedavg", people)
@@ -91,10 +83,7 @@ def main() -> None:
     for line in lines:
         print(*line)
     if given.out:
-        new = not given.out.exists()
-        with given.out.open("a", newline="") as file:
-            sheet = csv.writer(file, lineterminator="\n")
-            sheet.writerows([HEAD, *lines] if new else lines)
+        add_rows(given.out, HEAD, lines)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ beside the inputs.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from dataclasses import replace
 from functools import partial
 
@@ -22,13 +20,14 @@ import numpy as np
 import torch
 from encoder_draws import Encode, Kernels, Units, clipped
 from numpy.typing import NDArray
+from script import REAL, parsed
+from trained import first_people, metrics_of
 
 from fedsub.engines.simulation import build_grid, build_strategy, split_clients
 from fedsub.studies.tuning import tuning_run
 from fedsub_client.parts.embeddings import embeddings
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import load_federation
 from fedsub_core.data.standardise import Scaling, apply, median_pool, moments, scaling
 from fedsub_core.data.windows import window_seconds
 from fedsub_core.encoders.build import build_encoder
@@ -37,7 +36,6 @@ from fedsub_core.encoders.relu_encoder import OF_INPUT, OF_UNIT
 from fedsub_core.models.kinds import build_model
 from fedsub_core.options import Value
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 ALL = ["uci-har:0.05", "wisdm-windows:0.2", "wesad:1", "wisdm-stats:0.2", "uci-har-stats:0.05"]
 BODY = "inputs and a body trained together"
 TINY = ["--data", "wisdm-windows:0.2", "wesad:1", "--clients", "2", "--rounds", "1", "--tiny-size"]
@@ -74,20 +72,14 @@ FEW: dict[int, dict[str, str | Encode]] = {
 }
 
 
-def scored(on: Federation, run: RunConfig, name: str) -> tuple[float, float]:
+def scored(on: Federation, run: RunConfig) -> tuple[float, float]:
     """Return everybody's mean macro F1 and loss after the last round, %, nats."""
-    found: dict[str, list[float]] = {"macro_f1": [], "loss": []}
-    grid, strategy = build_grid(run, name, on), build_strategy(run, name)
-
-    def note(round: int, state: object, rows: object) -> None:
-        for row in rows:  # type: ignore[attr-defined]
-            if row.metric in found and row.label is None:
-                found[row.metric].append(row.value)
-
-    strategy.on_round = note
-    strategy.start(grid)
-    grid.close()
-    return 100 * float(np.mean(found["macro_f1"])), float(np.mean(found["loss"]))
+    rows = [row for row in metrics_of(run, on) if row.label is None]
+    f1, loss = (
+        float(np.mean([row.value for row in rows if row.metric == name]))
+        for name in ("macro_f1", "loss")
+    )
+    return 100 * f1, loss
 
 
 def shared_scaling(on: Federation, run: RunConfig) -> Scaling:
@@ -136,16 +128,11 @@ def body(on: Federation, run: RunConfig, rounds: int) -> Encode:
 
 def table(name: str, share: float, rounds: int, clients: int, tiny: bool) -> None:
     """Print how encoders do on one federation's validation parts."""
-    whole = load_federation(f"{REAL}/{name}")
-    kept = dict(list(whole.clients.items())[: clients or None])
     keys: dict[str, Value] = {
-        "method": "fedsub-ridge",
-        "beside": "",
-        "data": name,
-        "train-share": share,
-    }
-    keys |= {"split": "blocked", "rounds": 3, "evaluate-every": 3, "threads": 1}
-    on, run = tuning_run(Federation(whole.card, kept), read_config(None, keys))
+        "method": "fedsub-ridge", "beside": "", "data": name, "train-share": share,
+        "split": "blocked", "rounds": 3, "evaluate-every": 3, "threads": 1,
+    }  # fmt: skip
+    on, run = tuning_run(first_people(f"{REAL}/{name}", clients), read_config(None, keys))
     shape = next(iter(on.clients.values())).x.shape[1:]
     scale = shared_scaling(on, run)
     ways = FEW[len(shape)] if tiny else WINDOWS if len(shape) == 2 else VECTORS
@@ -157,24 +144,18 @@ def table(name: str, share: float, rounds: int, clients: int, tiny: bool) -> Non
         encode = way if encoder is None else encoder.levels
         assert not isinstance(encode, str)
         features = encoded(on, scale, encode)
-        f1, loss = scored(features, as_they_are, "fedsub-ridge")
+        f1, loss = scored(features, as_they_are)
         count = len(features.card.features)
         print(f"{name} {label:36} {count:5} {f1:6.1f} {loss:6.3f}", flush=True)
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", default=ALL)
     parser.add_argument("--rounds", type=int, default=60, help="of FedAvg for the body")
     parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
     parser.add_argument("--tiny-size", action="store_true", help="few features")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     torch.set_num_threads(1)
     print("data, features: how many, macro F1 (%), loss on the validation part")
     one = partial(table, rounds=arguments.rounds, clients=arguments.clients)

@@ -9,11 +9,11 @@ instruction set. A line says "equal" where both gave the same bits.
 from __future__ import annotations
 
 import argparse
-import sys
-from time import process_time
 
 import numpy as np
 from numpy.typing import NDArray
+from script import parsed
+from turns import seconds_of
 
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.kernels import library
@@ -27,27 +27,16 @@ def timed(
     encoder: KernelsEncoder, x: NDArray[np.float32], repeat: int
 ) -> tuple[float, NDArray[np.float32]]:
     """Return the least seconds, and the features."""
-    taken = []
-    for _ in range(repeat):
-        begun = process_time()
-        found = encoder.encode(x)
-        taken.append(process_time() - begun)
-    return min(taken), found
+    return min(seconds_of(lambda: encoder.encode(x)) for _ in range(repeat)), encoder.encode(x)
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--windows", type=int, default=7200)
     parser.add_argument("--size", type=int, default=100, help="N of kernels:N")
     parser.add_argument("--time", type=int, default=128)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     compiled = library.kernels()
     for channels in (3, 9):
         shape = channels, arguments.time

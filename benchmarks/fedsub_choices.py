@@ -11,23 +11,22 @@ read the fusions after `--rounds` rounds.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from script import REAL, parsed
+from trained import first_people
+
 from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.fedsub import FUSIONS, READINGS
 from fedsub_core.options import Value
 from fedsub_server.method_summary import MethodSummary
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 BYTES: list[dict[str, Value]] = [
     {"fedsub.relevance": "naive"},
     {"fedsub.relevance": "lrp-a1b0"},
@@ -113,23 +112,15 @@ def print_results(people: Federation, root: Path, shared: Mapping[str, Value], r
         )
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default=f"{REAL}/wisdm")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--bytes-rounds", type=int, default=30)
     parser.add_argument("--split", default="stratified")
     parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
-    whole = load_federation(arguments.data)
-    kept = dict(list(whole.clients.items())[: arguments.clients or None])
-    people = Federation(whole.card, kept)
+    arguments = parsed(parser, TINY)
+    people = first_people(arguments.data, arguments.clients)
     shared: dict[str, Value] = {"data": arguments.data, "split": arguments.split}
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)

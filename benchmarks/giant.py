@@ -9,12 +9,12 @@ else a device computes of its samples goes in parts that idle threads take.
 from __future__ import annotations
 
 import argparse
-import statistics
-import sys
 import time
 
 import torch
+from script import parsed
 from simulation import Rounds, federation  # a script beside this one
+from turns import medians
 
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
@@ -31,19 +31,13 @@ def with_giant(clients: int, samples: int, giant: int) -> Federation:
     return Federation(many.card, many.clients | large.clients)
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=36)
     parser.add_argument("--samples", type=int, default=400, help="of each client, for training")
     parser.add_argument("--giant", type=int, default=20000, help="samples of the first client")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     torch.set_num_threads(1)
     config = read_config(
         None,
@@ -57,13 +51,7 @@ def main() -> None:
     alike = (giant + samples * (clients - 1)) // clients
     people = {"giant": with_giant(clients, samples, giant), "alike": federation(clients, alike)}
     runs = {(m, who): Rounds(config, m, of) for m in METHODS for who, of in people.items()}
-    took: dict[tuple[str, str], list[float]] = {name: [] for name in runs}
-    for _ in range(arguments.rounds + 1):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            took[name].append(time.perf_counter() - start)
-    seconds = {name: statistics.median(times[1:]) for name, times in took.items()}
+    seconds = medians(runs, arguments.rounds, time.perf_counter)
     for (method, who), one in seconds.items():
         print(f"{method}, {who}: {1000 * one:5.0f} ms")
     for method in METHODS:

@@ -15,18 +15,17 @@ from __future__ import annotations
 import argparse
 import csv
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from unittest import mock
 
 import torch
 from modules import OWN, SETTINGS, SHAPES, TURN, plain_loop, samples  # a script beside this one
+from script import parsed, today
 
 from fedsub_core.models.kinds import builder_of
 from fedsub_core.models.module_passes import Passes
@@ -108,11 +107,11 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, str]:
         "MiB together": f"{peaks['together']:.0f}" if peaks.get("together") else "-",
         "why apart": why or "-",
         "device": torch.cuda.get_device_name() if given.device == "cuda" else "cpu",
-        "written": f"{datetime.now(UTC):%Y-%m-%d}",
+        "written": today(),
     }
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--clients", type=int, default=100)
@@ -120,13 +119,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--models", nargs="*", default=list(ALL), choices=list(ALL))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--csv", type=Path)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    given = read_arguments()
+    given = parsed(parser, TINY)
     torch.set_num_threads(1)
     with open(given.csv or os.devnull, "w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, COLUMNS, lineterminator="\n")

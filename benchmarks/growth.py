@@ -13,17 +13,18 @@ from __future__ import annotations
 import argparse
 import math
 import resource
-import statistics
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
+from statistics import median
 
 import torch
+from script import parsed
 from simulation import Rounds, federation  # a script beside this one
+from turns import seconds_of
 
 from fedsub_core.config.run_config import read_config
 from fedsub_core.training.loop import train
@@ -49,19 +50,12 @@ class Size:
     k: dict[str, float]
 
     def line(self) -> str:
-        """Return it in words."""
+        """Return the numbers in words."""
         rules = ", ".join(f"{rule} {epochs:.2f} epochs" for rule, epochs in self.k.items())
         return (
             f"{self.clients} clients: first round {self.first:.1f} s, later {self.later:.2f} s, "
             f"server half {self.server:.3f} s, peak {self.peak:.2f} GiB; K by {rules}"
         )
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of some work."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 def added_up(of: Callable[..., object], into: list[float]) -> Callable[..., object]:
@@ -91,7 +85,7 @@ def measure(clients: int, samples: int, rounds: int, k_selection: str) -> Size:
     took = []
     for _ in range(rounds):
         server.append(0.0)
-        took.append(seconds(run))
+        took.append(seconds_of(run))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     assert strategy.state is not None
     points = strategy.state["prototypes"].double()
@@ -104,27 +98,20 @@ def measure(clients: int, samples: int, rounds: int, k_selection: str) -> Size:
             data, params = cohort.data.at(1, None)[0], learner.get(cohort.state, "model")
             train(learner.model, params, data, Turn(1, 1, 0), learner.settings)
 
-    one = seconds(epoch)
-    rules = ("dbi", "dbi-capped")[clients > MOST_DBI :]
-    k = {rule: seconds(partial(cluster_classes, classes, rule, seeds, 1)) / one for rule in rules}
-    return Size(
-        clients, took[0], statistics.median(took[1:]), statistics.median(server[2:]), peak, k
-    )
+    one = seconds_of(epoch)
+    k = {}
+    for rule in ("dbi", "dbi-capped")[clients > MOST_DBI :]:
+        k[rule] = seconds_of(partial(cluster_classes, classes, rule, seeds, 1)) / one
+    return Size(clients, took[0], median(took[1:]), median(server[2:]), peak, k)
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, nargs="+", default=[100, 300, 1000, 3000])
     parser.add_argument("--samples", type=int, default=100, help="of each client")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--k-selection", default="dbi-capped", help="of the rounds")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     sizes = []
     for clients in arguments.clients:
         with ProcessPoolExecutor(1, get_context("spawn")) as process:

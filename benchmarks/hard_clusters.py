@@ -16,13 +16,12 @@ many of its members are from each of the true groups, and their mean accuracy.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from script import REAL, parsed
 
 from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -37,7 +36,6 @@ from fedsub_server.results import method_summaries
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.tables import Column, text_table
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 METHODS = ("local", "fedavg", "fedchar", "fedmef", "caafp")
 TINY = (
     f"--data {REAL}/wisdm-windows --clients 6 --drawn 3 --rounds 5 --epochs 1 --sharing shared"
@@ -53,7 +51,7 @@ REPORT = {
 
 
 def hyperparameters(rounds: int) -> dict[str, Value]:
-    """Return what the report sets, its phases as shares of the run."""
+    """Return the report's settings, its phases as shares of the run."""
     after = max(1, rounds // 5)
     return {
         "fedchar.lam": 0.01,
@@ -65,24 +63,6 @@ def hyperparameters(rounds: int) -> dict[str, Value]:
         # Sparsity follows from them in the report, whose server has all data.
         "caafp.label-counts": True,
     }
-
-
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm-windows")
-    parser.add_argument("--methods", default=",".join(METHODS), help="of `fedsub methods`")
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--clients", type=int, default=30)
-    parser.add_argument("--drawn", type=int, default=10, help="clients in a round; 0 = all")
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--optimiser", default="adam")
-    parser.add_argument("--lr", type=float, default=0.001)
-    parser.add_argument("--sharing", default="disjoint,shared")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", action="append", default=[], metavar="METHOD.KEY=VALUE")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
 
 
 def configured(arguments: argparse.Namespace) -> RunConfig:
@@ -166,7 +146,19 @@ def train_all(
 
 
 def main() -> None:
-    arguments = read_arguments()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=f"{REAL}/wisdm-windows")
+    parser.add_argument("--methods", default=",".join(METHODS), help="of `fedsub methods`")
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--clients", type=int, default=30)
+    parser.add_argument("--drawn", type=int, default=10, help="clients in a round; 0 = all")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--optimiser", default="adam")
+    parser.add_argument("--lr", type=float, default=0.001)
+    parser.add_argument("--sharing", default="disjoint,shared")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[], metavar="METHOD.KEY=VALUE")
+    arguments = parsed(parser, TINY)
     config = configured(arguments)
     people = load_federation(arguments.data)
     for sharing in arguments.sharing.split(","):

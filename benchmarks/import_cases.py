@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from script import parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among the tests
@@ -37,10 +38,7 @@ from tests.fedsub_data.importing.ways_in import ARRAYS, FRAME, frame, windows, w
 
 TINY = ["--only", "units and signs", "--variants", "g, one of six", "--forms", "csv", FRAME]
 #: What the lines of results begin with.
-LINES = (
-    "units and signs | g, one of six | csv |",
-    f"units and signs | g, one of six | {FRAME} |",
-)
+LINES = ("units and signs | g, one of six | csv |", f"units and signs | g, one of six | {FRAME} |")
 KEY = ("kind", "variant")
 HEAD = (*KEY, "right", "before", "now", "forms", "written")
 #: Letters of what was said that are kept.
@@ -209,10 +207,7 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", help="variants")
     parser.add_argument("--forms", nargs="+", help="forms; left out, all that a case can have")
     parser.add_argument("--out", type=Path, help="the file of results")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    args = parser.parse_args()
-    if args.tiny:
-        args = parser.parse_args(TINY)
+    args = parsed(parser, TINY)
     own = args.fedsub is None
     release = Release(sys.executable if own else str(args.fedsub.absolute().with_name("python")))
     lines: dict[tuple[str, str], dict[str, str]] = {}

@@ -13,16 +13,13 @@ results: ``before`` and ``now`` lie beside each other.
 from __future__ import annotations
 
 import argparse
-import csv
-import os
-import subprocess
 import sys
 import tempfile
-import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
+from processes import used_by
+from script import parsed, put_rows, today
 
 TINY = ["--rows", "60000", "--people", "4"]
 #: What the lines of results begin with.
@@ -48,33 +45,6 @@ def make(path: Path, rows: int, people: int, shuffled: bool) -> None:
         )
 
 
-def measured(command: list[str], folder: Path) -> tuple[float, float, float]:
-    """Return seconds, CPU seconds and peak MB of a process."""
-    start = time.perf_counter()
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit((folder / "log").read_text())
-    took = time.perf_counter() - start
-    return took, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
-
-
-def keep(path: Path, release: str, lines: dict[str, tuple[float, float, float]]) -> None:
-    """Put a release's lines into the file of results, in place of those that are there."""
-    rows = {}
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = {tuple(row[:2]): row for row in list(csv.reader(file))[1:]}
-    day = datetime.now(UTC).date().isoformat()
-    for name, (wall, cpu, peak) in lines.items():
-        used = [f"{cpu:.1f} s", f"{wall:.1f} s", f"{peak:.0f} MB"]
-        rows[name, release] = [name, release, *used, day]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([HEAD, *rows.values()])
-
-
 def main() -> None:
     """Print a line for the table and for each way of importing it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -85,10 +55,7 @@ def main() -> None:
     parser.add_argument("--fedsub", type=Path, help="a program; left out, this Python's own")
     parser.add_argument("--release", default="now", help="its name in the file of results")
     parser.add_argument("--out", type=Path, help="the file of results")
-    parser.add_argument("--tiny", action="store_true", help="a size that only shows that it runs")
-    args = parser.parse_args()
-    if args.tiny:
-        args = parser.parse_args(TINY)
+    args = parsed(parser, TINY)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         make(folder / "table.csv", args.rows, args.people, args.shuffled)
@@ -97,16 +64,18 @@ def main() -> None:
         call = [sys.executable, "-c", "from fedsub.cli import main; main()"]
         if args.fedsub is not None:
             call = [str(args.fedsub.absolute())]
-        found = {}
+        rows = []
         call += ["data", "import", "table.csv"]
         call += ["--memory", args.memory, "--rate", "50"]
         for name, more in (("import alone", ["--no-inspect"]), ("import and inspect", [])):
             out = ["--out", name.replace(" ", "-")]
-            wall, cpu, peak = measured([*call, *out, *more], folder)
+            wall, cpu, peak = used_by([*call, *out, *more], folder)
             print(f"{name}: {wall:.1f} s, {cpu:.1f} s of CPU, peak {peak:.0f} MB", flush=True)
-            found[f"{name}, {args.rows:,} rows"] = (wall, cpu, peak)
+            key = f"{name}, {args.rows:,} rows", args.release
+            row = (*key, f"{cpu:.1f} s", f"{wall:.1f} s", f"{peak:.0f} MB", today())
+            rows.append(dict(zip(HEAD, row, strict=True)))
     if args.out is not None:
-        keep(args.out, args.release, found)
+        put_rows(args.out, rows, HEAD[:2])
 
 
 if __name__ == "__main__":

@@ -1,18 +1,15 @@
 """One device that answers in the last moment, for ever: what each round of a deployment takes.
 
-    python benchmarks/late.py [--rounds 16] [--clients 4] [--seconds 22] [--timeout 25] [--only now]
+    python benchmarks/late.py [--rounds 16] [--clients 4] [--seconds 22] [--timeout 25]
 
 Real deployments on loopback (`fedsub deploy local`), FedAvg. One device's answer comes so many
-seconds after a round has begun, as long as that is in time; the others answer at once. "Before" is
-the same with everybody waited for, and nobody slow (`strategies/rounds/pace.py`).
+seconds after a round has begun, as long as that is in time; the others answer at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import fcntl
-import os
-import sys
 import tempfile
 import threading
 import time
@@ -22,24 +19,18 @@ from pathlib import Path
 
 import numpy as np
 from deployment import look_as_apart, small_federation  # a script beside this one
+from script import parsed
 
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_server.rundb import RunDatabase
 
-TINY = ["--rounds", "2", "--clients", "2", "--seconds", "1", "--only", "now"]
+TINY = ["--rounds", "2", "--clients", "2", "--seconds", "1"]
 #: A deployment comes up.
 SLOW = True
 #: What the lines of results begin with.
-LINES = ("now",)
+LINES = ("rounds 2 to 2:",)
 LATE = "c0"
-#: Python runs a module of this name at its start, the ServerApp's too.
-PATIENT = """
-import math
-from strategies.rounds import pace
-
-pace.LEAST_SECONDS = math.inf
-"""
 LOOK_SECONDS = 0.1
 
 
@@ -86,25 +77,15 @@ def deployed(config: RunConfig, clients: int, late: float) -> tuple[list[float],
     return list(np.diff(times)[:-1]), [row.round for row in rows if row.client == LATE]
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=22.0, help="of the late answer")
     parser.add_argument("--timeout", type=float, default=25.0, help="of a round")
-    parser.add_argument("--only", choices=("before", "now"), help="one of the two deployments")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     look_as_apart()
     with tempfile.TemporaryDirectory() as temporary:
-        patient = Path(temporary, "patient")
-        patient.mkdir()
-        (patient / "sitecustomize.py").write_text(PATIENT)
         config = read_config(
             None,
             {
@@ -117,13 +98,9 @@ def main() -> None:
                 "round-timeout": arguments.timeout,
             },
         )
-        for name, path in (("before", str(patient)), ("now", "")):
-            if arguments.only not in (None, name):
-                continue
-            os.environ["PYTHONPATH"] = path
-            seconds, used = deployed(config, arguments.clients, arguments.seconds)
-            print(f"{name:7} {np.sum(seconds):6.1f} s for rounds 2 to {arguments.rounds}: ", end="")
-            print(*(f"{s:.1f}" for s in seconds), f" (the late one's part: {used})", flush=True)
+        seconds, used = deployed(config, arguments.clients, arguments.seconds)
+    print(f"rounds 2 to {arguments.rounds}: {np.sum(seconds):.1f} s: ", end="")
+    print(*(f"{s:.1f}" for s in seconds), f" (the late one's part: {used})", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,78 @@ the download itself, and questions for moments.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
-from lying_server import ANY, Lie, Told
+from flwr.app import ConfigRecord
+from numpy.typing import NDArray
 
 from fedsub_core.secure.keys import commitment, public_of
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.wire import exchange
+from fedsub_core.wire.v2 import exchange_pb2 as pb
+
+#: Phases of a sum: questions, and what comes with a download.
+SUM, ANY = "sum", ""
+Change = Callable[["Told"], None]
+Values = NDArray[Any]
+
+
+@dataclass
+class Told:
+    """A message's records, to be changed; and whose they are.
+
+    Parameters
+    ----------
+    before : what the same person was told with an earlier download.
+    """
+
+    client: str
+    records: dict[str, Any]
+    before: Mapping[str, Any]
+
+    def put(self, name: str, **keys: object) -> None:
+        """Set keys of a record."""
+        changed: dict[str, Any] = {**self.records.get(name, {}), **keys}
+        self.records[name] = ConfigRecord(changed)
+
+    def set_tensor(self, name: str, change: Callable[[Values], Values], of: str = "<f4") -> None:
+        """Change tensors of the download, or their masks, whose names begin by a pattern."""
+        bundle = pb.Bundle.FromString(exchange.unpack(self.records))
+        for tensor in bundle.tensors:
+            if re.match(name, tensor.name):
+                tensor.values = change(np.frombuffer(tensor.values, of).copy()).tobytes()
+        self.records[exchange.PAYLOAD] = exchange.pack(bundle.SerializeToString())
+
+
+@dataclass(frozen=True)
+class Lie:
+    """What some are told instead.
+
+    Parameters
+    ----------
+    about, said : the field, and what is told, in words.
+    change : changes a message.
+    phase : of which messages of a sum: :data:`ANY` of all.
+    config : keys of the run's configuration that are told otherwise.
+    method, round, keys : of which run it is, in which round, 0: before the first.
+    session : 1: it is told in a session of the round that is broken off, in which the victim is
+        not asked; in the next all are told the same.
+    """
+
+    about: str
+    said: str
+    change: Change = lambda told: None
+    phase: str = SUM
+    config: Mapping[str, Any] = field(default_factory=dict)
+    method: str = "fedavg"
+    round: int = 1
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    session: int = 2
 
 
 def plan(**keys: object) -> Lie:
@@ -58,11 +123,7 @@ def invented(told: Told) -> None:
     """Show one person more, of the server's making."""
     keys = public_of(bytes([1] * 32)) + public_of(bytes([2] * 32)) + commitment(bytes(32))
     record = told.records[SECURE]
-    told.put(
-        SECURE,
-        clients=[*record["clients"], "x"],
-        values=[*record["values"], keys],
-    )
+    told.put(SECURE, clients=[*record["clients"], "x"], values=[*record["values"], keys])
 
 
 def earlier_plan(told: Told) -> None:

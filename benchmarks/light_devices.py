@@ -114,7 +114,7 @@ class Crowd:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def let_in(self, address: str, ca: Path, keys: Path) -> Callable[[str], None]:
-        """Return what lets one device in and starts it."""
+        """Return a function that lets one device in and starts it."""
 
         def one(name: str) -> None:
             connected = Connection(address, ca, keys / name)
@@ -127,7 +127,7 @@ class Crowd:
         return one
 
     def taken(self) -> dict[str, float]:
-        """Return what the devices took so far."""
+        """Return the CPU seconds and bytes of the devices so far."""
         connected = [one.connection for one in self.devices]
         up, down = sum(one.sent for one in connected), sum(one.received for one in connected)
         return {CPU: process_time(), UP: up, DOWN: down}

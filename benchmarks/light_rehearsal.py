@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from light_devices import CPU, DOWN, TAKEN, THERE, UP, Made
+from processes import cpu_seconds, descendants, memory
 
 from fedsub.deploy.components import CONNECTION, HOST
 from fedsub.engines.rehearsal import _DEVICES, Rehearsal
@@ -25,7 +26,6 @@ from strategies.rounds.round import Round
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 2**20
-_TICKS = os.sysconf("SC_CLK_TCK")
 #: Registers keys one after another: a start of Flower's command line takes longer than all of them.
 REGISTER = """
 import sys
@@ -39,7 +39,7 @@ PARTS = {"superlink": "fedsub-superlink", "serverapp": "flwr-serverapp"}
 
 
 def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
-    """Return what devices say that train: uploads of all rounds, all in this process."""
+    """Return the uploads of devices that train, of all rounds, all in this process."""
     grid = build_grid(config, config.method, people)
     strategy = build_strategy(config, config.method)
     uploads = dict[tuple[str, int], bytes]()
@@ -122,7 +122,7 @@ class Processes:
 
     def __init__(self, rehearsal: LightRehearsal) -> None:
         self._rehearsal = rehearsal
-        self._found = dict[str, Path]()
+        self._found = dict[str, int]()
         #: Of each part, and of all devices together.
         self.cpu: dict[str, float] = dict.fromkeys([*PARTS, CPU], 0.0)
         self.peak: dict[str, float] = dict.fromkeys(PARTS, 0.0)
@@ -134,25 +134,17 @@ class Processes:
         for part in PARTS.keys() - self._found.keys():
             self._find(part)
         for part, process in self._found.items():
-            with suppress(OSError, ValueError, IndexError):
-                _, _, said = (process / "stat").read_text().rpartition(")")
-                user, system = said.split()[11:13]
-                self.cpu[part] = (int(user) + int(system)) / _TICKS
-                lines = (process / "status").read_text().splitlines()
-                (high,) = (line for line in lines if line.startswith("VmHWM:"))
-                self.peak[part] = int(high.split()[1]) * 1024 / MIB
+            self.cpu[part] = cpu_seconds(process) or self.cpu[part]
+            self.peak[part] = memory("VmHWM", process) / MIB or self.peak[part]
         with suppress(OSError):
             taken = json.loads((self._rehearsal.answers / TAKEN).read_bytes())
             self.cpu[CPU], self.up, self.down = taken[CPU], taken[UP], taken[DOWN]
 
     def _find(self, part: str) -> None:
         """Find a part among what this rehearsal's processes started."""
-        todo = [child.process.pid for child in self._rehearsal.supervisor.children]
-        while todo:
-            process = Path("/proc", str(todo.pop()))
-            with suppress(OSError):
-                for path in process.glob("task/*/children"):
-                    todo += map(int, path.read_text().split())
-                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                if any(Path(word).name == PARTS[part] for word in words):
-                    self._found[part] = process
+        for child in self._rehearsal.supervisor.children:
+            for process, _ in descendants(child.process.pid):
+                with suppress(OSError):
+                    line = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
+                    if any(Path(word).name == PARTS[part] for word in line.split("\0")):
+                        self._found[part] = process

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Message, MessageType
-from numpy.typing import NDArray
+from flwr.app import Message, MessageType
+from lies_of_sums import ANY, SUM, Lie, Told
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
@@ -32,7 +32,6 @@ from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.summation import Summation
 from fedsub_core.wire import exchange
-from fedsub_core.wire.v2 import exchange_pb2 as pb
 from strategies.protections import secure_sums
 
 #: The person whose numbers the server wants.
@@ -44,63 +43,6 @@ KEYS: dict[str, Any] = dict(
     secure_aggregation=True, standardise="client", quorum=0.0, round_timeout=0.3, join_timeout=0.3,
     beside="", evaluate_every=99,
 )  # fmt: skip
-#: Phases of a sum: questions, and what comes with a download.
-SUM, ANY = "sum", ""
-Change = Callable[["Told"], None]
-Values = NDArray[Any]
-
-
-@dataclass
-class Told:
-    """A message's records, to be changed; and whose they are.
-
-    Parameters
-    ----------
-    before : what the same person was told with an earlier download.
-    """
-
-    client: str
-    records: dict[str, Any]
-    before: Mapping[str, Any]
-
-    def put(self, name: str, **keys: object) -> None:
-        """Set keys of a record."""
-        changed: dict[str, Any] = {**self.records.get(name, {}), **keys}
-        self.records[name] = ConfigRecord(changed)
-
-    def set_tensor(self, name: str, change: Callable[[Values], Values], of: str = "<f4") -> None:
-        """Change tensors of the download, or their masks, whose names begin by a pattern."""
-        bundle = pb.Bundle.FromString(exchange.unpack(self.records))
-        for tensor in bundle.tensors:
-            if re.match(name, tensor.name):
-                tensor.values = change(np.frombuffer(tensor.values, of).copy()).tobytes()
-        self.records[exchange.PAYLOAD] = exchange.pack(bundle.SerializeToString())
-
-
-@dataclass(frozen=True)
-class Lie:
-    """What some are told instead.
-
-    Parameters
-    ----------
-    about, said : the field, and what is told, in words.
-    change : changes a message.
-    phase : of which messages of a sum: :data:`ANY` of all.
-    config : keys of the run's configuration that are told otherwise.
-    method, round, keys : of which run it is, in which round, 0: before the first.
-    session : 1: it is told in a session of the round that is broken off, in which the victim is
-        not asked; in the next all are told the same.
-    """
-
-    about: str
-    said: str
-    change: Change = lambda told: None
-    phase: str = SUM
-    config: Mapping[str, Any] = field(default_factory=dict)
-    method: str = "fedavg"
-    round: int = 1
-    keys: Mapping[str, Any] = field(default_factory=dict)
-    session: int = 2
 
 
 @dataclass(frozen=True)

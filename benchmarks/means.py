@@ -10,12 +10,11 @@ With --validation on the part of the training data that studies choose values on
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from statistics import fmean
 
 import torch
+from script import REAL, parsed
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub.studies.tuning import tuning_run
@@ -25,7 +24,6 @@ from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import evaluate
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 #: Federation, share of the labels, rate that the robust study chooses.
 TABLES = (("uci-har-stats", 0.05, 0.2), ("uci-har-stats", 0.2, 0.2), ("wesad", 1.0, 0.05),
           ("wisdm-stats", 0.2, 0.2))  # fmt: skip
@@ -58,18 +56,6 @@ def last_and_mean(config: RunConfig, federation: Federation) -> list[tuple[float
     return found
 
 
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--method", default="ditto", choices=sorted(METHODS))
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--validation", action="store_true")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
 def run(given: argparse.Namespace, table: Sequence[str | float], seed: int) -> list[float]:
     """Return F1 and loss of the last models, F1 and loss of the means."""
     data, share, lr = table
@@ -88,7 +74,13 @@ def run(given: argparse.Namespace, table: Sequence[str | float], seed: int) -> l
 
 
 def main() -> None:
-    given = read_arguments()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--method", default="ditto", choices=sorted(METHODS))
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
+    parser.add_argument("--validation", action="store_true")
+    given = parsed(parser, TINY)
     torch.set_num_threads(1)
     print(f"{given.method} {' '.join(given.set)}: macro F1 / loss of the last model, of the mean")
     for table in TABLES:

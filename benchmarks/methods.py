@@ -13,70 +13,39 @@ matter of a benchmark: `studies/`.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
+from script import REAL, parsed
+from trained import first_people, summary_of
 
-from fedsub.engines.simulation import build_grid, train_method
+from fedsub.engines.simulation import build_grid
 from fedsub.report.methods import travels
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import load_federation
 from fedsub_core.methods.table import INSTALLED, METHODS
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from fedsub_server.method_summary import MethodSummary
-from fedsub_server.run_folder import DATABASE_FILE
-from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import summarise_method
 
 ROOT = Path(__file__).resolve().parents[1]
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1", "--times", "1"]
 #: What the lines of results begin with.
 LINES = tuple(f"{name} " for name in METHODS)
 
 
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--clients", type=int, default=12)
-    parser.add_argument("--times", type=int, default=5, help="a round is timed so often")
-    parser.add_argument("--methods", nargs="*", default=sorted(METHODS), choices=sorted(METHODS))
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
 def configuration(name: str, rounds: int) -> RunConfig:
     """Return a run with the method's defaults, people having agreed to what it needs."""
     keys: dict[str, str | int | bool] = {
-        "method": name,
-        "beside": "",
-        "rounds": rounds,
-        "device": "cpu",
-        "threads": 1,
-    }
+        "method": name, "beside": "", "rounds": rounds, "device": "cpu", "threads": 1,
+    }  # fmt: skip
     return read_config(None, keys | {f"{name}.{need}": True for need in METHODS[name].needs})
 
 
-def bytes_of(name: str, people: Federation, rounds: int) -> MethodSummary:
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary, name)
-        train_method(configuration(name, rounds), name, people, folder, lambda round: None)
-        with RunDatabase(folder / DATABASE_FILE) as database:
-            return summarise_method(database, None)
-
-
 def seconds_of(names: Iterable[str], people: Federation, times: int) -> dict[str, float]:
-    """Return what a round of each method's device half takes, timed in turn."""
+    """Return the seconds of a round of each method's device half, timed in turn."""
     torch.set_num_threads(1)
     grids = {name: build_grid(configuration(name, 9), name, people) for name in names}
     found: dict[str, list[float]] = {name: [] for name in grids}
@@ -107,8 +76,8 @@ def own_lines(method: str, spot: str) -> str:
 def cells(name: str, people: Federation, rounds: int, epochs: float) -> Iterator[str]:
     """Yield a method's line of the table."""
     card, hyper = METHODS[name], METHODS[name].agreed()
-    run = bytes_of(name, people, rounds)
     config = configuration(name, rounds)
+    run = summary_of(config, people)
     model = build_grid(config, name, people).cohorts[0].learner.model
     for sent, declared in (
         (run.full_models_up_sent, card.sends(model, hyper)),
@@ -125,13 +94,16 @@ def cells(name: str, people: Federation, rounds: int, epochs: float) -> Iterator
 
 
 def main() -> None:
-    arguments = read_arguments()
-    people = load_federation(arguments.data)
-    names = list(people.clients)[: arguments.clients]
-    people = Federation(people.card, {name: people.clients[name] for name in names})
-    print(
-        f"{arguments.data}: {len(names)} clients, {arguments.rounds} rounds; (what the card says)"
-    )
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default=f"{REAL}/wisdm")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=12)
+    parser.add_argument("--times", type=int, default=5, help="a round is timed so often")
+    parser.add_argument("--methods", nargs="*", default=sorted(METHODS), choices=sorted(METHODS))
+    arguments = parsed(parser, TINY)
+    people = first_people(arguments.data, arguments.clients)
+    count = len(people.clients)
+    print(f"{arguments.data}: {count} clients, {arguments.rounds} rounds; (what the card says)")
     titles = ("method", "models up", "", "down", "", "epochs", "", "card", "learner", "strategy")
     widths = (16, 9, 17, 6, 17, 6, 7, 5, 18, 18)
     print("".join(title.ljust(width + 1) for title, width in zip(titles, widths, strict=True)))

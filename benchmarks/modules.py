@@ -11,14 +11,13 @@ ratio is of medians; runs alternate.
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from collections.abc import Callable
-from statistics import median
 
 import torch
+from script import parsed
 from torch import Tensor, nn
 from torch.nn import functional as F
+from turns import medians
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.architecture import Shape
@@ -96,10 +95,7 @@ def samples(clients: int, count: int, shape: Shape) -> Stack:
     return Stack(tuple(f"c{i}" for i in range(clients)), x, y, (count,) * clients)
 
 
-OWN: dict[str, Callable[[Shape, int], nn.Module]] = {
-    "bn-cnn": bn_cnn,
-    "residual-cnn": ResidualCNN,
-}
+OWN: dict[str, Callable[[Shape, int], nn.Module]] = {"bn-cnn": bn_cnn, "residual-cnn": ResidualCNN}
 
 
 def plain_loop(
@@ -125,39 +121,24 @@ def plain_loop(
     return epoch
 
 
-def seconds(work: Callable[[], object]) -> float:
-    begun = time.process_time()
-    work()
-    return time.process_time() - begun
-
-
 def compare(name: str, clients: int, count: int, repeats: int) -> tuple[float, float]:
     """Return seconds of the processor for our epoch and for the plain loop's, medians."""
     shape = SHAPES[name]
     build = OWN[name] if name in OWN else builder_of(name)
     model = TorchModel.of(build, shape, CLASSES)
     params, data = model.init(clients, 0), samples(clients, count, shape)
-    theirs = plain_loop(model, params, data)
-    ours, plain = [], []
-    for _ in range(repeats + 1):  # the first warms up
-        ours.append(seconds(lambda: train(model, params, data, TURN, SETTINGS)))
-        plain.append(seconds(theirs))
-    return median(ours[1:]), median(plain[1:])
+    ours = lambda: train(model, params, data, TURN, SETTINGS)  # noqa: E731
+    found = medians({"ours": ours, "plain": plain_loop(model, params, data)}, repeats)
+    return found["ours"], found["plain"]
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--samples", type=int, default=128)
     parser.add_argument("--models", nargs="*", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    given = read_arguments()
+    given = parsed(parser, TINY)
     torch.set_num_threads(1)
     print(f"an epoch of {given.clients} clients x {given.samples} samples: ours, plain, ratio")
     for name in given.models:

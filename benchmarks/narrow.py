@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import resource
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
@@ -21,6 +20,7 @@ from statistics import median
 from typing import NamedTuple
 
 import torch
+from script import parsed
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedsub_core.data.stacks import Stack
@@ -83,20 +83,14 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
+    """Print a line for each model and share."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="*", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--shares", nargs="*", default=["1", "1/2", "1/4", "1/8"])
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    """Print a line for each model and share."""
-    given = read_arguments()
+    given = parsed(parser, TINY)
     print("model        share     numbers  of all  promised  s an epoch  of all   MiB")
     spawn = multiprocessing.get_context("spawn")
     for kind in given.models:

@@ -15,13 +15,12 @@ import argparse
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from base import keep
+from script import parsed, put_rows, today
 
 from fedsub.engines.simulation import split_clients
 from fedsub.report.comparing import interval
@@ -100,7 +99,7 @@ def line_of(table: Mapping[str, Any], federation: Federation, seeds: int) -> dic
     tenth = np.mean([np.percentile([p[OWN_HEADS[0]] for p in s.values()], 10) for s in of_seed])
     row |= {"macro F1": f"{f1.mean():.3f}", "low": f"{low:.3f}", "high": f"{high:.3f}"}
     row |= {"10 %": f"{tenth:.3f}", "loss": f"{loss.mean():.3f}"}
-    return row | {"written": datetime.now(UTC).date().isoformat()}
+    return row | {"written": today()}
 
 
 def main() -> None:
@@ -110,10 +109,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="data sets")
     parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
     parser.add_argument("--csv", type=Path, help="the file of results")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    args = parser.parse_args()
-    if args.tiny:
-        args = parser.parse_args(TINY)
+    args = parsed(parser, TINY)
     for table in tables(args.only):
         source = table["data"] if table["data"] == WATCH else args.data / table["data"]
         if table["data"] != WATCH and not source.is_dir():
@@ -122,7 +118,7 @@ def main() -> None:
         line = line_of(table, load_federation(str(source)), args.seeds)
         print(*line.values(), flush=True)
         if args.csv:
-            keep(args.csv, line)
+            put_rows(args.csv, [line], ["row"])
 
 
 if __name__ == "__main__":

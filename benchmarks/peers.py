@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -20,9 +19,11 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from script import parsed
 from simulation import Rounds, federation  # a script beside this one
 from torch import Tensor, nn
 from torch.nn import functional as F
+from turns import medians
 
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
@@ -91,7 +92,7 @@ def pfl_seconds(data: dict[str, list[Tensor]], rounds: int) -> list[float]:
         def after_central_iteration(
             self, aggregate_metrics: Any, model: Any, *, central_iteration: int
         ) -> tuple[bool, Any]:
-            """Note it."""
+            """Note the time."""
             ends.append(time.process_time())
             return False, Metrics()
 
@@ -114,27 +115,16 @@ def pfl_seconds(data: dict[str, list[Tensor]], rounds: int) -> list[float]:
     return [end - begun for begun, end in pairwise(ends)]
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, nargs="+", default=[36, 100])
     parser.add_argument("--samples", type=int, default=1428, help="of each client")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     torch.set_num_threads(1)
     for clients in arguments.clients:
         people = federation(clients, arguments.samples)
-        run, took = our_rounds(people), []
-        for _ in range(arguments.rounds + 1):
-            start = time.process_time()
-            run()
-            took.append(time.process_time() - start)
-        ours = statistics.median(took[1:])
+        ours = medians({"ours": our_rounds(people)}, arguments.rounds)["ours"]
         print(f"{clients} clients, ours {1000 * ours:8.0f} ms of CPU time a round", flush=True)
         if find_spec("pfl") is None:
             print(f"{clients} clients: pfl-research is not installed, see --help")

@@ -14,26 +14,21 @@ official number of samples.
 from __future__ import annotations
 
 import argparse
-import csv
 import multiprocessing
-import os
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+from processes import Used, used_by
+from script import REAL, parsed, put_rows, today
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes official files is among the tests
 
 from official_data_sets import CLIENTS, DATA_SETS, LEFT_OUT, DataSet  # noqa: E402
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 STEPS = ("prepare", "partition", "run")
 #: Without a run, whose process takes longer to start than all else.
 TINY = ["--sets", "mnist", "cora", "--share", "0.1", "--steps", "prepare", "partition"]
@@ -44,30 +39,6 @@ FEDSUB = (sys.executable, "-c", "from fedsub.cli import main; main()")
 MOST_MB, MOST_SECONDS = 2**30 / 1e6, 10.0
 
 
-class Used(NamedTuple):
-    """Seconds by the clock and of all CPUs, and MB at the peak, of a process."""
-
-    seconds: float
-    cpu: float
-    peak: float
-
-    def __str__(self) -> str:
-        return f"{self.seconds:.1f} / {self.cpu:.1f} / {self.peak:.0f}"
-
-
-def measured(command: Sequence[str], folder: Path) -> Used:
-    """Run ``fedsub`` with these arguments in `folder`, or end with what it said."""
-    start = time.perf_counter()
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*FEDSUB, *command], cwd=folder, stdout=log, stderr=log)
-        _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{(folder / 'log').read_text()}")
-    took = time.perf_counter() - start
-    return Used(took, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
-
-
 def make(name: str, folder: Path, real: Path, share: float) -> None:
     """Write a data set's official files, and where they are, into `folder`."""
     (folder / "official").mkdir()
@@ -76,7 +47,7 @@ def make(name: str, folder: Path, real: Path, share: float) -> None:
 
 
 def commands(asked: DataSet, source: str) -> dict[str, list[str]]:
-    """Return what a person types after ``fedsub``, by step."""
+    """Return the words that a person types after ``fedsub``, by step."""
     given = ["--source", source] if source else []
     settings = [word for one in asked.settings for word in ("--set", one)]
     typed = {"prepare": ["data", "prepare", asked.name, *given, *settings, "--out", "whole"]}
@@ -113,7 +84,7 @@ def measure(name: str, real: Path, share: float, steps: Sequence[str]) -> dict[s
         for step, command in commands(asked, (folder / "source").read_text()).items():
             if step not in steps:
                 continue
-            used[step] = one = measured(command, folder)
+            used[step] = one = used_by([*FEDSUB, *command], folder)
             print(
                 f"{name} {step}: {one.seconds:.1f} s, {one.cpu:.1f} s of CPU, "
                 f"peak {one.peak:.0f} MB",
@@ -129,40 +100,22 @@ def measure(name: str, real: Path, share: float, steps: Sequence[str]) -> dict[s
     row = {"data set": name, "samples": f"{samples:,}", "filled with": asked.content}
     row |= {"clients": f"{clients}", "commands": f"{len(used)}"}
     row |= {f"{step}: s / CPU s / MB": f"{used.get(step, '')}" for step in STEPS}
-    return row | {"written": f"{datetime.now(UTC):%Y-%m-%d}"}
+    return row | {"written": today()}
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
+    """Measure the data sets one after another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", nargs="*", default=list(DATA_SETS), choices=list(DATA_SETS))
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--steps", nargs="*", default=list(STEPS), choices=STEPS)
     parser.add_argument("--data", type=Path, default=Path(REAL))
     parser.add_argument("--out", type=Path, help="a CSV file, of which these sets' rows are new")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def write(path: Path, rows: Sequence[dict[str, str]]) -> None:
-    """Write rows in the order of the data sets; other sets' rows in the file stay."""
-    found = {row["data set"]: row for row in rows}
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            found = {row["data set"]: row for row in csv.DictReader(file)} | found
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found[name] for name in DATA_SETS if name in found)
-
-
-def main() -> None:
-    """Measure the data sets one after another."""
-    given = read_arguments()
+    given = parsed(parser, TINY)
     for name in given.sets:
         row = measure(name, given.data, given.share, given.steps)
         if given.out is not None:
-            write(given.out, [row])
+            put_rows(given.out, [row], ["data set"], [(name,) for name in DATA_SETS])
     for name, why in LEFT_OUT.items():
         print(f"not measured: {name}: {why}")
 

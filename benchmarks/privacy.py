@@ -15,22 +15,21 @@ overlapping-any), as its owner has it, and as a peer sees it who has its own fus
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Callable, Mapping
 from statistics import fmean
 
 import numpy as np
 import torch
+from script import REAL, parsed
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
+from trained import first_people
 
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.cohort import Cohort
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import load_federation
 from fedsub_core.data.standardise import apply
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.model import Params
@@ -39,7 +38,6 @@ from fedsub_core.training.objectives import cross_entropy
 from strategies.parts.roster import Roster
 from strategies.strategy import PersonalizedStrategy
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1", "--sigmas", "0", "1"]
 CLIP = 10.0
 #: Fused models, tested as they come.
@@ -50,13 +48,6 @@ MIXING: dict[str, Value] = {
 }
 #: What the lines of results begin with.
 LINES = (*(f"{name} " for name in METHODS), "sigma 0 ", "sigma 1 ")
-
-
-def first_people(data: str, count: int) -> Federation:
-    """Return a federation of its first people."""
-    people = load_federation(data)
-    names = list(people.clients)[:count]
-    return Federation(people.card, {name: people.clients[name] for name in names})
 
 
 def trained(
@@ -115,7 +106,7 @@ def personal(cohort: Cohort) -> Params:
 
 
 def fused(strategy: PersonalizedStrategy) -> Models:
-    """Return what gives each client's model after the next download."""
+    """Return a function of a cohort: its clients' models after the next download."""
     turn, scaling = strategy.turn(strategy.finished_rounds), strategy.population.agreed.scaling
 
     def received(cohort: Cohort) -> Params:
@@ -164,10 +155,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--sigmas", type=float, nargs="+", default=[0, 0.5, 1, 2])
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    given = parsed(parser, TINY)
     people = first_people(given.data, given.clients)
     names = list(people.clients)
     keys: dict[str, Value] = {"rounds": given.rounds, "lr": given.lr, "device": "cpu"}

@@ -10,12 +10,13 @@ everybody was tested. Windows of 9 channels and 128 steps; the ratio is to their
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from processes import memory
+from script import parsed
 from simulation import Rounds  # a script beside this one
 
 from fedsub_core.config.run_config import read_config
@@ -30,14 +31,6 @@ LINES = ("read", "three rounds", "everybody tested")
 CHANNELS, STEPS = 9, 128
 
 
-def kept() -> float:
-    """Return the MiB of this process that the system cannot take back."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) / 2**10
-    raise SystemExit("no RssAnon in /proc/self/status: this needs Linux")
-
-
 def write(folder: Path, clients: int, windows: int) -> None:
     """Write a federation of noise."""
     rng, y = np.random.default_rng(0), np.arange(windows, dtype=np.int64) % 6
@@ -50,18 +43,12 @@ def write(folder: Path, clients: int, windows: int) -> None:
     write_federation(folder, Federation(card, people))
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=300)
     parser.add_argument("--windows", type=int, default=300, help="of each client")
     parser.add_argument("--asked", type=int, default=10, help="clients of a round")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     torch.set_num_threads(1)
     features = arguments.clients * arguments.windows * CHANNELS * STEPS * 4 / 2**20
     config = read_config(
@@ -75,10 +62,10 @@ def main() -> None:
     )
     with TemporaryDirectory() as folder:
         write(Path(folder, "data"), arguments.clients, arguments.windows)
-        before = kept()
+        before = memory("RssAnon")
 
         def line(what: str) -> None:
-            more = kept() - before
+            more = (memory("RssAnon") - before) / 2**20
             print(f"{what:17} {more:6.0f} MiB  {more / features:.2f} of the features")
 
         data = read_federation(Path(folder, "data"))

@@ -13,22 +13,18 @@ from __future__ import annotations
 import argparse
 import csv
 import logging
-import os
-import sys
 from collections import defaultdict
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
+from attack_runs import honest_result
 from attackers import ATTACKS
-from attacks import honest_result
+from script import REAL, add_rows, parsed, today
+from trained import first_people
 
 from fedsub.testing.lying_sums import LIES
-from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import load_federation
 from fedsub_core.options import Value
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 NOBODY, METHOD = "nobody", "fedsub-ridge"
 FEDERATIONS = ("wisdm-windows", "wisdm-stats", "uci-har", "uci-har-stats")
 SUCH = (NOBODY, *LIES, "opposite sums", "opposite sums, samples", "labels flipped", "samples")
@@ -50,10 +46,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
     parser.add_argument("--csv", type=Path, help="a file that the numbers are added to")
     parser.add_argument("--table", type=Path, help="such a file: print its table")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    given = parsed(parser, TINY)
     if given.table:
         print("\n".join(table(given.table)))
         return
@@ -64,10 +57,8 @@ def main() -> None:
 
 def measure(folder: Path, given: argparse.Namespace) -> None:
     """Print what attacks cost in one federation, a line each."""
-    people = load_federation(str(folder))
-    names = list(people.clients)[: given.clients]
-    people = Federation(people.card, {name: people.clients[name] for name in names})
-    malicious = names[: given.malicious]
+    people = first_people(str(folder), given.clients)
+    malicious = list(people.clients)[: given.malicious]
     calm: dict[int, float] = {}
     for attack in (NOBODY, *(name for name in given.attacks if name != NOBODY)):
         lost = []
@@ -81,7 +72,7 @@ def measure(folder: Path, given: argparse.Namespace) -> None:
             lost.append(None if found is None else 100 * (calm[seed] - found[0]))
             if given.csv:
                 about = (folder.name, attack, given.malicious, seed, calm[seed])
-                note(given.csv, [*about, "" if found is None else found[0]])
+                add_rows(given.csv, HEAD, [[*about, "" if found is None else found[0]]])
         if attack == NOBODY:
             print(f"{folder.name}, macro F1 {fmean(calm.values()):.3f}", flush=True)
             continue
@@ -89,14 +80,6 @@ def measure(folder: Path, given: argparse.Namespace) -> None:
         mean = f"{fmean(kept):.1f}" if kept else "-"
         each = " ".join("ended" if one is None else f"{one:.1f}" for one in lost)
         print(f"{folder.name}, {attack} ".ljust(42), f"{mean} ({each})", flush=True)
-
-
-def note(path: Path, line: list[object]) -> None:
-    """Add a line to a CSV file."""
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        sheet = csv.writer(file, lineterminator="\n")
-        sheet.writerows(([HEAD] if new else []) + [line])
 
 
 def table(path: Path) -> list[str]:
@@ -114,13 +97,12 @@ def table(path: Path) -> list[str]:
             lost = 100 * (float(line["calm"]) - float(line["macro_f1"]))
             points[who, line["data"]].append(lost)
     shown = ["attack," + ",".join(federations) + ",mean,worst run,runs ended,written"]
-    today = datetime.now(UTC).date().isoformat()
     for who, ends in ended.items():
         each = [points[who, data] for data in federations]
         every = [one for some in each for one in some]
         cells = [f"{fmean(some):.1f}" if some else "-" for some in each]
         both = (f"{fmean(every):.1f}", f"{max(every):.1f}") if every else ("-", "-")
-        shown.append(",".join([who.replace(",", ";"), *cells, *both, str(ends), today]))
+        shown.append(",".join([who.replace(",", ";"), *cells, *both, str(ends), today()]))
     return shown
 
 

@@ -16,18 +16,17 @@ from __future__ import annotations
 import argparse
 import csv
 import time
-from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 import torch
+from script import parsed, today
+from trained import metrics_of
 
-from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation
-from fedsub_core.metrics import MetricRow
 from fedsub_core.secure.graph import enough
 from fedsub_core.secure.messages import Reader
 from fedsub_core.secure.participant import Participant
@@ -69,24 +68,13 @@ def run(federation: Federation, method: str, rounds: int, sums: bool) -> dict[st
     """Return CPU seconds and bytes of a person, means over rounds, and macro F1 at the end."""
     rounds = 1 if method == "local" else rounds
     config = RunConfig(
-        method=method,
-        beside="",
-        rounds=rounds,
-        evaluate_every=rounds,
-        robust="none",
-        standardise="federation" if method == "local" else "client",
-        lr=0.02,
-        threads=1,
-        device="cpu",
+        method=method, beside="", rounds=rounds, evaluate_every=rounds, robust="none", lr=0.02,
+        standardise="federation" if method == "local" else "client", threads=1, device="cpu",
         secure_aggregation=sums,
-    )
-    grid, strategy = build_grid(config, method, federation), build_strategy(config, method)
-    rows: list[MetricRow] = []
-    strategy.on_round = lambda round, state, found: rows.extend(found)
+    )  # fmt: skip
     begun = time.process_time()
-    strategy.start(grid)
+    rows = metrics_of(config, federation)
     seconds = (time.process_time() - begun) / rounds
-    grid.close()
 
     def mean(metric: str) -> float:
         values = [r.value for r in rows if r.metric == metric and r.label is None]
@@ -136,10 +124,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--methods", nargs="+", default=["fedavg", "fedsub-ridge", "local"])
     parser.add_argument("--out", type=Path, help="a CSV file that the runs are written into, too")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    args = parser.parse_args()
-    if args.tiny:
-        args = parser.parse_args(TINY)
+    args = parsed(parser, TINY)
     torch.set_num_threads(1)
     print(f"{'runs':25}{'s plain':>9}{'s sums':>9}{'up plain':>11}{'up sums':>11}"
           f"{'protocol':>11}{'F1 plain':>10}{'F1 sums':>10}")  # fmt: skip
@@ -152,7 +137,7 @@ def main() -> None:
               f"{plain['up']:11.0f}{sums['up']:11.0f}{beside:11.0f}{plain['f1']:10.4f}"
               f"{sums['f1']:10.4f}")  # fmt: skip
         both = [f"{one[key]:{form}}" for key, form in COLUMNS for one in (plain, sums)]
-        day = datetime.now(UTC).date().isoformat()
+        day = today()
         lines.append((method, people, *both[:6], f"{beside:.0f}", *both[6:], day))
     if args.out is not None:
         with args.out.open("w", newline="", encoding="utf-8") as file:

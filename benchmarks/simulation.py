@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import sqlite3
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,9 +21,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from script import parsed
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
+from turns import medians
 
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.flower_simulation import flower_run, simulation_link
@@ -173,22 +174,15 @@ def ray_seconds(people: Federation, method: str, rounds: int) -> float:
     return statistics.median([float(seconds) for (seconds,) in rows[1:]])
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--samples", type=int, default=SAMPLES, help="of each client")
     parser.add_argument("--no-ray", action="store_true")
     parser.add_argument("--cpu", action="store_true", help="CPU seconds, of all threads")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     torch.set_num_threads(1)
-
     people = federation(arguments.clients, arguments.samples)
     config = read_config(
         None,
@@ -205,14 +199,7 @@ def main() -> None:
         **parts(fedsub.grid),
     }
     clock = time.process_time if arguments.cpu else time.perf_counter
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in range(arguments.rounds + 1):
-        for name, run in contenders.items():
-            start = clock()
-            run()
-            if turn:  # the first turn warms up
-                seconds[name].append(clock() - start)
-    median = {name: statistics.median(values) for name, values in seconds.items()}
+    median = medians(contenders, arguments.rounds, clock)
     if not arguments.no_ray:
         for method in ("fedavg", "fedsub"):
             seconds_of_ray = ray_seconds(people, method, min(4, arguments.rounds))

@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from script import parsed
 from simulation import federation  # a script beside this one
 
 from fedsub.studies.engine import Engine
@@ -48,18 +49,6 @@ rounds = {rounds}
 local = {{}}
 fedavg = {{}}
 """
-
-
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=24, help="an even number")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--clients", type=int, default=6)
-    parser.add_argument("--samples", type=int, default=200, help="of each client")
-    parser.add_argument("--times", type=int, default=5, help="that each is timed")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
 
 
 @contextmanager
@@ -93,7 +82,13 @@ def seconds_of(study: Study, engine: AbstractContextManager[Engine]) -> tuple[fl
 
 
 def main() -> None:
-    arguments = read_arguments()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=24, help="an even number")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--clients", type=int, default=6)
+    parser.add_argument("--samples", type=int, default=200, help="of each client")
+    parser.add_argument("--times", type=int, default=5, help="that each is timed")
+    arguments = parsed(parser, TINY)
     seconds: dict[str, list[float]] = {ONE: [], TWO: [], RAY: []}
     tables = set()
     with tempfile.TemporaryDirectory() as temporary, two_nodes() as address:

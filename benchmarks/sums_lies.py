@@ -16,12 +16,12 @@ from __future__ import annotations
 import argparse
 import csv
 from collections.abc import Collection
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
-from lies_of_sums import LIES
-from lying_server import Lie, Outcome, outcome
+from lies_of_sums import LIES, Lie
+from lying_server import Outcome, outcome
+from script import parsed, put_rows, today
 
 TINY = ["--people", "4", "--only", "weight, each", "weight", "lr"]
 #: What the lines of results begin with.
@@ -57,9 +57,8 @@ def lines(number: int, only: Collection[str] = ()) -> list[tuple[Lie, str, Outco
 
 def line(lie: Lie, whom: str, of: Outcome) -> tuple[str, ...]:
     """Return a line of the table."""
-    day = datetime.now(UTC).date().isoformat()
     read = f"{of.read:.3f}" if of.opened_of else ""
-    return lie.method, lie.about, lie.said, whom, of.devices, str(of.opened_of), read, day
+    return lie.method, lie.about, lie.said, whom, of.devices, str(of.opened_of), read, today()
 
 
 def written(page: str) -> str:
@@ -98,33 +97,18 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="fields")
     parser.add_argument("--out", type=Path, help="a CSV file that the lines are written into, too")
     parser.add_argument("--page", type=Path, help="a page in which to write the table anew")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    args = parser.parse_args()
-    if args.tiny:
-        args = parser.parse_args(TINY)
+    args = parsed(parser, TINY)
     if args.page is not None:
         args.page.write_text(written(args.page.read_text("utf-8")), "utf-8")
         return
     torch.set_num_threads(1)
     found = lines(args.people, args.only)
     if args.out is not None:
-        write(args.out, [line(*one) for one in found])
-
-
-def write(path: Path, new: list[tuple[str, ...]]) -> None:
-    """Write lines into a file, in the order of lies; lines of other lies stay in it."""
-    kept = list[tuple[str, ...]]()
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            kept = [tuple(row) for row in list(csv.reader(file))[1:]]
-    every = {row[:4]: row for row in [*kept, *new]}
-    order = [
-        (lie.method, lie.about, lie.said, whom) for lie in LIES for whom in (OTHERS, ONE, SOME)
-    ]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(
-            [HEAD, *(every[key] for key in order if key in every)]
-        )
+        rows = [dict(zip(HEAD, line(*one), strict=True)) for one in found]
+        order = [
+            (lie.method, lie.about, lie.said, whom) for lie in LIES for whom in (OTHERS, ONE, SOME)
+        ]
+        put_rows(args.out, rows, HEAD[:4], order)
 
 
 if __name__ == "__main__":

@@ -10,24 +10,22 @@ steps multiply and does nothing else: below that no step gets whose products are
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
+from script import REAL, parsed
 from torch import Tensor
 from torch.nn import functional as F
+from trained import first_people
+from turns import medians
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.methods.fedsub.relevance import block_samples, unit_relevance
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import load_federation
 from fedsub_core.data.stacks import Stack
 from fedsub_core.kernels.library import switched_off
 from fedsub_core.models.chain import Chain, Step, require_chain
@@ -37,7 +35,6 @@ from fedsub_core.models.to_torch import to_torch
 from fedsub_core.training.loop import train
 from fedsub_core.turn import Turn
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 SETS = ("wisdm", "wisdm-windows", "uci-har")
 TINY = ["--data", f"{REAL}/wisdm-windows", "--clients", "2", "--times", "1"]
 RULES = ("naive", "lrp-a1b0", "lrp-a2b1")
@@ -141,8 +138,8 @@ def rounds_of(config: RunConfig, method: str, people: Federation) -> Callable[[]
     return run
 
 
-def contenders(people: Federation) -> dict[str, Callable[[], None]]:
-    """Return what takes turns, by name."""
+def contenders(people: Federation) -> dict[str, Callable[[], object]]:
+    """Return the contenders, by name."""
     said: dict[str, str | int | float | bool] = {
         "method": "fedsub", "beside": "local,fedavg", "device": "cpu", "threads": 1,
         "fedsub.k-selection": "dbi-capped",
@@ -155,8 +152,8 @@ def contenders(people: Federation) -> dict[str, Callable[[], None]]:
     data, _ = cohort.data.at(turn.round, None)
     params = learner.get(cohort.state, "model")
 
-    def relevance(rule: str) -> Callable[[], None]:
-        return lambda: void(unit_relevance(model, params, data, rule, "logits"))
+    def relevance(rule: str) -> Callable[[], object]:
+        return lambda: unit_relevance(model, params, data, rule, "logits")
 
     def epoch() -> None:
         train(model, params, data, turn, learner.settings)
@@ -174,7 +171,7 @@ def contenders(people: Federation) -> dict[str, Callable[[], None]]:
     }
 
 
-def by_pytorch(run: Callable[[], None]) -> Callable[[], None]:
+def by_pytorch(run: Callable[[], object]) -> Callable[[], None]:
     """Return a run without compiled kernels."""
 
     def switched() -> None:
@@ -184,43 +181,19 @@ def by_pytorch(run: Callable[[], None]) -> Callable[[], None]:
     return switched
 
 
-def void(result: object) -> None:
-    """Forget a result."""
-
-
-def measure(people: Federation, times: int) -> dict[str, float]:
-    """Return every contender's median CPU seconds; the first turn warms up."""
-    seconds: dict[str, list[float]] = {}
-    runs = contenders(people)
-    for turn in range(times + 1):
-        for name, run in runs.items():
-            start = time.process_time()
-            run()
-            if turn:
-                seconds.setdefault(name, []).append(time.process_time() - start)
-    return {name: statistics.median(values) for name, values in seconds.items()}
-
-
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="*", default=[f"{REAL}/{name}" for name in SETS])
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
+    arguments = parsed(parser, TINY)
     torch.set_num_threads(1)
     for path in arguments.data:
-        whole = load_federation(path)
-        names = list(whole.clients)[: arguments.clients]
-        people = Federation(whole.card, {name: whole.clients[name] for name in names})
+        people = first_people(path, arguments.clients)
         raw = next(iter(people.clients.values())).x.ndim > 2
-        found = measure(people, arguments.times)
-        print(f"\n{Path(path).name}, {'CNN' if raw else 'MLP'}, {len(names)} clients, CPU ms:")
+        found = medians(contenders(people), arguments.times)
+        kind, clients = "CNN" if raw else "MLP", len(people.clients)
+        print(f"\n{Path(path).name}, {kind}, {clients} clients, CPU ms:")
         print(", ".join(f"{name} {1000 * value:.0f}" for name, value in found.items()))
         for ratio, aims in AIMS.items():
             above, _, below = ratio.partition(" / ")

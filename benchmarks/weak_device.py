@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import resource
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,10 +20,11 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from math import prod
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import torch
+from processes import memory
+from script import parsed
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedsub.engines.simulation import split_clients
@@ -94,7 +94,7 @@ def work(
     torch.set_num_threads(1)
     rounds(device(model, shape, 12, 1 / 64))  # what is imported at first use is not the model's
     if limit:
-        most = _data_bytes() + limit * 2**20
+        most = memory("VmData") + limit * 2**20
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     cohort = device(model, shape, samples, capacity, method)
@@ -129,14 +129,8 @@ def rounds(cohort: Cohort) -> tuple[float, int]:
     return min(seconds), len(write_upload(cohort, 0, upload, received, ROUNDS))
 
 
-def _data_bytes() -> int:
-    """Return how much writable memory of its own this process has."""
-    (line,) = (s for s in Path("/proc/self/status").read_text().splitlines() if "VmData" in s)
-    return int(line.split()[1]) * 1024
-
-
 def alone(*arguments: object) -> Took | None:
-    """Return what a process of its own took; None if it died for lack of memory."""
+    """Return the needs of a device in a new process; None if it died for lack of memory."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
             return pool.submit(work, *arguments).result()  # type: ignore[arg-type]
@@ -153,10 +147,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--capacities", type=float, nargs="+", default=[1, 0.5, 0.25, 0.125])
     parser.add_argument("--limit", type=int, default=24, help="MiB")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    given = parsed(parser, TINY)
     of = (given.model, tuple(given.shape), given.samples)
     whole = alone(*of, 1.0, 0)
     assert whole is not None, "without a limit nobody dies"

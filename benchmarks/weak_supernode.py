@@ -18,21 +18,19 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
-import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from itertools import product
 from pathlib import Path
 
+from processes import cpu_seconds, descendants, memory
+from script import parsed, today
 from weak_device import alone  # a script beside this one
 
 from fedsub.engines.rehearsal import Rehearsal
@@ -46,7 +44,6 @@ from fedsub_server.run_folder import METRICS_FILE
 STRONG, PERSON = "00", "01"
 ROUNDS = 1
 MIB = 2**20
-TICK = os.sysconf("SC_CLK_TCK")
 TINY = ["--capacities", "0.125", "--margin", "24", "--patience", "30", "--shares-only"]
 #: What the lines of results begin with.
 LINES = (
@@ -65,14 +62,7 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Need:
-    """What a device takes.
-
-    Parameters
-    ----------
-    seconds : of a round's training, CPU.
-    memory, disk, wire : bytes.
-    trained : rounds.
-    """
+    """What a device takes: CPU seconds of a round, bytes, and how many rounds it trained."""
 
     seconds: float
     memory: int
@@ -81,7 +71,7 @@ class Need:
     trained: int = ROUNDS
 
     def __str__(self) -> str:
-        """Return it as a line of results says it."""
+        """Return the numbers as a line of results says them."""
         return (
             f"{self.seconds:.2f} s, {self.memory / MIB:.0f} MiB, {self.disk / 1e6:.2f} MB on disk, "
             f"{self.wire / 1e6:.2f} MB on the wire"
@@ -95,7 +85,8 @@ class Limited(Rehearsal):
 
     def watched(self, limits: Mapping[str, int]) -> Path:
         """Run it; note each device's most memory and the seconds of its ClientApps."""
-        self.limits, self.most, self.seconds = limits, Counter[str](), Counter[tuple[str, int]]()
+        self.limits, self.most = limits, Counter[str]()
+        self.seconds: dict[tuple[str, int], float] = {}
         return self()
 
     def _start(self, name: str, command: list[str], rank: int) -> None:
@@ -112,40 +103,12 @@ class Limited(Rehearsal):
     def _watch(self, pid: int, client: str) -> None:
         """Look at a SuperExec and its descendants while it lives."""
         while Path(f"/proc/{pid}/status").exists():
-            for one, depth in _descendants(pid):
-                self.most[client] = max(self.most[client], _data_bytes(one))
-                if depth > 1:  # what forks ClientApps has the seconds of the imports
-                    self.seconds[client, one] = max(self.seconds[client, one], _ticks(one))
+            for one, depth in descendants(pid):
+                self.most[client] = max(self.most[client], memory("VmData", one))
+                if depth > 1 and (took := cpu_seconds(one)):
+                    # What forks ClientApps has the seconds of the imports.
+                    self.seconds[client, one] = took
             time.sleep(0.02)
-
-
-def _descendants(pid: int) -> list[tuple[int, int]]:
-    """Return a process and all that it started, with how many forks lie between."""
-    found, todo = [], [(pid, 0)]
-    while todo:
-        one, depth = todo.pop()
-        found.append((one, depth))
-        for path in Path(f"/proc/{one}/task").glob("*/children"):
-            with suppress(OSError):
-                todo += [(int(child), depth + 1) for child in path.read_text().split()]
-    return found
-
-
-def _data_bytes(pid: int) -> int:
-    """Return a process's writable memory of its own; 0 of one that ended."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmData:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
-def _ticks(pid: int) -> int:
-    """Return a process's CPU time, in the kernel's ticks; 0 of one that ended."""
-    with suppress(OSError):
-        said = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return int(said[11]) + int(said[12])
-    return 0
 
 
 def town(people: Sequence[str]) -> Federation:
@@ -162,7 +125,7 @@ def deployed(
     limits: Mapping[float, int],
     patience: float,
 ) -> dict[tuple[str, float], Need]:
-    """Return what devices of some capacities take, by method and capacity.
+    """Return the needs of devices of some capacities, by method and capacity.
 
     Of several methods, which one deployment runs, each has the seconds and the memory of all.
 
@@ -194,10 +157,10 @@ def deployed(
                 got = f"the strong device trained {trained[STRONG]} of {ROUNDS} rounds"
                 raise RunError(f"{method}: {got}")
             for share, name in names.items():
-                ticks = [n for (who, _), n in rehearsal.seconds.items() if who == name]
+                took = [s for (who, _), s in rehearsal.seconds.items() if who == name]
                 state = rehearsal.place.state / name / beside(STATE_FILE, method * (method != main))
                 found[method, share] = Need(
-                    max(ticks, default=0) / TICK,
+                    max(took, default=0.0),
                     rehearsal.most[name],
                     size(state),
                     sent[name] // ROUNDS,
@@ -225,7 +188,7 @@ def size(path: Path) -> int:
 def simulated(
     methods: Sequence[str], model: str, shares: Sequence[float], limits: Mapping[float, int]
 ) -> dict[tuple[str, float], Need]:
-    """Return what :func:`deployed` does, of processes that compute what a device does."""
+    """Return the needs of processes that compute what a device does, as :func:`deployed`."""
     x = watch_federation().clients[PERSON].x
     found = {}
     for method, share in product(methods, shares):
@@ -247,18 +210,14 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=60, help="seconds of a deployed round")
     parser.add_argument("--shares-only", action="store_true", help="without FedAvg's whole model")
     parser.add_argument("--out", type=Path, help="a CSV file that the table is written into, too")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    given = parsed(parser, TINY)
     shares, table = given.capacities, list[Sequence[object]]()
-    today = datetime.now(UTC).date().isoformat()
     in_deployments = partial(deployed, patience=given.patience)
     for where, take in (("simulation", simulated), ("deployed", in_deployments)):
         if not given.shares_only:
             whole = take(["fedavg"], given.model, shares[:1], {})["fedavg", shares[0]]
             print(f"{where}, fedavg, whole: {whole}", flush=True)
-            table.append([where, "fedavg", "whole", *cells(whole), "", "", today])
+            table.append([where, "fedavg", "whole", *cells(whole), "", "", today()])
         free = take(["heterofl"], given.model, shares, {})
         limits = {s: free["heterofl", s].memory + given.margin * MIB for s in shares}
         held = take(["heterofl", "fedavg"], given.model, shares, limits)
@@ -274,14 +233,14 @@ def main() -> None:
                     f"{ROUNDS} rounds, {limits[share] / MIB:.0f} MiB",
                     flush=True,
                 )
-            table.append([where, "heterofl", name, *cells(need), *fates, today])
+            table.append([where, "heterofl", name, *cells(need), *fates, today()])
     if given.out:
         with given.out.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows([HEAD, *table])
 
 
 def cells(need: Need) -> list[str]:
-    """Return what a row of the table says of a device."""
+    """Return the cells of a device in a row of the table."""
     small = [f"{need.disk / 1e6:.3g}", f"{need.wire / 1e6:.3g}"]
     return [f"{need.seconds:.2f}", f"{need.memory / MIB:.0f}", *small]
 

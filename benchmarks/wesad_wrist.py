@@ -14,12 +14,11 @@ import argparse
 import functools
 import json
 import lzma
-import os
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from script import REAL, parsed
 
 from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
 from fedsub_data.preparing.options import WESADOptions
@@ -28,7 +27,6 @@ from fedsub_data.preparing.wesad.preparer import together, windows_of
 from fedsub_data.preparing.wesad.recording import CLASSES, Recording, Signal, Windows
 from fedsub_data.preparing.windows import Array, stretches, window_starts
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = ["--clients", "1", "--workers", "1"]
 #: One person's hours alone take most of a minute.
 SLOW = True
@@ -115,22 +113,16 @@ def raw_federation(people: dict[int, Recording], rate_hz: int) -> Federation:
     return Federation(card, {name: raw_windows(name, one, rate_hz) for name, one in named.items()})
 
 
-def read_arguments() -> argparse.Namespace:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path(REAL, "wesad-wrist-raw"))
     parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--raw-hz", type=int, choices=(4, 8, 16, 32, 64), help="write raw windows")
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.raw_hz is not None and given.out is None:
+    arguments = parsed(parser, TINY)
+    if arguments.raw_hz is not None and arguments.out is None:
         parser.error("--raw-hz: nothing to write to, expected --out FOLDER")
-    return parser.parse_args([*TINY, *sys.argv[1:]]) if given.tiny else given
-
-
-def main() -> None:
-    arguments = read_arguments()
     options = WESADOptions(signals="wrist")
     people = dict(list(recordings(arguments.data).items())[: arguments.clients or None])
     if arguments.raw_hz is not None:

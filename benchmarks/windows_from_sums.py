@@ -16,17 +16,16 @@ means. Last the price of sending nothing of a class with fewer samples than some
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from statistics import fmean
 
 import numpy as np
 import torch
-from closed_form_privacy import encoded  # scripts beside this one
+from closed_form_privacy import encoded
 from numpy.typing import NDArray
-from privacy import first_people
+from script import REAL, parsed
 from sklearn.metrics import f1_score
 from sums_attackers import exact_features, features_of_samples, windows_of
+from trained import first_people
 
 from fedsub_core.closed_form.candidates import Scale, Shared
 from fedsub_core.closed_form.personal import personal_head
@@ -35,7 +34,6 @@ from fedsub_core.closed_form.sums import UNIT, statistics, total
 from fedsub_core.data.federation import Federation
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 
-REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 TINY = [
     *("--data", f"{REAL}/wisdm-windows", "--clients", "4", "--kernels", "20", "--samples", "1"),
     *("3", "--steps", "5", "--train-shares", "0.05", "--least", "1", "2"),
@@ -162,10 +160,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--train-shares", type=float, nargs="+", default=[0.01, 0.05])
     parser.add_argument("--least", type=int, nargs="+", default=[1, 2, 5])
-    parser.add_argument("--tiny", action="store_true", help=" ".join(TINY))
-    given = parser.parse_args()
-    if given.tiny:
-        given = parser.parse_args([*TINY, *sys.argv[1:]])
+    given = parsed(parser, TINY)
     torch.set_num_threads(1)
     federation = first_people(given.data, given.clients)
     people = standardised(federation)

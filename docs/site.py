@@ -26,7 +26,8 @@ import tomli_w
 
 import fedsub
 from fedsub.cli import cli
-from fedsub.report.methods import cards_by_package, default, markdown, markdown_table, meaning
+from fedsub.report.markdown import markdown_table
+from fedsub.report.methods import cards_by_package, default, markdown, meaning
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.extras import require
 from fedsub_core.options import describe

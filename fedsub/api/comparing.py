@@ -14,11 +14,10 @@ import tomli_w
 from rich.console import Console
 
 from fedsub.api.data import federation as as_federation
-from fedsub.api.data import flat_settings
 from fedsub.api.modules import is_given, place_of
-from fedsub.api.running import Report, shown_with_place
-from fedsub.api.tables import table
-from fedsub.commands.study_progress import study_progress
+from fedsub.api.settings import flat_settings
+from fedsub.api.shown import Report, shown_with_place, table
+from fedsub.commands.progress import study_progress
 from fedsub.studies.engine import Underway, federation_of, train_run, what_went_wrong
 from fedsub.studies.kept_study import keep_study, kept_study
 from fedsub.studies.local_engine import local_engine

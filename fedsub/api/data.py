@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.config.toml import flatten
 from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.sources import WATCH, load_federation
@@ -240,13 +239,3 @@ def _tell(made: Imported) -> None:
     resampled = resampled_sentences(made.dropped.resampled.by_person())
     for line in (*resampled, *made.dropped.sentences()):
         log.warning("%s", line)
-
-
-def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments as a run's keys: ``batch_size`` is ``batch-size``.
-
-    A method's own are a mapping by its name, ``ditto={"lam": 0.5}``, or ``**{"ditto.lam": 0.5}``.
-    """
-    named = {key: dict(value) if isinstance(value, Mapping) else value
-             for key, value in settings.items()}  # fmt: skip
-    return {key.replace("_", "-"): value for key, value in flatten(named)}

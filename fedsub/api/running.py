@@ -6,26 +6,22 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from rich.console import Console
 
 from fedsub.api.data import federation as as_federation
-from fedsub.api.data import flat_settings
 from fedsub.api.models import PersonModel
-from fedsub.api.modules import is_given, place_of
-from fedsub.api.tables import table
+from fedsub.api.modules import is_given
+from fedsub.api.settings import configured
+from fedsub.api.shown import Report, shown_with_place, table
 from fedsub.commands.progress import progress as told
-from fedsub.studies.run import check_data, new_folder, train_methods
-from fedsub.studies.run_data import data_notes
+from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
 from fedsub_client.loaded_model import load_model
-from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.sources import WATCH, absolute_source
+from fedsub_core.data.sources import WATCH
 from fedsub_core.errors import RunError
 from fedsub_core.models.known_code import check_code
 from fedsub_core.spelling import python, spelling
@@ -176,32 +172,6 @@ class Run:
         return f"Run({str(self.folder)!r}, methods={self.methods}, rounds={self.config.rounds})"
 
 
-def shown_with_place(table: pd.DataFrame, folder: Path) -> str:
-    """Return a table as HTML, with where it comes from and how its report is shown.
-
-    A page that is there is a link as well: relative, as notebooks serve what lies below them.
-    """
-    where = f"<code>{escape(str(folder))}</code>"
-    if (page := folder / "report.html").is_file():
-        where += f", <a href='{quote(str(page))}'>report</a>"
-    return f"{table.to_html()}<p>{where}; <code>.report</code> shows the report here.</p>"
-
-
-class Report:
-    """A page: ``path`` is where it lies; a notebook shows it inline."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def _repr_html_(self) -> str:
-        page = escape(self.path.read_text("utf-8"), quote=True)
-        return f'<iframe srcdoc="{page}" width="100%" height="800" style="border:0"></iframe>'
-
-    def __repr__(self) -> str:
-        """Return where the page lies."""
-        return f"Report({str(self.path)!r})"
-
-
 @spelling(python)
 def run(
     data: Any = WATCH,
@@ -251,32 +221,6 @@ def run(
     for text in notes.warnings if progress else ():
         print(f"Warning: {text}")
     return Run(_trained(config, people, progress))
-
-
-def configured(
-    data: Any,
-    method: str | None,
-    rounds: int | None,
-    beside: Iterable[str] | str | None,
-    model: Any,
-    settings: dict[str, Any],
-) -> RunConfig:
-    """Return a run's configuration; raises ConfigError as the command does."""
-    keys = flat_settings(settings)
-    if isinstance(data, str | Path):
-        keys["data"] = absolute_source(str(data))
-    else:
-        keys["data"] = data.card.name if isinstance(data, Federation) else "data"
-    for key, value in (("method", method), ("rounds", rounds)):
-        if value is not None:
-            keys[key] = value
-    if beside is not None:
-        keys["beside"] = beside if isinstance(beside, str) else ",".join(beside)
-    if model is not None:
-        keys["model"] = place_of(model)
-    config = read_config(None, keys)
-    check_given(config, keys, "settings")
-    return config
 
 
 def _trained(config: RunConfig, people: Federation, progress: bool) -> Path:

@@ -84,7 +84,7 @@ def compare(
     Every finished run is kept in the study's folder. So an interrupted study can be resumed with
     the same command. If the file was changed, only the runs that changed are trained again.
     """
-    from fedsub.commands.study_progress import study_progress
+    from fedsub.commands.progress import study_progress
     from fedsub.studies.absent_data import check_some_data
     from fedsub.studies.kept_study import keep_study, shortened
     from fedsub.studies.local_engine import local_engine

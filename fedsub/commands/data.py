@@ -106,7 +106,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 def _of_samples(card: DatasetCard) -> list[tuple[str, str]]:
-    """Return what a sample is, as titles and texts."""
+    """Return facts on a sample, as titles and texts."""
     if card.samples is not None:
         parts = ", ".join(card.samples.parts)
         return [("samples", card.samples.shape), ("clients before a partition", parts)]

@@ -68,7 +68,7 @@ def _say(text: str) -> None:
 
 
 def _by_person(dropped: Dropped) -> Table:
-    """Return who lost how much, and why: the most first."""
+    """Return a table of people by lost samples, and why: the most first."""
     whys = list(dropped.counts)
     people: dict[str, int] = {}
     for by in dropped.counts.values():

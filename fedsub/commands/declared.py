@@ -52,7 +52,7 @@ def with_options(name: str, value: type[Any], *options: Command) -> Command:
 
 
 def help_text(option: Option) -> str:
-    """Return what an option means, and its default.
+    """Return an option's meaning, and its default.
 
     Where the default is an empty text, its meaning says what happens without the option.
     """

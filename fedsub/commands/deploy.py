@@ -7,12 +7,19 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from fedsub.commands.declared import Command
 from fedsub.commands.interruption import say_interrupted
 from fedsub.commands.nearest import Group
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import key_values
+
+
+def _settings(such: str) -> Command:
+    """Return the option ``--set``, with examples."""
+    told = f"any key of a run, such as {such}"
+    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=told)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,13 +46,7 @@ def deploy() -> None:
     help="share of the model that each SuperNode holds, such as 1,1/4,1/16 or 01=1/4; it tells the "
     "server its share [default: 1]",
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="any key of a run, such as rounds=2, method=fedavg or fedsub.fusion=avg",
-)
+@_settings("rounds=2, method=fedavg or fedsub.fusion=avg")
 def local(
     config: str | None,
     clients: int,
@@ -178,13 +179,7 @@ def _make_keys(folder: Path, names: list[str]) -> None:
     type=click.Path(path_type=Path),
     help="folder to create, for one pyproject.toml",
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="any key of a run, such as rounds=100, folder=/var/lib/fedsub/run or fedsub.fusion=avg",
-)
+@_settings("rounds=100, folder=/var/lib/fedsub/run or fedsub.fusion=avg")
 def app(config: str | None, out: Path, settings: tuple[str, ...]) -> None:
     """Write the Flower app that `flwr run OUT` starts on a SuperLink.
 

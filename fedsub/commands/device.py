@@ -39,11 +39,7 @@ _ENDINGS = (".csv", ".npz")
 @AS_JSON
 @_FORCE
 def predict(
-    whose: ModelAsked,
-    samples: Path,
-    output: Path | None,
-    as_json: bool,
-    force: bool,
+    whose: ModelAsked, samples: Path, output: Path | None, as_json: bool, force: bool
 ) -> None:
     """Predict the class of each sample, with the probability of every class.
 
@@ -106,13 +102,7 @@ def predict(
     "method's own rule if it has one; else the first units of the person's model",
 )
 @_FORCE
-def export(
-    whose: ModelAsked,
-    format: str,
-    output: Path,
-    capacity: str | None,
-    force: bool,
-) -> None:
+def export(whose: ModelAsked, format: str, output: Path, capacity: str | None, force: bool) -> None:
     """Write a person's model as one file that can be used without FedSub.
 
     ONNX and TorchScript files take x [batch, *features] in the units of the training data, and give

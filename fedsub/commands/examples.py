@@ -128,11 +128,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub export --client anna --format torchscript --output anna.pt --force",
         "fedsub export --state state/anna --format safetensors --output anna.safetensors",
     ),
-    "fedsub doctor": (
-        "fedsub doctor",
-        "fedsub doctor --json",
-        "fedsub doctor && fedsub run",
-    ),
+    "fedsub doctor": ("fedsub doctor", "fedsub doctor --json", "fedsub doctor && fedsub run"),
 }
 
 

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from fedsub_core.models.model import Model
 
 #: Samples for which sizes are said where nobody asks for others: what the publications have.
-EXAMPLES = {
-    MLP: (3,),
-    LINEAR: (3,),
-    CNN1D: (9, 128),
-    "har-cnn": (9, 128),
-    "lstm": (3, 128),
-}
+EXAMPLES = {MLP: (3,), LINEAR: (3,), CNN1D: (9, 128), "har-cnn": (9, 128), "lstm": (3, 128)}
 WINDOW, NODE = EXAMPLES[CNN1D], (128,)
 
 

@@ -24,9 +24,7 @@ def new() -> None:
 @new.command(short_help="Write a package with a new method.")
 @click.argument("name")
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="folder to create [default: fedsub-NAME]",
+    "--out", type=click.Path(path_type=Path), help="folder to create [default: fedsub-NAME]"
 )
 def method(name: str, out: Path | None) -> None:
     """Write a package with a method NAME: card, device half, server half, tests.

@@ -7,10 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from html import escape
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+if TYPE_CHECKING:
+    from fedsub.studies import runner
+    from fedsub.studies.runner import Stage
 
 #: Seconds from one line to the next; what begins or ends is told at once.
 EVERY = 5.0
@@ -43,7 +54,7 @@ def progress(console: Console, unit: str, names: Sequence[str] = ()) -> Iterator
 
 
 def bars(bar: Progress, names: Sequence[str] = ()) -> Tell:
-    """Return what tells of a task by a bar of its own."""
+    """Return a function that shows each task by a bar."""
     drawn = {name: bar.add_task(name, total=None) for name in names}
 
     def tell(name: str, done: float, total: float) -> None:
@@ -98,9 +109,7 @@ class Cell:
     """Tells by bars below a notebook's cell, drawn in place: IPython shows them, nothing else."""
 
     def __init__(
-        self,
-        display: Callable[..., Any],
-        clock: Callable[[], float] = time.monotonic,
+        self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._display, self._handle = display, None
         self._clock, self._pace, self._last = clock, Pace(), 0.0
@@ -133,7 +142,7 @@ class Cell:
 
 
 def told_by(console: Console) -> Cell | Lines:
-    """Return what tells where no bar can move: a notebook's cell, or lines."""
+    """Return a display where no bar can move: a notebook's cell, or lines."""
     if not console.is_jupyter:
         return Lines(file=console.file)
     from IPython.display import display  # it is there, as a notebook runs in it
@@ -143,3 +152,43 @@ def told_by(console: Console) -> Cell | Lines:
 
 def _shown(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
+
+
+#: Seconds over which the time left is estimated: a run may take an hour.
+A_DAY = 86_400
+#: Runs that are named in a line, of those that are trained at a time.
+NAMED = 4
+
+
+@contextmanager
+def study_progress(console: Console) -> Iterator[runner.Progress]:
+    """Yield what a study tells how far it is."""
+    if not draws_bars(console):
+        shown = told_by(console)
+        yield (
+            lambda stage: (
+                shown.tell(stage.name, stage.done, stage.total, in_words(stage))
+                if stage.runs
+                else None
+            )
+        )
+        return
+    columns = (
+        TextColumn("{task.description:>8}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("of the work"),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=A_DAY) as bar:
+        tell = bars(bar)
+        yield lambda stage: tell(stage.name, stage.done, stage.total) if stage.runs else None
+
+
+def in_words(stage: Stage) -> str:
+    """Return how far a stage is: ``3 of 24 runs ended (ditto-seed0-1f3a round 7 of 60), 15 %``."""
+    each = [f"{name} round {round} of {rounds}" for name, (round, rounds) in stage.now.items()]
+    if len(each) > NAMED:
+        each[NAMED:] = [f"and {len(each) - NAMED} more"]
+    now = f" ({', '.join(each)})" if each else ""
+    return f"{stage.ended} of {stage.runs} runs ended{now}, {stage.done / stage.total:.0%}"

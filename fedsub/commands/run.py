@@ -135,8 +135,7 @@ def run(
     prints a comparison of the methods, and the paths of the run's folder and report.
     """
     from fedsub.engines.simulation import build_grid, ray_grids
-    from fedsub.studies.run import go_on, load_data, new_folder, train_methods
-    from fedsub.studies.run_data import data_notes
+    from fedsub.studies.run import data_notes, go_on, load_data, new_folder, train_methods
     from fedsub_server.results import summarise_run
 
     if with_report:

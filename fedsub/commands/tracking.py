@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fedsub.commands.declared import with_options
+from fedsub_core.extras import require
 
 if TYPE_CHECKING:
     from fedsub.trackers.following import Trackers
@@ -35,13 +36,9 @@ class TrackersAsked:
 
     def check(self) -> None:
         """Raise a ConfigError where what an option takes is not installed."""
-        from fedsub.trackers.mlflow import check_mlflow
-        from fedsub.trackers.tensorboard import check_tensorboard
-
-        if self.tensorboard:
-            check_tensorboard()
-        if self.mlflow:
-            check_mlflow()
+        for asked, name in ((self.tensorboard, "tensorboard"), (self.mlflow, "mlflow")):
+            if asked:
+                require(f"--{name}", name)
 
     def following(self, folder: Path) -> AbstractContextManager[Trackers]:
         """Yield the trackers of a run's folder."""

@@ -75,13 +75,12 @@ class Callers:
         self,
         registered: Callable[[], Iterable[bytes]] | None,
         pool: Executor | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._registered, self._pool, self._clock = registered, pool, clock
+        self._registered, self._pool = registered, pool
         self._known: frozenset[bytes] = frozenset()
         self._read_at = float("-inf")
         self._lock = asyncio.Lock()
-        self._used, self._open = UsedSignatures(clock), Counter[bytes]()
+        self._used, self._open = UsedSignatures(), Counter[bytes]()
 
     def use(self, signed: Signed) -> bool:
         """Return whether a verified signature is new, and note it as used."""
@@ -112,7 +111,7 @@ class Callers:
         return key in self._known
 
     def _age(self) -> float:
-        return self._clock() - self._read_at
+        return time.monotonic() - self._read_at
 
     async def _read(self, seconds: float) -> None:
         """Read the registered keys, unless they were read in the last so many seconds."""
@@ -121,6 +120,6 @@ class Callers:
         async with self._lock:
             if self._age() < seconds:
                 return
-            begun, loop = self._clock(), asyncio.get_running_loop()
+            begun, loop = time.monotonic(), asyncio.get_running_loop()
             self._known = frozenset(await loop.run_in_executor(self._pool, self._registered))
             self._read_at = begun

@@ -69,7 +69,7 @@ def superexec(credentials: Credentials, port: int) -> list[str]:
 
 
 def connection(credentials: Credentials, port: int) -> str:
-    """Return what ``config.toml`` in Flower's folder says, for its command line to find `port`."""
+    """Return the text of Flower's ``config.toml``, by which its command line finds `port`."""
     return (
         f"[superlink]\ndefault = {as_setting(CONNECTION)}\n\n[superlink.{CONNECTION}]\n"
         f"address = {as_setting(f'{HOST}:{port}')}\n"

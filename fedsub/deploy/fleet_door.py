@@ -147,7 +147,7 @@ def signed_by(headers: Mapping[bytes, bytes]) -> Signed | None:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return what gives a body that has been read, and then what comes."""
+    """Return a receiver that gives a body that has been read, and then later events."""
     left = [body]
 
     async def replayed() -> Event:

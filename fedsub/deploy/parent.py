@@ -10,10 +10,13 @@ import ctypes
 import os
 import select
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 #: Seconds in which a process that was asked to end has to.
 GRACE_SECONDS = 10.0
@@ -78,3 +81,21 @@ def _look_for_end(pid: int) -> None:
         except PermissionError:
             pass
         time.sleep(_LOOK_SECONDS)
+
+
+def tied_programs() -> SimpleNamespace:
+    """Return a stand-in for :mod:`subprocess` whose children end with this process.
+
+    Flower starts apps by it. A ClientApp is started as the one whose waits have bounds
+    (`bounded_clientapp.py`). To be called in the main thread.
+    """
+    follow, ours = with_parent(), SimpleNamespace(**vars(subprocess))
+
+    def popen(arguments: Sequence[str], **keys: Any) -> subprocess.Popen[bytes]:
+        command = list(arguments)
+        if command[0] == "flwr-clientapp":
+            command[:1] = [sys.executable, "-P", "-m", "fedsub.deploy.bounded_clientapp"]
+        return subprocess.Popen(command, preexec_fn=follow, **keys)
+
+    ours.Popen = popen
+    return ours

@@ -58,9 +58,9 @@ class Child:
         """Return its log."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
-    def tail(self, characters: int = 2000) -> str:
+    def tail(self) -> str:
         """Return the end of its log."""
-        return self.output()[-characters:].strip()
+        return self.output()[-2000:].strip()
 
 
 class Supervisor:

@@ -19,13 +19,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from logging import WARNING
-from types import SimpleNamespace
 from typing import Any
 
-from fedsub.deploy.parent import with_parent
+from fedsub.deploy.parent import tied_programs
 from fedsub.deploy.seconds import WARM_SECONDS, read_seconds
 from fedsub_core.errors import FedSubError
 from fedsub_core.flower.modules import demand_deployable
@@ -219,24 +218,6 @@ class _WarmProcess:
             # If it has ended, hear() tells.
             with suppress(OSError):
                 self.channel.sendall(line)
-
-
-def tied_programs() -> SimpleNamespace:
-    """Return a stand-in for :mod:`subprocess` whose children end with this process.
-
-    Flower starts apps by it. A ClientApp is started as the one whose waits have bounds
-    (`bounded_clientapp.py`). To be called in the main thread.
-    """
-    follow, ours = with_parent(), SimpleNamespace(**vars(subprocess))
-
-    def popen(arguments: Sequence[str], **keys: Any) -> subprocess.Popen[bytes]:
-        command = list(arguments)
-        if command[0] == "flwr-clientapp":
-            command[:1] = [sys.executable, "-P", "-m", "fedsub.deploy.bounded_clientapp"]
-        return subprocess.Popen(command, preexec_fn=follow, **keys)
-
-    ours.Popen = popen
-    return ours
 
 
 def main() -> None:

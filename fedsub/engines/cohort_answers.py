@@ -1,11 +1,17 @@
-"""Messages to the clients of a cohort and their replies, all of a kind at once."""
+"""Messages to the clients of cohorts and their replies, all of a kind at once.
+
+Where a round asks few of many, a client alone in its cohort would train alone: joined in one, they
+share stacks again. Only who takes part has its data stacked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
+import torch
 from flwr.app import Error, Message, MessageType, RecordDict
 
 from fedsub_client.answers import Asked, evaluate, train
@@ -94,3 +100,45 @@ def _read(
         except (MessageRefused, ValueError) as error:
             refused.append(Message(Error(0, str(error)), reply_to=message))
     return good, refused, parts
+
+
+#: Each client's cohort and its place there.
+Members = Sequence[tuple[Cohort, int]]
+
+
+def gathered(members: Members) -> Cohort:
+    """Return a cohort of clients of others, with what they keep."""
+    cohort = copy(members[0][0])  # not anew: nobody's first model is to be drawn
+    cohort.hold([of.clients[i] for of, i in members])
+    cohort.references = [of.references[i] for of, i in members]
+    cohort.state = {
+        name: torch.stack([of.state[name][i] for of, i in members]) for name in cohort.state
+    }
+    return cohort
+
+
+def give_back(cohort: Cohort, members: Members) -> None:
+    """Put what the clients keep now into their own cohorts."""
+    for row, (of, i) in enumerate(members):
+        of.put(i, {name: tensor[row] for name, tensor in cohort.state.items()})
+
+
+def joined_replies(
+    kind: str,
+    members: Members,
+    told: Sequence[Message],
+    keep_data: bool,
+    people: Mapping[str, Participant],
+) -> tuple[list[Message], Cohort | None]:
+    """Return clients' replies, and the cohort that they were joined in; None: they are a whole one.
+
+    Some clients of a cohort are always joined, so that no two threads change one cohort.
+    """
+    cohort = members[0][0]
+    if members == [(cohort, i) for i in range(len(cohort.clients))]:
+        answers = replies(cohort, kind, told, people)
+        if not keep_data:  # they may not be asked again for long
+            cohort.data.forget()
+        return answers, None
+    joined = gathered(members)
+    return replies(joined, kind, told, people), joined

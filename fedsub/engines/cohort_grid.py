@@ -9,18 +9,15 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from math import prod
 
 import torch
 from flwr.app import Message, MessageType
 from threadpoolctl import threadpool_limits
 
-from fedsub.engines.cohort_answers import replies, sum_reply
-from fedsub.engines.gathering import Members, gathered, give_back
+from fedsub.engines.cohort_answers import give_back, joined_replies, sum_reply
 from fedsub.engines.heap import keep_freed_pages
-from fedsub.engines.in_process_grid import SimulationGrid, by_size
-from fedsub_client.cohort import Cohort
+from fedsub.engines.in_process_grid import SimulationGrid, by_size, check_clients, sizes, stacks_of
 from fedsub_client.learner import State
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.personal_model import PersonalModel
@@ -157,13 +154,11 @@ class CohortGrid(SimulationGrid):
 
     def load_state(self, state: Mapping[str, State]) -> None:
         """Inverse of :meth:`state`."""
-        for cohort in self.cohorts:
-            missing = [c.client for c in cohort.clients if f"client/{c.client}" not in state]
-            if missing:
-                raise RunError(f"the run's state lacks clients {', '.join(missing)}")
+        people = [client for cohort in self.cohorts for client in cohort.clients]
+        check_clients(state, people)
         if self._resizes:
-            people = [client.client for cohort in self.cohorts for client in cohort.clients]
-            self._resize({c: state[f"client/{c}"][CAPACITY].item() for c in people})
+            names = [one.client for one in people]
+            self._resize({c: state[f"client/{c}"][CAPACITY].item() for c in names})
         for cohort in self.cohorts:
             cohort.load_states([state[f"client/{c.client}"] for c in cohort.clients])
 
@@ -219,58 +214,13 @@ class CohortGrid(SimulationGrid):
             members = [self._where[node] for node in nodes]
             given = members, [told[node] for node in nodes]
             keep = self._fits and not self._sampled
-            task = self._pool.submit(_answer, kind, *given, keep, self._people)
+            task = self._pool.submit(joined_replies, kind, *given, keep, self._people)
             tasks.append((task, members))
         for task, members in tasks:
             answered, joined = task.result()
             if joined is not None and (kind == MessageType.TRAIN or joined.keeps_best):
                 give_back(joined, members)
             yield from answered
-
-
-def _answer(
-    kind: str,
-    members: Members,
-    told: Sequence[Message],
-    keep_data: bool,
-    people: Mapping[str, Participant],
-) -> tuple[list[Message], Cohort | None]:
-    """Return what clients answer, and the cohort they were joined in if they are none of their own.
-
-    Some clients of a cohort are always joined, so that no two threads change one cohort.
-    """
-    cohort = members[0][0]
-    if members == [(cohort, i) for i in range(len(cohort.clients))]:
-        answers = replies(cohort, kind, told, people)
-        if not keep_data:  # they may not be asked again for long
-            cohort.data.forget()
-        return answers, None
-    joined = gathered(members)
-    return replies(joined, kind, told, people), joined
-
-
-def stacks_of(
-    capacities: Sequence[float], counts: Sequence[int], most: int, like: float
-) -> list[slice]:
-    """Cut clients, in the order of :func:`by_size`, into stacks of at most `most` like ones.
-
-    Parameters
-    ----------
-    capacities, counts : each client's, and its samples; a stack's capacity is one.
-    like : how many times a stack's least its most samples may be.
-    """
-    begins = list[int]()
-    for i, (capacity, count) in enumerate(zip(capacities, counts, strict=True)):
-        first = begins[-1] if begins else i
-        other = capacities[first] != capacity or counts[first] > like * count
-        if not begins or i - first == most or other:
-            begins.append(i)
-    return [slice(begin, end) for begin, end in pairwise([*begins, len(counts)])]
-
-
-def sizes(clients: Sequence[SplitClient]) -> tuple[list[float], list[int]]:
-    """Return each client's capacity, and how many training samples it has."""
-    return [one.capacity for one in clients], [len(one.train_y) for one in clients]
 
 
 def resolve_device(device: str) -> str:

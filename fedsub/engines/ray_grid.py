@@ -17,7 +17,7 @@ import torch
 from flwr.app import Message, MessageType
 
 from fedsub.engines.cohort_grid import CohortGrid
-from fedsub.engines.in_process_grid import SimulationGrid, by_size
+from fedsub.engines.in_process_grid import SimulationGrid, by_size, check_clients
 from fedsub.engines.ray_cluster import check_version, in_short
 from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
@@ -83,11 +83,8 @@ class RayGrid(SimulationGrid):
     def load_state(self, state: Mapping[str, State]) -> None:
         """Inverse of :meth:`state`."""
         for w, clients in enumerate(self._clients):
-            names = [f"client/{c.client}" for c in clients]
-            missing = [n.removeprefix("client/") for n in names if n not in state]
-            if missing:
-                raise RunError(f"the run's state lacks clients {', '.join(missing)}")
-            self._kept[w] = {name: dict(state[name]) for name in names}
+            check_clients(state, clients)
+            self._kept[w] = {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)}
         self._ask({w: partial(_load, state=kept) for w, kept in enumerate(self._kept)})
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
@@ -181,7 +178,7 @@ class _Worker:
             self.grid.load_state(kept)
 
     def do(self, work: Work[Given]) -> Given:
-        """Return what `work` makes of the grid."""
+        """Return the result of `work` on the grid."""
         return work(self.grid)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from fedsub.deploy.flower_process import (
 from fedsub.deploy.processes import POLL_SECONDS, Child, Supervisor
 from fedsub.deploy.seconds import LOOK_SECONDS
 from fedsub.deploy.signals import EndSignals
-from fedsub.engines.rehearsal_folder import choose_clients, make_workplace
+from fedsub.engines.rehearsal_folder import Databases, choose_clients, make_workplace
 from fedsub_core.capacity import of_people
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.sources import absolute_source, client_ids
@@ -36,7 +36,6 @@ from fedsub_core.errors import RunError
 from fedsub_core.files import write_whole
 from fedsub_core.models.names import is_place
 from fedsub_server.run_folder import DATABASE_FILE
-from fedsub_server.rundb import RunDatabase
 
 #: Seconds for a step of starting up, and as many more for each client: all share the cores.
 START_SECONDS, START_SECONDS_EACH = 120.0, 10.0
@@ -144,7 +143,7 @@ class Rehearsal:
         # A round is two exchanges, and before the first comes the handshake.
         limit = 2 * self.config.round_timeout + self.patience
         finished, deadline = 0, time.monotonic() + limit
-        databases = _Databases(self.place.run, self.config.methods)
+        databases = Databases(self.place.run, self.config.methods)
         try:
             while True:
                 self.supervisor.check()
@@ -238,25 +237,3 @@ def _why(follower: Child) -> str:
     """Return our own error in a run's log, without its traceback; else the log's end."""
     errors = re.findall(r"^fedsub_core\.errors\.\w+: (.+)$", follower.output(), re.MULTILINE)
     return errors[-1] if errors else f"\n{follower.tail()}"
-
-
-class _Databases:
-    """The databases of a run's methods, opened as they are made."""
-
-    def __init__(self, run: Path, methods: Sequence[str]) -> None:
-        self.paths = [run / name / DATABASE_FILE for name in methods]
-        self.opened: dict[Path, RunDatabase] = {}
-
-    def finished(self) -> int:
-        """Return how many rounds have finished, of all methods together."""
-        for path in self.paths:
-            # Not there yet, or just being made.
-            with suppress(RunError):
-                if path not in self.opened:
-                    self.opened[path] = RunDatabase(path)
-        return sum(database.last_round() for database in self.opened.values())
-
-    def close(self) -> None:
-        """Close them."""
-        for database in self.opened.values():
-            database.close()

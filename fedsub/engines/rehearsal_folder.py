@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from fedsub.deploy.certificates import make_certificates
@@ -16,41 +18,28 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.data.splits import check_trainable
-from fedsub_core.errors import DataError
+from fedsub_core.errors import DataError, RunError
 from fedsub_core.files import make_folder, stamped_folder
+from fedsub_server.run_folder import DATABASE_FILE
+from fedsub_server.rundb import RunDatabase
 
 
-@dataclass(frozen=True)
 class Workplace:
-    """Where everything of a rehearsal lies, under an absolute `folder`."""
+    """Where everything of a rehearsal lies, under an absolute `folder`.
 
-    folder: Path
+    Attributes
+    ----------
+    app, run : the Flower app; the run's folder, as the ServerApp is told.
+    logs : of all processes.
+    state : of the devices: a folder for each, which it makes itself.
+    credentials : with which all processes on this machine prove themselves.
+    """
 
-    @property
-    def credentials(self) -> Credentials:
-        """What all processes on this machine prove themselves with."""
-        certs = self.folder / "certs"
-        return Credentials(
-            certs / "ca.crt",
-            certs / "server.pem",
-            certs / "server.key",
-            self.folder / "keys" / "superexec.secret",
-        )
-
-    @property
-    def app(self) -> Path:
-        """The Flower app."""
-        return self.folder / "app"
-
-    @property
-    def run(self) -> Path:
-        """The run's folder, as the ServerApp is told."""
-        return self.folder / "run"
-
-    @property
-    def logs(self) -> Path:
-        """All processes' logs."""
-        return self.folder / "logs"
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.app, self.run = folder, folder / "app", folder / "run"
+        self.logs, self.state = folder / "logs", folder / "state"
+        server = (folder / "certs" / name for name in ("ca.crt", "server.pem", "server.key"))
+        self.credentials = Credentials(*server, folder / "keys" / "superexec.secret")
 
     def key(self, client: str) -> Path:
         """Return a device's private key; its public half ends in ``.pub``."""
@@ -59,11 +48,6 @@ class Workplace:
     def device(self, client: str) -> Path:
         """Return the folder of a device's data: a federation of this client alone."""
         return self.folder / "devices" / client
-
-    @property
-    def state(self) -> Path:
-        """The devices' state: a folder for each, which it makes itself."""
-        return self.folder / "state"
 
     def log(self, name: str) -> Path:
         """Return a process's log."""
@@ -118,3 +102,25 @@ def make_workplace(out: Path, federation: Federation) -> Workplace:
         make_node_key(place.key(client))
         write_federation(place.device(client), Federation(card, {client: data}))
     return place
+
+
+class Databases:
+    """The databases of a run's methods, opened as they are made."""
+
+    def __init__(self, run: Path, methods: Sequence[str]) -> None:
+        self.paths = [run / name / DATABASE_FILE for name in methods]
+        self.opened: dict[Path, RunDatabase] = {}
+
+    def finished(self) -> int:
+        """Return how many rounds have finished, of all methods together."""
+        for path in self.paths:
+            # Not there yet, or just being made.
+            with suppress(RunError):
+                if path not in self.opened:
+                    self.opened[path] = RunDatabase(path)
+        return sum(database.last_round() for database in self.opened.values())
+
+    def close(self) -> None:
+        """Close the databases."""
+        for database in self.opened.values():
+            database.close()

@@ -76,9 +76,7 @@ def ray_grids(address: str | None) -> Iterator[MakeGrid]:
 
 
 def split_clients(
-    settings: SplitSettings,
-    federation: Federation,
-    capacities: CapacitySettings = ALL_HOLD_ALL,
+    settings: SplitSettings, federation: Federation, capacities: CapacitySettings = ALL_HOLD_ALL
 ) -> list[SplitClient]:
     """Return every client's data, split, with what each one's device can hold.
 
@@ -110,7 +108,7 @@ def split_clients(
 
 
 def unseen_people(config: RunConfig, federation: Federation) -> tuple[str, ...]:
-    """Return who is held out until the last rounds, ascending; () where nobody is.
+    """Return the people who are held out until the last rounds, ascending; () for none.
 
     Raises
     ------
@@ -133,7 +131,7 @@ def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
 
 
 def trained_by(config: RunConfig, name: str, federation: Federation) -> Backend | None:
-    """Return who trains method `name` here, kernels or PyTorch; None where nothing is trained."""
+    """Return the backend of method `name` here, kernels or PyTorch; None without training."""
     if not method(name).trains:
         return None
     people, settings = federation.clients.values(), config.device_settings(name)
@@ -191,7 +189,7 @@ def train_method(
 def _at_end(
     config: RunConfig, federation: Federation, strategy: PersonalizedStrategy
 ) -> list[MetricRow]:
-    """Return what is measured after the last round: :func:`tested_with_sizes`."""
+    """Return the metrics of after the last round: :func:`tested_with_sizes`."""
     if not config.sizes:
         return []
     people = split_clients(config.split_settings, federation, config.capacity_settings)

@@ -99,7 +99,7 @@ def export(model: PersonalModel, format: str, path: Path, force: bool = False) -
 
 
 def _told(model: PersonalModel) -> str:
-    """Return what a reader needs beside the tensors, as JSON.
+    """Return the facts that a reader needs beside the tensors, as JSON.
 
     ONNX keeps it in its metadata, TorchScript as ``torch.jit.load(f, _extra_files={FACTS: ""})``.
     """
@@ -231,5 +231,5 @@ class Standardised(nn.Module):
         self.register_buffer("std", std)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return them standardised."""
+        """Return the features, standardised."""
         return (features - self.mean) / self.std

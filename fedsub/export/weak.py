@@ -83,7 +83,7 @@ def _config(run: Path, named: str) -> RunConfig:
 
 
 def _sent(own: PersonalModel, capacity: float, run: Path, named: str) -> PersonalModel:
-    """Return what the run would send; what does not travel is of the person's own model."""
+    """Return the model that the run would send next, in place of the person's own parameters."""
     config = _config(run, named)
     with RunDatabase(run / own.method / DATABASE_FILE) as database:
         round, state = database.load()

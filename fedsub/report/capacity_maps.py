@@ -40,7 +40,7 @@ def capacity_maps(frame: Frame) -> Iterator[Drawn]:
 
 
 def reached(frame: Frame) -> Reached:
-    """Return what the people of each capacity reached in the last evaluated round, by method.
+    """Return the macro F1 of the people of each capacity in the last evaluated round, by method.
 
     Where a person's capacity differs between seeds, it counts in each of them.
     """

@@ -69,7 +69,7 @@ def against_twin(frame: Frame, most: int | None = None) -> Rows | None:
 
 
 def against_own(frame: Frame, most: int | None = None) -> Rows | None:
-    """Return who is worse off than with the model that devices have without others, beyond noise.
+    """Return the rows of people whose device's own model is better or worse beyond noise.
 
     Devices say by how much, with the interval of a bootstrap over their test samples. Of several
     seeds all are counted, a person in each; None where no method has one.

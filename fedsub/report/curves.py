@@ -63,7 +63,7 @@ def curves_explained(frame: Frame, printed: bool = False) -> str:
 
 
 def _absences(frame: Frame) -> dict[str, Attendance]:
-    """Return who took part, by method, where that differs from round to round."""
+    """Return the attendance, by method, where that differs from round to round."""
     if len(frame.seeds) > 1:  # there each point is a mean over runs
         return {}
     found = {name: Attendance.of(frame.of(name)[0]) for name in frame.methods}

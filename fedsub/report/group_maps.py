@@ -1,4 +1,4 @@
-"""Maps over rounds: clusters of each class, groups of people, who is with whom."""
+"""Maps over rounds: clusters of each class, groups of people, who is with whom, prototypes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import matplotlib
 import numpy as np
 from matplotlib.colors import ListedColormap, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from fedsub.report.frame import Floats, Frame, Grid
+from fedsub.report.frame import Floats, Frame, Grid, PrototypePlaces
 from fedsub.report.maps import bare, height, name_rows
-from fedsub.report.svg import LOOK, WIDTH, Drawn, drawn
+from fedsub.report.svg import INK, LOOK, WIDTH, Drawn, drawn
 from fedsub_data.inspection.drawing import LACKING, short_name
 
 _ALONE = "#eef1f4"
@@ -95,7 +96,7 @@ def _members_said(names: Sequence[str], grids: Sequence[Grid]) -> str:
 
 
 def _repeated(grids: Sequence[Grid]) -> str:
-    """Return what is to be known where there are more clusters than colours."""
+    """Return a sentence on repeated colours; "" where there are colours enough."""
     most = max(np.nanmax(shared_clusters(grid)) for grid in grids)
     return f" Of more than {_COLOURS} some have the same colour." if most >= _COLOURS else ""
 
@@ -156,4 +157,62 @@ def _counts_by_round(grid: Grid, rows: Sequence[str], label: str) -> Figure:
         bar.set_label(label, fontsize=8)
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=7.5, length=2)
+    return figure
+
+
+PROTOTYPES_EXPLAINED = (
+    "A point is a person's prototype of a class, in its class's colour; a star is the mean of a "
+    "class. Each map has axes of its own: the two greatest principal components of that round. "
+    "Where the ratio is below 1, people's prototypes lie nearer to their own class's mean than to "
+    "other classes'."
+)
+_FEW, _NAMED = 10, 12  # classes of which no two colours are alike; classes in a legend
+
+
+def prototype_maps(frame: Frame) -> Iterator[Drawn]:
+    """Draw the first and the last round's prototypes of each method that has such.
+
+    Of several seeds, the first's.
+    """
+    for place, name in enumerate(frame.methods):
+        found = frame.of(name)[0].prototypes
+        if not found:
+            continue
+        title = f"{name}: prototypes, early and late{frame.of_seed}"
+        said = "; ".join(_prototypes_said(round, one) for round, one in found.items())
+        figure = _prototypes_by_round(frame, list(found.items()))
+        yield drawn(f"{frame.key}prototypes_{place + 1}", title, f"{said}.", figure)
+
+
+def _prototypes_said(round: int, found: PrototypePlaces) -> str:
+    people = int((~found.everybodys).sum())
+    ratio = "" if math.isnan(found.ratio) else f", ratio {found.ratio:.2f}"
+    return f"round {round}: {people} prototypes of {found.everybodys.sum()} classes{ratio}"
+
+
+def _prototypes_by_round(frame: Frame, found: Sequence[tuple[int, PrototypePlaces]]) -> Figure:
+    labels = sorted({int(label) for _, one in found for label in one.labels})
+    told = matplotlib.colormaps["tab10" if len(labels) <= _FEW else "tab20"]
+    colours = {label: told(i % told.N) for i, label in enumerate(labels)}
+    with matplotlib.rc_context(LOOK):
+        tall = 0.55 * WIDTH + 0.2 * math.ceil(min(len(labels), _NAMED) / 3)
+        figure = Figure(figsize=(WIDTH, tall), layout="constrained")
+        panels = figure.subplots(1, len(found), squeeze=False)[0]
+        for axes, (round, one) in zip(panels, found, strict=True):
+            for label in labels:
+                mine = one.labels == label
+                own, mean = one.places[mine & ~one.everybodys], one.places[mine & one.everybodys]
+                axes.scatter(*own.T, s=9, color=[colours[label]], alpha=0.7, linewidths=0)
+                axes.scatter(*mean.T, s=80, color=[colours[label]], marker="*", edgecolors=INK)
+            axes.set_title(f"round {round}", fontsize=9.5)
+            axes.set(xticks=[], yticks=[])
+            axes.set_aspect("equal", adjustable="datalim")
+        if len(labels) <= _NAMED:
+            handles = [
+                Line2D([], [], marker="o", linestyle="", color=colours[label]) for label in labels
+            ]
+            names = [short_name(frame.class_name(label)) for label in labels]
+            figure.legend(
+                handles, names, loc="outside lower center", ncols=3, frameon=False, fontsize=8.5
+            )
     return figure

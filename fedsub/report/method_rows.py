@@ -12,7 +12,7 @@ from fedsub_server.tables import with_own_heads
 
 
 def reached(frame: Frame) -> Rows:
-    """Return what methods reached, over people in the last evaluated round."""
+    """Return the scores of methods, over people in the last evaluated round."""
     names = ("macro_f1_p10", "macro_f1_std", "macro_f1_min", "macro_f1_max", "weighted_f1")
     rows = []
     for one in with_own_heads([trace.summary for trace in frame.traces]):
@@ -37,7 +37,7 @@ def reached(frame: Frame) -> Rows:
 
 
 def by_capacity(frame: Frame) -> Rows | None:
-    """Return what people of each capacity reached; None where all hold everything."""
+    """Return the scores of people of each capacity; None where all hold everything."""
     rows = [
         (trace.method, share, f"{facts['people']:g}", *(number(facts.get(name)) for name in names))
         for trace in frame.traces
@@ -52,7 +52,7 @@ def by_capacity(frame: Frame) -> Rows | None:
 
 
 def costs(frame: Frame) -> Rows:
-    """Return what methods cost: bytes of a client in a round, time of all rounds."""
+    """Return the costs of methods: bytes of a client in a round, time of all rounds."""
     rows = []
     for trace in frame.traces:
         ways = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent")
@@ -80,7 +80,7 @@ def costs(frame: Frame) -> Rows:
 
 
 def recovered(found: Sequence[Recovery], of: str) -> Rows:
-    """Return what happened in each round that brought data; `of` says in which seed."""
+    """Return the rounds that brought data, and what followed; `of` says in which seed."""
     rows = [
         (
             one.method,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
+from fedsub.report.markdown import bullet, markdown_table, paragraph
 from fedsub_core.addends import MEANS
 from fedsub_core.encoders.names import OF_VECTORS, OF_WINDOWS
 from fedsub_core.methods.card import Cost, MethodCard
@@ -16,19 +17,20 @@ from fedsub_core.options import Option, describe
 from fedsub_core.packages import by_package, in_our_wheel
 from fedsub_core.wire.bundles import Declaration, Declared, Kind
 
+
+def fully_connected(features: int, hidden: Sequence[int], classes: int) -> Layers:
+    """Return the layers of a model of so many features, hidden units and classes."""
+    sizes = pairwise([features, *hidden, classes])
+    layers = (
+        FullyConnected(f"linear{i}", units, inputs) for i, (inputs, units) in enumerate(sizes, 1)
+    )
+    return Layers(tuple(layers), (features,))
+
+
 #: Of which shares are given: the papers' model for activity recognition, 3-128-512-6.
-EXAMPLE = Layers(
-    (
-        FullyConnected("linear1", 128, 3),
-        FullyConnected("linear2", 512, 128),
-        FullyConnected("linear3", 6, 512),
-    ),
-    (3,),
-)
+EXAMPLE = fully_connected(3, (128, 512), 6)
 #: What the linear model of a method in closed form sees of such a sample: with 450 random features.
-ENCODED = Layers((FullyConnected("linear1", 6, 453),), (453,))
-#: Columns of the page's paragraphs.
-WIDTH = 118
+ENCODED = fully_connected(453, (), 6)
 
 _OPENING = (
     "# Methods",
@@ -155,7 +157,7 @@ def default(option: Option) -> str:
 
 
 def meaning(option: Option) -> str:
-    """Return what an option means, and its choices."""
+    """Return an option's meaning, and its choices."""
     return option.doc + (f": {', '.join(option.choices)}" if option.choices else "")
 
 
@@ -168,14 +170,14 @@ def cards_by_package(ours: bool = False) -> dict[str, list[MethodCard]]:
 
 def markdown(packages: Mapping[str, Sequence[MethodCard]]) -> str:
     """Return the page on cards by package: a table of each, and a section for each card."""
-    opening = "\n\n".join(map(_paragraph, _OPENING))
+    opening = "\n\n".join(map(paragraph, _OPENING))
     titles = ("method", "idea", "up", "down", "epochs", "tested")
     table: list[str] = []
     for package, cards in packages.items():
         table += [f"\nFrom the package `{package}`:\n"] if package else []
         table += markdown_table(titles, map(_row, cards))
     sections = ("\n".join(_section(card)) for cards in packages.values() for card in cards)
-    missing = [_bullet(f"**{name}**: {why}.") for name, why in NOT_OFFERED.items()]
+    missing = [bullet(f"**{name}**: {why}.") for name, why in NOT_OFFERED.items()]
     last = "\n".join(["## Methods that are not offered\n", *missing])
     return "\n\n".join([opening, "\n".join(table), *sections, last]) + "\n"
 
@@ -196,16 +198,16 @@ def _row(card: MethodCard) -> tuple[str, ...]:
 
 def _section(card: MethodCard) -> Iterator[str]:
     yield f"## {card.name}\n"
-    yield f"{_paragraph(f'{_capital(card.idea)}. {card.paper}.')}\n"
+    yield f"{paragraph(f'{_capital(card.idea)}. {card.paper}.')}\n"
     for title, text in facts(card):
-        yield _bullet(f"**{title}**: {text}")
+        yield bullet(f"**{title}**: {text}")
     yield ""
     for title, texts in longer_facts(card):
         if len(texts) == 1:
-            yield f"{_paragraph(f'**{title}**: {texts[0]}')}\n"
+            yield f"{paragraph(f'**{title}**: {texts[0]}')}\n"
         else:
             yield f"**{title}**:\n"
-            yield from map(_bullet, texts)
+            yield from map(bullet, texts)
             yield ""
     rows = (
         (
@@ -217,33 +219,6 @@ def _section(card: MethodCard) -> Iterator[str]:
         for o in describe(card.hyperparameters)
     )
     yield from markdown_table(("hyperparameter", "default", "meaning", "values"), rows)
-
-
-def markdown_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table, whatever its cells hold."""
-    yield _cells(titles)
-    yield "|---" * len(titles) + "|"
-    yield from map(_cells, rows)
-
-
-def _cells(cells: Sequence[str]) -> str:
-    escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
-
-
-def _paragraph(text: str, first: str = "", others: str = "") -> str:
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=first,
-        subsequent_indent=others,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _bullet(text: str) -> str:
-    return _paragraph(text, "- ", "  ")
 
 
 def _capital(text: str) -> str:

@@ -131,7 +131,7 @@ def _table(rows: Rows) -> str:
 
 
 def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
-    """Return what the run shows, in two or three sentences."""
+    """Return two or three sentences on the run's results."""
     begun = [f"{t.method} {t.rounds} of {t.wanted} rounds" for t in frame.traces if not t.finished]
     begun += [f"{name} not begun" for name in frame.missing]
     state = f"Not finished: {', '.join(begun)}." if begun else ""
@@ -159,14 +159,14 @@ def warnings(frame: Frame) -> list[str]:
 
 
 def _alone(frame: Frame) -> list[str]:
-    """Return what people reach without others, by each twin that there is, the better one first."""
+    """Return the mean macro F1 without others, by each twin that there is, the better one first."""
     means = sorted(means_of_twins(frame).items(), key=lambda one: one[0] != twin(frame))
     each = [f"{name} ({IN_WORDS[name]}) {mean:.3f}" for name, mean in means]
     return [f"Without others: {', '.join(each)}."] if each else []
 
 
 def _differences(pairs: Sequence[Pair], over: str) -> list[str]:
-    """Return what intervals show: first of methods beside the twin, then of the others."""
+    """Return sentences on intervals: first of methods beside the twin, then of the others."""
     judged = [pair for pair in pairs if pair.judged]
     alone = [pair for pair in judged if over in (pair.first, pair.second)]
     others = [pair for pair in judged if pair not in alone and pair.better]

@@ -67,7 +67,7 @@ def runs_of(frame: Frame, config: RunConfig | None) -> list[MethodRun]:
 
 
 def _each(runs: Sequence[MethodRun], words: Callable[[MethodRun], str]) -> str:
-    """Return what is said of methods, of those of whom the same is said once."""
+    """Return a sentence on each method; methods with equal sentences share one."""
     found = alike(runs, words)
     if len(found) == 1:
         return next(iter(found))

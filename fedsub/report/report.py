@@ -13,7 +13,7 @@ from fedsub.report.comparing import Pair, gains, pairs, twin
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import curves, curves_explained, gain_strip, strip_explained
 from fedsub.report.frame import Frame
-from fedsub.report.group_maps import group_maps
+from fedsub.report.group_maps import PROTOTYPES_EXPLAINED, group_maps, prototype_maps
 from fedsub.report.maps import (
     CONFUSION_EXPLAINED,
     confusion_maps,
@@ -23,7 +23,6 @@ from fedsub.report.maps import (
 )
 from fedsub.report.page import FIGURES, TABLES, Section, how_compared, lead, page, warnings
 from fedsub.report.protocol import protocol, runs_of
-from fedsub.report.prototype_maps import PROTOTYPES_EXPLAINED, prototype_maps
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import Recovery, recoveries
 from fedsub.report.svg import Drawn
@@ -177,10 +176,7 @@ def _of_methods(frame: Frame, compared: Sequence[Pair]) -> list[Section]:
             folded=[comparison_rows.compared(compared)] if fewer else [],
         ),
         Section(
-            "rounds",
-            "Round by round",
-            _text(by_round, curves_explained(frame)),
-            figures=by_round,
+            "rounds", "Round by round", _text(by_round, curves_explained(frame)), figures=by_round
         ),
     ]
 

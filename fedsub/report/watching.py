@@ -56,7 +56,7 @@ def watch_report(
 
 
 def _changes(folder: Path) -> list[tuple[str, int, int]]:
-    """Return what changes with every commit: size and time of databases and their logs."""
+    """Return the sizes and times of databases and their logs, which each commit changes."""
     found = []
     for path in sorted(folder.glob(f"*/{DATABASE_FILE}*")):
         # Reading a database makes and removes its index (-shm), which says nothing.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
-from fedsub.report.methods import markdown_table
+from fedsub.report.markdown import markdown_table
+from fedsub.report.methods import fully_connected
 from fedsub_core.errors import ConfigError
 from fedsub_core.files import write_whole
 from fedsub_core.methods.card import MethodCard
-from fedsub_core.models.architecture import FullyConnected, Layers, LayerWithUnits
+from fedsub_core.models.architecture import Layers, LayerWithUnits
 from fedsub_core.wire.bundles import Declaration, Declared
 
 #: Around the table.
@@ -20,18 +20,9 @@ BEGIN = "<!-- Written by `fedsub methods --wire docs/wire-format.md` from the me
 END = "<!-- End of what is written. -->\n"
 
 
-def _example(features: int, hidden: Sequence[int], classes: int) -> Layers:
-    sizes = [features, *hidden, classes]
-    layers = (
-        FullyConnected(f"linear{i + 1}", units, inputs)
-        for i, (inputs, units) in enumerate(pairwise(sizes))
-    )
-    return Layers(tuple(layers), (features,))
-
-
 #: Two models of unlike sizes: what has the same number in both depends on no model.
-_HIDDEN = (_example(17, (7, 11), 5), _example(19, (23, 13), 3))
-_LINEAR = (_example(17, (), 5), _example(19, (), 3))
+_HIDDEN = (fully_connected(17, (7, 11), 5), fully_connected(19, (23, 13), 3))
+_LINEAR = (fully_connected(17, (), 5), fully_connected(19, (), 3))
 #: What the size of an axis may be: of any model; of features of an encoder, D of them; of a layer.
 _SIZES: Mapping[str, Callable[[Layers], int]] = {
     "classes": lambda model: model.classes,

@@ -42,7 +42,7 @@ HEADERS = {
 
 
 def anonymised(status: Status) -> Status:
-    """Return it with people called ``device 1`` and so on, in the order of their ids.
+    """Return a status with people called ``device 1`` and so on, in the order of their ids.
 
     Left out is whatever could say more: Flower's ids of nodes, this machine's name, the way to the
     folder, and reasons. A reason is a device's or an error's own words, and can hold anything. So
@@ -92,7 +92,7 @@ def anonymised(status: Status) -> Status:
 def application(
     look: Callable[[], Status], names: bool, hosts: Collection[str] | None = None
 ) -> ASGIApp:
-    """Return what answers.
+    """Return the application that answers questions.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 def hosts_of(host: str) -> tuple[str, ...] | None:
-    """Return whom a question may take a server on `host` for: of loopback itself alone."""
+    """Return the host names that questions to `host` may use: of loopback alone; None: any."""
     with suppress(ValueError):
         return (*LOOPBACK, host) if ip_address(host).is_loopback else None
     return LOOPBACK if host.lower() in LOOPBACK else None

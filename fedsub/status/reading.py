@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.status.facts import Status, Together
-from fedsub.status.machine import (
-    certificate_days,
-    free_bytes,
-    holder,
-    memory_of,
-)
-from fedsub.status.people import people_of
-from fedsub.status.run_facts import RunFacts, number, texts
+from fedsub.status.machine import certificate_days, free_bytes, holder, memory_of
+from fedsub.status.run_facts import RunFacts, number, people_of, texts
 from fedsub.status.troubles import troubles
 from fedsub.studies.study import STUDY_FILE
 from fedsub_core.config.run_config import read_config
@@ -142,7 +136,7 @@ def _turned_away(live: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def who_is_with_whom(look: Glance | None) -> list[Together]:
-    """Return it as it stands after the last committed round; [] of a method that divides nobody."""
+    """Return the groups after the last committed round; [] of a method that divides nobody."""
     if look is None:
         return []
     found = [Together("", _groups(look.rounds.get(look.round, {}).get("group", {})))]

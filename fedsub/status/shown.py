@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -34,7 +35,7 @@ def plain(text: object) -> str:
 
 
 def as_json(status: Status) -> str:
-    """Return it as one JSON object, with ``verdict``; in it no control character stands as such."""
+    """Return a status as a JSON object, with ``verdict``, free of control characters."""
     whole = {"verdict": status.verdict.name.lower(), **asdict(status)}
     whole |= {"there": status.there, "expected": len(status.expected)}
     whole["troubles"] = [{**asdict(trouble), "text": trouble.text} for trouble in status.troubles]
@@ -72,7 +73,7 @@ def screen(console: Console, status: Status) -> RenderableType:
 
 
 def by_urgency(people: Iterable[Person]) -> list[Person]:
-    """Return whom somebody should look at, then who is waited for, then everybody else."""
+    """Return people in order: with trouble, waited for, everybody else."""
     return sorted(people, key=lambda p: 2 if p.state in _AT_EASE else int(is_well(p)))
 
 
@@ -81,11 +82,16 @@ def is_well(person: Person) -> bool:
     return person.state in (*_AT_EASE, "waited for")
 
 
+def endings(troubles: Iterable[str], verdict: Verdict) -> Iterator[Text]:
+    """Yield the last lines of what is shown: troubles, and the verdict."""
+    for text in troubles:
+        yield Text(f"{_MARK}{plain(text)}", style="yellow")
+    style = "green" if verdict is Verdict.WELL else "yellow"
+    yield Text(f"{WORDS[verdict]} ({verdict.value})", style=style)
+
+
 def _looks(status: Status) -> Iterator[Text]:
-    for said in status.troubles:
-        yield Text(f"{_MARK}{plain(said.text)}", style="yellow")
-    style = "green" if status.verdict is Verdict.WELL else "yellow"
-    yield Text(f"{WORDS[status.verdict]} ({status.verdict.value})", style=style)
+    return endings((trouble.text for trouble in status.troubles), status.verdict)
 
 
 def _line(text: str) -> Text:
@@ -123,10 +129,7 @@ def lines(status: Status) -> Iterator[str]:
     if status.bytes_up is not None or status.bytes_down is not None:
         up, down = (humanise_bytes(n or 0) for n in (status.bytes_up, status.bytes_down))
         yield f"last round: {up} up, {down} down"
-    facts = [
-        (status.memory, "memory of the server's process"),
-        (status.disk_free, "of disk free"),
-    ]
+    facts = [(status.memory, "memory of the server's process"), (status.disk_free, "of disk free")]
     said = [f"{humanise_bytes(number)} {what}" for number, what in facts if number is not None]
     if status.certificate_days is not None:
         said.append(f"certificate for {status.certificate_days:.0f} days")
@@ -149,13 +152,20 @@ def filled_columns(people: Sequence[Person]) -> Mapping[str, list[str]]:
 def _people(people: Sequence[Person]) -> Table:
     """Return a table of these people."""
     kept = filled_columns(people)
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for title in kept:
-        table.add_column(title, overflow="fold")
-    for person, row in zip(people, zip(*kept.values(), strict=True), strict=True):
-        style = "" if is_well(person) else "yellow"
-        table.add_row(*(Text(plain(cell)) for cell in row), style=style)
-    return table
+    styles = ["" if is_well(person) else "yellow" for person in people]
+    return table(kept, zip(*kept.values(), strict=True), styles)
+
+
+def table(
+    titles: Iterable[str], rows: Iterable[Sequence[str]], styles: Iterable[str] = repeat("")
+) -> Table:
+    """Return a table of a terminal, each row in its style."""
+    made = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for title in titles:
+        made.add_column(title, overflow="fold")
+    for row, style in zip(rows, styles, strict=False):
+        made.add_row(*(Text(plain(cell)) for cell in row), style=style)
+    return made
 
 
 def _or_none(value: object) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from fedsub.status.facts import Status, Trouble
 from fedsub.status.machine import free_bytes, holder, memory_of
 from fedsub.studies.engine import SECONDS_FILE
+from fedsub.studies.kept_runs import RUNS
 from fedsub.studies.kept_study import kept_study
-from fedsub.studies.runner import RUNS
 from fedsub.studies.study import tasks, tuning_tasks
 from fedsub_core.errors import RunError
 from fedsub_server.run_folder import DATABASE_FILE

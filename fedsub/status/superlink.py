@@ -6,13 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from fedsub.status.facts import Verdict
-from fedsub.status.shown import NONE, WORDS, moment, plain, span
+from fedsub.status.shown import NONE, endings, moment, plain, span, table
 from fedsub_core.flower.control import LinkNode, LinkRun, ask_superlink
 from fedsub_server.run_folder import humanise_bytes
 
@@ -82,19 +80,19 @@ def read_superlink(address: str, ca: bytes | None) -> LinkStatus:
 
 
 def as_json(status: LinkStatus) -> str:
-    """Return it as one JSON object, with ``verdict``, ``state`` and ``troubles``."""
+    """Return a status as a JSON object, with ``verdict``, ``state`` and ``troubles``."""
     whole = {"verdict": status.verdict.name.lower(), "state": status.state, **asdict(status)}
     whole["nodes"] = [{"is": state_of(node), **asdict(node)} for node in status.nodes]
     return json.dumps({**whole, "troubles": status.troubles}, indent=1)
 
 
 def page(status: LinkStatus) -> RenderableType:
-    """Return what is shown of it."""
+    """Return a status as a page of a terminal."""
     return Group(*_parts(status))
 
 
 def show(console: Console, status: LinkStatus) -> None:
-    """Print it."""
+    """Print a status."""
     for part in _parts(status):
         console.print(part, soft_wrap=isinstance(part, Text))
 
@@ -105,13 +103,10 @@ def _parts(status: LinkStatus) -> Iterator[RenderableType]:
     yield Text(plain(f"superlink {status.address}: {status.state}"))
     yield Text(f"{heard} of {there} registered nodes are connected")
     if status.nodes:
-        yield _table(("name", "is", "last heard", "since", "node"), map(_node_row, status.nodes))
+        yield table(("name", "is", "last heard", "since", "node"), map(_node_row, status.nodes))
     if status.runs:
-        yield _table(("run", "is", "submitted", "ended", "up", "down"), map(_run_row, status.runs))
-    for said in status.troubles:
-        yield Text(plain(f"! {said}"), style="yellow")
-    style = "green" if status.verdict is Verdict.WELL else "yellow"
-    yield Text(f"{WORDS[status.verdict]} ({status.verdict.value})", style=style)
+        yield table(("run", "is", "submitted", "ended", "up", "down"), map(_run_row, status.runs))
+    yield from endings(status.troubles, status.verdict)
 
 
 def _node_row(node: LinkNode) -> tuple[str, ...]:
@@ -128,12 +123,3 @@ def _run_row(run: LinkRun) -> tuple[str, ...]:
 
 def _name(node: LinkNode) -> str:
     return node.name or f"node {node.node}"
-
-
-def _table(titles: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
-    return table

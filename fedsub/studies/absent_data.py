@@ -11,7 +11,7 @@ from fedsub_data.catalogue.catalogue import names, read_dataset_card
 
 
 def absent_data(study: Study) -> dict[str, str]:
-    """Return what to do, by the path of each federation of the study that is not there.
+    """Return instructions by the path of each federation of the study that is not there.
 
     The study's file says it (``[made]``), else the catalogue of data sets.
     """

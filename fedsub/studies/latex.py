@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fedsub.studies.measures import ALWAYS, asked, number, printed
 from fedsub.studies.study import Cell, Study, name_of
-from fedsub.studies.study_columns import ALWAYS, asked, number, printed
 from fedsub.studies.study_results import Row, Run
 from fedsub_core.files import write_whole
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Generator, Iterator, MutableSequence, Sequence
+from collections.abc import Generator, MutableSequence, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from functools import partial
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 
 import torch
 
+from fedsub.deploy.signals import EndSignals
 from fedsub.studies.engine import Engine, Underway, federation_of, train_run, what_went_wrong
 from fedsub.studies.study import Task
 
@@ -52,7 +52,8 @@ def _together(
     rounds = spawned.RawArray("i", len(tasks))
     with ProcessPoolExecutor(jobs, spawned, initializer=_begin, initargs=(rounds,)) as pool:
         try:
-            with _uninterrupted():
+            # Signals wait: a process that got half of what it begins with would say so.
+            with EndSignals():
                 futures = {pool.submit(_train, t, folder, i): (t, i) for i, t in enumerate(tasks)}
             waiting = set(futures)
             while waiting:
@@ -74,24 +75,6 @@ def _together(
                 process.terminate()
             raise
     return [task for task in tasks if task not in ended]
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let SIGINT and SIGTERM wait: a process that got half of what it begins with would say so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    numbers = signal.SIGINT, signal.SIGTERM
-    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in numbers}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, signal.SIG_DFL if handler is None else handler)
-    for number in came[:1]:
-        signal.raise_signal(number)
 
 
 def _train(task: Task, folder: Path, place: int) -> None:

@@ -1,16 +1,50 @@
-"""Numbers that a study's tables may show: of a run's summary, of its metrics, and to a target."""
+"""Numbers that a study's tables may show: their names and columns, and how runs give them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fedsub.studies.measure_names import SUMMARY, TO_TARGET
+from fedsub.studies.study import Cell, Study
+from fedsub_core.errors import ConfigError
 from fedsub_server.method_summary import MethodSummary
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import by_round
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
+#: Measures of how long it took until the mean over people first was as much.
+TO_TARGET = (
+    r"(?P<unit>rounds|seconds)-to-(?P<metric>macro-f1|weighted-f1|accuracy)-(?P<value>0?\.\d+|[01])"
+)
+#: Of a summary words, and what takes a second method in the same run.
+_UNMEASURED = ("method", "tested", "encoding", "twin", "gain-over-twin", "worse-than-twin")
+#: The other numbers of a summary, as files spell them.
+SUMMARY = {
+    key: f.name
+    for f in fields(MethodSummary)
+    if (key := f.name.replace("_", "-")) not in _UNMEASURED
+}
+
+
+def check_measure(path: Path, name: Any) -> str:
+    """Return the name of a number of a summary, or of a metric that methods report."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _UNMEASURED:
+        raise ConfigError(
+            f"{path}: got the measure {name!r}, expected one of {', '.join(SUMMARY)} or a metric "
+            "of a method, such as davies-bouldin"
+        )
+    if name.startswith(("rounds-to-", "seconds-to-")) and not re.fullmatch(TO_TARGET, name):
+        raise ConfigError(
+            f"{path}: got the measure {name!r}, expected rounds or seconds to a macro-f1, "
+            "weighted-f1 or accuracy from 0 to 1, such as rounds-to-macro-f1-0.8"
+        )
+    return name
+
 
 #: What a measure ends in that is of the evaluation before the last.
 BEFORE = "-before"
@@ -63,3 +97,34 @@ def _to_target(database: RunDatabase, unit: str, metric: str, target: float) -> 
 
 def _metric(name: str) -> str:
     return name.replace("-", "_")
+
+
+#: What every table has, as a study's file spells it, and as rows and summaries do.
+ALWAYS = {
+    "macro-f1": "macro_f1",
+    "macro-f1-p10": "p10",
+    "weighted-f1": "weighted_f1",
+    "loss": "loss",
+}
+#: Where 12.000 would say more than there is.
+_COARSE = ("rounds-to-", "seconds", "server-milliseconds")
+
+
+def printed(study: Study, cell: Cell) -> dict[str, tuple[str, dict[str, float]]]:
+    """Return the printed numbers of papers: by title the measure, and numbers by row."""
+    found: dict[str, tuple[str, dict[str, float]]] = {}
+    for paper in study.papers:
+        for name, numbers in paper.numbers.items() if paper.of(cell) else ():
+            found.setdefault(f"{name}: {paper.source}", (name, {}))[1].update(numbers)
+    return found
+
+
+def asked(study: Study, cell: Cell) -> list[str]:
+    """Return the measures that a table has beyond those of all."""
+    names = (*study.show, *(name for name, _ in printed(study, cell).values()))
+    return [name for name in dict.fromkeys(names) if name not in ALWAYS]
+
+
+def number(name: str, value: float) -> str:
+    """Return a measure's number with three digits, rounds and times with one."""
+    return f"{value:.1f}" if name.startswith(_COARSE) else f"{value:.3f}"

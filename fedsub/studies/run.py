@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedsub.engines.simulation import (
     MakeGrid,
     build_grid,
@@ -16,18 +18,22 @@ from fedsub.engines.simulation import (
     train_method,
     unseen_people,
 )
-from fedsub.studies.run_data import data_notes
 from fedsub_client.new_cohort import make_cohort
+from fedsub_core.config.idle import named_idle
 from fedsub_core.config.run_config import RunConfig, differences, dump_toml, read_config
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.findings import findings, without_validation
+from fedsub_core.data.samples import kept_shape
 from fedsub_core.data.sources import load_federation
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.models.held import why_unfit
 from fedsub_core.models.known_code import check_code, note_code
-from fedsub_server.data_notes import write_notes
+from fedsub_core.models.names import installed, is_place
+from fedsub_core.models.record import ModelRecord
+from fedsub_server.data_notes import DataNotes, write_notes
 from fedsub_server.forgotten import read_forgotten
 from fedsub_server.results import export_csv, summarise_run
 from fedsub_server.resuming import may_change, why_rounds_stay
@@ -177,3 +183,45 @@ def train_methods(
             export_csv(database, own / METRICS_FILE)
         remove_drafts(own)
     return summarise_run(folder)
+
+
+def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
+    """Return how everybody's samples are split in a run, and what bends its results.
+
+    Raises
+    ------
+    DataError
+        Where somebody's cannot be split.
+    """
+    card = federation.card
+    people = {one.client: one for one in split_clients(config.split_settings, federation)}
+    splits = {name: one.note for name, one in people.items() if one.note is not None}
+    tested = unseen_people(config, federation) or list(people)
+    trained = {int(label) for one in people.values() for label in np.unique(one.train_y)}
+    seen = {int(label) for name in tested for label in np.unique(people[name].test_y)}
+    found = findings(federation, config.split)
+    if config.best_by == "validation" and (lacking := without_validation(splits)):
+        found.append(lacking)
+    if untested := [card.classes[label] for label in sorted(trained - seen)]:
+        found.append(
+            f"Trained on, but tested by nobody: {', '.join(map(repr, untested))}. No score shows "
+            "how well it is recognised. A class needs two samples that can be split in time."
+        )
+    found += [*named_idle(config), *endings(config, federation)]
+    return DataNotes(splits, tuple(found))
+
+
+def endings(config: RunConfig, federation: Federation) -> list[str]:
+    """Return in sentences what a user's own model ends with that training suffers from."""
+    if not (is_place(config.model) or config.model in installed()):
+        return []  # of ours none does
+    card = federation.card
+    x = next(iter(federation.clients.values())).x
+    shape = kept_shape(x, card.vocabulary, card.padding, card.sample)
+    found = {}
+    for name in config.methods:
+        settings = config.device_settings(name)
+        record = ModelRecord.of(settings, config.seed, shape, len(card.classes))
+        if record.ending:
+            found[record.ending] = f"model {record.kind}: {record.ending}."
+    return list(found.values())

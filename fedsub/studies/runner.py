@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,6 +14,7 @@ from types import MappingProxyType
 
 from fedsub.studies.absent_data import absent_data, said
 from fedsub.studies.engine import SECONDS_FILE, Engine, federation_of
+from fedsub.studies.kept_runs import RUNS, check_same_data, summary, warn_of_other_code
 from fedsub.studies.study import (
     Cell,
     Entry,
@@ -27,20 +26,14 @@ from fedsub.studies.study import (
     tasks,
     tuning_tasks,
 )
-from fedsub_core.config.toml import read_toml
-from fedsub_core.data.fingerprint import fingerprints
-from fedsub_core.errors import FedSubError, RunError, cut
-from fedsub_core.files import make_folder, write_whole
+from fedsub_core.errors import FedSubError, RunError
+from fedsub_core.files import write_whole
 from fedsub_core.methods.table import METHODS
-from fedsub_core.packages import build_with
 from fedsub_server.method_summary import MethodSummary
-from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
-from fedsub_server.rundb import RunDatabase
-from fedsub_server.summaries import summarise_method
 
 log = logging.getLogger("fedsub")
 
-RUNS, CHOSEN_FILE, DATA_FILE = "runs", "chosen.json", "data.json"
+CHOSEN_FILE = "chosen.json"
 
 
 @dataclass(frozen=True)
@@ -125,15 +118,9 @@ def _hopeless(study: Study, first: Sequence[Task], failed: Container[str]) -> li
     With too large a rate models leave all bounds and no upload can be used: such a run fails, and
     its values are not chosen; those of others are.
     """
-    left = {
-        (task.cell, task.entry.label)
-        for task in first
-        if not any(
-            one.name in failed
-            for one in first
-            if (one.cell, one.entry, one.tuned) == (task.cell, task.entry, task.tuned)
-        )
-    }
+    broken = [(task.cell, task.entry, task.tuned) for task in first if task.name in failed]
+    whole = [task for task in first if (task.cell, task.entry, task.tuned) not in broken]
+    left = {(task.cell, task.entry.label) for task in whole}
     return [task for task in first if (task.cell, task.entry.label) not in left]
 
 
@@ -190,21 +177,8 @@ def _score(reached: Sequence[MethodSummary]) -> float:
 
 
 def row_key(entry: Entry, cell: Cell) -> str:
-    """Return what a row of a table is known by."""
+    """Return the name of a table's row."""
     return "|".join([entry.label, *(f"{key}={shown(value)}" for key, value in cell)])
-
-
-def summary(folder: Path, task: Task) -> MethodSummary:
-    """Return what a finished run reached; raise RunError where it is not finished."""
-    with RunDatabase(database_of(folder, task)) as database:
-        return summarise_method(database, None)
-
-
-def database_of(folder: Path, task: Task) -> Path:
-    """Return the database of a run; raise RunError where the run has not finished."""
-    if not (folder / RUNS / task.name / SECONDS_FILE).is_file():
-        raise RunError(f"{task.name} has not finished")
-    return folder / RUNS / task.name / task.method / DATABASE_FILE
 
 
 def run_tasks(
@@ -224,14 +198,14 @@ def run_tasks(
     # What is written last says that a run has ended.
     todo = [t for t in each.values() if not (folder / RUNS / t.name / SECONDS_FILE).is_file()]
     doing = {task.name for task in todo}
-    _warn_of_other_code([task for task in each.values() if task.name not in doing], folder)
+    warn_of_other_code([task for task in each.values() if task.name not in doing], folder)
     failed = {t.name: absent[t.config.data] for t in todo if t.config.data in absent}
     for what in dict.fromkeys(failed.values()):
         log.warning("%s. Its runs are left out", what)
     todo = [task for task in todo if task.name not in failed]
     costs = {name: cost(task) for name, task in each.items() if name not in failed}
     total = sum(costs.values())
-    _check_data(todo, folder)
+    check_same_data(todo, folder)
     left = {task.name for task in todo}
     now: dict[str, tuple[int, int]] = {}
 
@@ -255,56 +229,6 @@ def run_tasks(
             now.pop(task.name, None)
             tell()
     return failed
-
-
-def _check_data(todo: Sequence[Task], folder: Path) -> None:
-    """Note what the data of runs are; raise RunError where runs there are had others."""
-    kept = folder / DATA_FILE
-    try:
-        before = dict(json.loads(kept.read_text("utf-8"))) if kept.is_file() else {}
-    except (OSError, ValueError, TypeError) as error:
-        raise RunError(
-            f"{kept}: cannot be read ({cut(error)}), so nothing says which data its runs had; "
-            "restore it, or choose another --out"
-        ) from error
-    known = dict(before)
-    for source in {task.config.data for task in todo}:
-        try:
-            federation = federation_of(source)
-        except FedSubError:
-            continue  # the runs say it themselves
-        found = repr(sorted(fingerprints(federation).items()))
-        digest = hashlib.blake2b(found.encode(), digest_size=12).hexdigest()
-        if known.setdefault(shown(source), digest) != digest and _trained_on(folder, source):
-            raise RunError(
-                f"{folder}: {source}: the data are other than those of runs that are kept there; "
-                "one table would mix both. Restore them, or choose another --out"
-            )
-        known[shown(source)] = digest
-    if known != before:
-        make_folder(folder)
-        write_whole(kept, (json.dumps(known, indent=2) + "\n").encode())
-
-
-def _trained_on(folder: Path, source: str) -> bool:
-    """Return whether a finished run had data of that name."""
-    runs = (path.parent for path in (folder / RUNS).glob(f"*/{SECONDS_FILE}"))
-    return any(shown(str(read_toml(run / RUN_FILE)["data"])) == shown(source) for run in runs)
-
-
-def _warn_of_other_code(kept: Sequence[Task], folder: Path) -> None:
-    """Tell of runs that stay although the code that trained them is not this one."""
-    builds: Counter[tuple[str, str]] = Counter()
-    for task in kept:
-        with RunDatabase(database_of(folder, task)) as database:
-            builds[database.trained_by(), build_with(task.method)] += 1
-    for (found, now), count in builds.items():
-        if found != now:
-            log.warning(
-                "%s: %d of its runs are by fedsub %s, not by %s: they stay. Another --out trains "
-                "them anew",
-                *(folder, count, found, now),
-            )
 
 
 def cost(task: Task) -> float:

@@ -48,7 +48,7 @@ class Printed:
     numbers: Mapping[str, Mapping[str, float]]
 
     def of(self, cell: Cell) -> bool:
-        """Return whether it is of a cell."""
+        """Return whether the numbers are of a cell."""
         here = {key: shown(value) for key, value in cell}
         return all(here.get(key) == shown(value) for key, value in self.where.items())
 
@@ -158,7 +158,7 @@ def shown(value: object) -> str:
 
 
 def name_of(cell: Cell) -> str:
-    """Return what a table is of, in words; "" of a study's only one."""
+    """Return a table's name, in words; "" of a study's only one."""
     return ", ".join(f"{key} {shown(value)}" for key, value in cell)
 
 

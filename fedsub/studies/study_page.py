@@ -22,9 +22,10 @@ from fedsub.report.protocol import Fact, protocol
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import recoveries
 from fedsub.report.report import write_files
+from fedsub.studies.kept_runs import RUNS
 from fedsub.studies.kept_study import kept_study
 from fedsub.studies.latex import LATEX_FILE, write_latex
-from fedsub.studies.runner import CHOSEN_FILE, RUNS, choose, unfinished_tuning
+from fedsub.studies.runner import CHOSEN_FILE, choose, unfinished_tuning
 from fedsub.studies.study import INDIFFERENT, Cell, Study, name_of
 from fedsub.studies.study_results import Row, Run, finished, tables
 from fedsub.studies.study_tables import how_measured, of_runs, table
@@ -217,7 +218,7 @@ def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:
 
 
 def _lead(cell: Cell, found: Sequence[Row], compared: Sequence[Pair], twin: str) -> str:
-    """Return which method came first, and which differ from the twin by more than chance."""
+    """Return a sentence on the first method, and on those that differ from the twin."""
     best = found[0]
     said = f"greatest macro F1: {best.entry.label}, {best.macro_f1:.3f}"
     over = {

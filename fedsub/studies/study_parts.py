@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedsub.studies.measure_names import check_measure
+from fedsub.studies.measures import check_measure
 from fedsub.studies.study import INDIFFERENT, Cell, Entry, Printed, name_of
 from fedsub_core.config.toml import flatten
 from fedsub_core.data.sources import WATCH, absolute_source
@@ -110,7 +110,7 @@ def paper_tables(path: Path, given: Any) -> list[Mapping[str, Any]]:
 
 
 def read_printed(path: Path, given: Mapping[str, Any], entries: Sequence[Entry]) -> Printed:
-    """Return what a [[paper]] says."""
+    """Return the numbers of a table [[paper]]."""
     labels = {entry.label for entry in entries}
     numbers = {key: value for key, value in given.items() if key not in ("source", "where")}
     for name, values in numbers.items():

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub.report.comparing import interval
+from fedsub.studies.kept_runs import RUNS, database_of
 from fedsub.studies.measures import mean_of, measured
-from fedsub.studies.runner import RUNS, database_of, final_tasks
+from fedsub.studies.runner import final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
 from fedsub_core.metric_names import GAIN, OWN_HEADS
 from fedsub_server.data_notes import read_notes
@@ -194,7 +195,7 @@ def _counted(sides: Sequence[int]) -> tuple[int, int, int] | None:
 
 
 def _tested(reached: Sequence[MethodSummary]) -> str:
-    """Return which model is tested; where each person's best round is chosen, over seeds."""
+    """Return the name of the tested model, and the mean best round where one is chosen."""
     rounds = [one.best_round for one in reached if one.best_round is not None]
     chosen = f", round {np.mean(rounds):.0f} by validation" if rounds else ""
     return (reached[0].tested or "-") + chosen

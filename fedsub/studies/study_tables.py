@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.report.comparing import RESAMPLES
-from fedsub.report.methods import markdown_table
+from fedsub.report.markdown import markdown_table
 from fedsub.studies.latex import write_latex
-from fedsub.studies.measure_names import SUMMARY
+from fedsub.studies.measures import SUMMARY, asked, number, printed
 from fedsub.studies.study import Cell, Study, Values, name_of, shown
-from fedsub.studies.study_columns import asked, number, printed
 from fedsub.studies.study_results import Row, Run, tables, twins_in_words
 from fedsub_core.data.findings import gap_warning, split_warning
 from fedsub_core.files import write_whole
@@ -91,7 +90,7 @@ def of_runs(study: Study, runs: Sequence[Run]) -> list[str]:
 
 
 def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
-    """Return what the tables' numbers are, in words."""
+    """Return paragraphs on how the tables' numbers were measured."""
     tuned = "; nothing was tuned"
     if study.tune:
         values = "; ".join(f"{k} from {', '.join(map(str, v))}" for k, v in study.tune.items())
@@ -179,13 +178,17 @@ def _number(name: str, value: float | None) -> str:
     return "-" if value is None else number(name, value)
 
 
+def _about(run: Run) -> dict[str, object]:
+    """Return the columns that say which run a row is of."""
+    cell = {key: shown(value) for key, value in run.task.cell}
+    return {"label": run.task.entry.label, **cell, "seed": run.task.config.seed}
+
+
 def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
     left_out = (*_TIMES, *_OF_TWINS, "by_capacity")
     rows = [
         {
-            "label": run.task.entry.label,
-            **{key: shown(value) for key, value in run.task.cell},
-            "seed": run.task.config.seed,
+            **_about(run),
             "tuned": json.dumps(dict(run.task.tuned), sort_keys=True),
             **{k: v for k, v in asdict(run.summary).items() if k not in left_out},
             **{f"macro_f1_at_{s}": f["macro_f1"] for s, f in run.summary.by_capacity.items()},
@@ -202,13 +205,7 @@ def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
 
 def _people_csv(study: Study, runs: Sequence[Run]) -> str:
     rows = [
-        {
-            "label": run.task.entry.label,
-            **{key: shown(value) for key, value in run.task.cell},
-            "seed": run.task.config.seed,
-            "client": client,
-            "macro_f1": value,
-        }
+        {**_about(run), "client": client, "macro_f1": value}
         for run in runs
         for client, value in sorted(run.people.items())
     ]

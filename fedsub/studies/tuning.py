@@ -46,7 +46,7 @@ def tuning_run(federation: Federation, config: RunConfig) -> tuple[Federation, R
 
 
 def _divided(part: dict[str, ClientData], card: Card, config: RunConfig) -> dict[str, ClientData]:
-    """Return who can be divided as a run divides."""
+    """Return the people whose samples can be divided as a run divides."""
     kept = {}
     for name, data in part.items():
         with suppress(DataError):
@@ -56,7 +56,7 @@ def _divided(part: dict[str, ClientData], card: Card, config: RunConfig) -> dict
 
 
 def _training_part(federation: Federation, config: RunConfig) -> dict[str, ClientData]:
-    """Return what everybody trains on in a run, by client; without people who are held out."""
+    """Return the training samples of a run, by client; without people who are held out."""
     kept = {}
     # What a run holds back to choose the best round by is not tested either.
     settings = replace(config.split_settings, best_by="last")

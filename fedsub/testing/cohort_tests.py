@@ -47,7 +47,7 @@ def people(counts: Sequence[int] = (90, 40, 65), capacity: Sequence[float] = ())
 
 
 def cohort(method: str, clients: Sequence[SplitClient], standardise: str = "federation") -> Cohort:
-    """Return them as they are before a method's first round."""
+    """Return clients as a cohort before a method's first round."""
     given = {"method": method, "standardise": standardise, "fedsub.relevance": "naive"}
     agreed = {f"{method}.{need}": "true" for need in METHODS[method].needs}
     config = read_config(None, given | agreed)

@@ -48,7 +48,7 @@ class DeviceGrid(InProcessGrid):
         super().__init__(list(self.contexts))
 
     def saved(self, place: int) -> Saved:
-        """Return what the device at `place` keeps."""
+        """Return the saved state of the device at `place`."""
         found = ContextStore(self.contexts[place + 1].state).load()
         assert found is not None
         return found

@@ -65,7 +65,7 @@ class Run:
     uploads: list[Mapping[str, Bundle]] = field(default_factory=list)
 
     def client_state(self, client: str) -> dict[str, Tensor]:
-        """Return what a client keeps."""
+        """Return the state of a client."""
         return self.grid.state()[f"client/{client}"]
 
     def models(self) -> dict[str, dict[str, Tensor]]:

@@ -7,18 +7,21 @@ from typing import Any
 
 import pytest
 
-from fedsub.testing.best_round_tests import BestRoundTests
-from fedsub.testing.by_reference_tests import ByReferenceTests
 from fedsub.testing.card_tests import CardTests
 from fedsub.testing.cohort_tests import CohortTests
 from fedsub.testing.cost_tests import CostTests
 from fedsub.testing.cover import cases
 from fedsub.testing.engine_tests import EngineTests
 from fedsub.testing.hostile_tests import HostileTests
-from fedsub.testing.mean_tests import MeanTests
+from fedsub.testing.message_tests import MessageTests
 from fedsub.testing.order_tests import OrderTests
-from fedsub.testing.prediction_tests import PredictionTests
 from fedsub.testing.round_tests import RoundTests
+from fedsub.testing.tested_model_tests import (
+    BestRoundTests,
+    MeanTests,
+    PredictionTests,
+    TestedTests,
+)
 
 #: All that is fast.
 PARTS: tuple[type, ...] = (
@@ -26,8 +29,9 @@ PARTS: tuple[type, ...] = (
     CostTests,
     CohortTests,
     RoundTests,
-    ByReferenceTests,
+    MessageTests,
     PredictionTests,
+    TestedTests,
     BestRoundTests,
     MeanTests,
     OrderTests,

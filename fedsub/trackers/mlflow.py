@@ -25,11 +25,6 @@ EXPERIMENT = "MLFLOW_EXPERIMENT_NAME"
 _MOST_METRICS, _MOST_PARAMS = 1000, 100
 
 
-def check_mlflow() -> None:
-    """Raise a ConfigError where MLflow is not installed."""
-    require("--mlflow", "mlflow")
-
-
 @dataclass(frozen=True)
 class _Logged:
     """What MLflow has of a method: its run's id, status and last round of each metric."""
@@ -57,7 +52,7 @@ class MlflowRuns:
     """
 
     def __init__(self, uri: str, folder: str) -> None:
-        check_mlflow()
+        require("--mlflow", "mlflow")
         # It would tell its makers what is done with it.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         from mlflow import MlflowClient

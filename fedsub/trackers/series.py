@@ -54,7 +54,7 @@ class Tracked:
 
 
 def tracked(folder: Path) -> list[Tracked]:
-    """Return what trackers are told of each method that has begun in a run's folder.
+    """Return the numbers for trackers of each method that has begun in a run's folder.
 
     Raises
     ------

@@ -17,11 +17,6 @@ _SUFFIX = ".fedsub"
 _REACHED = "people/macro_f1"
 
 
-def check_tensorboard() -> None:
-    """Raise a ConfigError where TensorBoard is not installed."""
-    require("--tensorboard", "tensorboard")
-
-
 class EventFiles:
     """Event files of a run's methods: written anew once, then added to while the run goes on.
 
@@ -36,7 +31,7 @@ class EventFiles:
     """
 
     def __init__(self, folder: Path) -> None:
-        check_tensorboard()
+        require("--tensorboard", "tensorboard")
         self.folder = folder / TENSORBOARD
         self._open: dict[str, Any] = {}
         self._last: dict[tuple[str, str], int] = {}

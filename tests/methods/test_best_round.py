@@ -14,9 +14,9 @@ import torch
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_strategy, split_clients, train_method
 from fedsub.testing import battery
-from fedsub.testing.best_round_tests import BEST, REACHED_BY, BestRoundTests, crowd
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import Run, assert_equal
+from fedsub.testing.tested_model_tests import BEST, REACHED_BY, BestRoundTests, crowd
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedsub.testing import battery
-from fedsub.testing.by_reference_tests import ByReferenceTests
+from fedsub.testing.message_tests import MessageTests
 from fedsub_core.methods.table import HOUSE
 
-TestEveryMethod = battery(*HOUSE, parts=(ByReferenceTests,), cover=True)
+TestEveryMethod = battery(*HOUSE, parts=(MessageTests,), cover=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fedsub.testing.by_reference_tests import ENCODINGS, ByReferenceTests
 from fedsub.testing.cover import Half, cases, chosen, device, itself, pair, server
+from fedsub.testing.message_tests import ENCODINGS, MessageTests
 from fedsub.testing.round_tests import RoundTests
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import METHODS
@@ -38,7 +38,7 @@ def test_all_code_of_all_methods_is_in_a_pair() -> None:
 
 
 def test_the_grid_is_whole_and_the_cover_a_part_of_it() -> None:
-    test = ByReferenceTests.test_messages_by_reference_are_as_good_as_written_ones
+    test = MessageTests.test_messages_by_reference_are_as_good_as_written_ones
     arguments, found = cases(NAMES, test)
     assert arguments == ["name", "encoded"]
     assert {values for values, _ in found} == {(n, e) for n in NAMES for e in ENCODINGS}
@@ -51,7 +51,7 @@ def test_the_grid_is_whole_and_the_cover_a_part_of_it() -> None:
     "test",
     [
         RoundTests.test_a_run_trains_everybody_and_reports_what_the_card_says,
-        RoundTests.test_what_travels_is_what_the_card_says,
+        MessageTests.test_what_travels_is_what_the_card_says,
     ],
 )
 def test_what_a_card_says_is_tested_of_every_method(test: Callable[..., None]) -> None:

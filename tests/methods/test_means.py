@@ -12,14 +12,12 @@ import torch
 from torch import Tensor
 
 from fedsub.testing import battery
-from fedsub.testing.best_round_tests import BestRoundTests
 from fedsub.testing.cohort_tests import CohortTests
 from fedsub.testing.engine_tests import by_deployment, check_engine
-from fedsub.testing.mean_tests import MeanTests
 from fedsub.testing.one_number import BIAS, WEIGHT, Slope, filled, one_number, samples, weights
-from fedsub.testing.prediction_tests import PredictionTests
 from fedsub.testing.round_tests import RoundTests
 from fedsub.testing.runs import RunMethod
+from fedsub.testing.tested_model_tests import BestRoundTests, MeanTests, PredictionTests
 from fedsub_client.learner import Learner
 from fedsub_core.methods.card import Hyperparameters, smooth
 from fedsub_core.methods.table import HOUSE, METHODS

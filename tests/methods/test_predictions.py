@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from fedsub.testing import battery
-from fedsub.testing.prediction_tests import (
+from fedsub.testing.runs import Run
+from fedsub.testing.tested_model_tests import (
     FEDERATION,
     PredictionTests,
     assert_predicts_what_was_measured,
 )
-from fedsub.testing.runs import Run
 from fedsub_core.methods.table import HOUSE
 
 TestPredictions = battery(*HOUSE, parts=(PredictionTests,), cover=True)

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from fedsub.engines.simulation import save_models
 from fedsub.export.formats import export
-from fedsub.testing.prediction_tests import FEDERATION, assert_predicts_what_was_measured
 from fedsub.testing.runs import RunMethod
+from fedsub.testing.tested_model_tests import FEDERATION, assert_predicts_what_was_measured
 from fedsub_client.learner import Fitted, Received, State
 from fedsub_client.loaded_model import load_model
 from fedsub_client.methods.ditto import DittoLearner

@@ -16,8 +16,8 @@ from fedsub.engines.simulation import build_strategy
 from fedsub.export.formats import export
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.halves import HalfAlone
-from fedsub.testing.prediction_tests import assert_predicts_what_was_measured
 from fedsub.testing.runs import RunMethod, assert_equal, people
+from fedsub.testing.tested_model_tests import assert_predicts_what_was_measured
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation

@@ -15,8 +15,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from fedsub.commands.progress import Cell, Lines, draws_bars
-from fedsub.commands.study_progress import in_words
+from fedsub.commands.progress import Cell, Lines, draws_bars, in_words
 from fedsub.deploy.signals import Interrupted
 from fedsub.studies.runner import Stage
 

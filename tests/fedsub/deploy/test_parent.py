@@ -79,7 +79,7 @@ def test_who_comes_after_the_other_has_ended_ends_too() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children")
 def test_a_program_that_flower_starts_ends_with_its_superexec() -> None:
     code = (
-        "import sys, threading; from fedsub.deploy.warm_superexec import tied_programs\n"
+        "import sys, threading; from fedsub.deploy.parent import tied_programs\n"
         f"wait = 'import threading; {WAITS}'\n"
         "made = tied_programs().Popen([sys.executable, '-c', wait])\n"
         f"print(made.pid, flush=True); {WAITS}"
@@ -94,7 +94,7 @@ def test_a_program_that_flower_starts_ends_with_its_superexec() -> None:
 
 def test_a_clientapp_that_flower_starts_is_ours(tmp_path: Path) -> None:
     code = (
-        "from fedsub.deploy.warm_superexec import tied_programs\n"
+        "from fedsub.deploy.parent import tied_programs\n"
         "made = tied_programs().Popen(['flwr-clientapp', '--help']); raise SystemExit(made.wait())"
     )
     done = subprocess.run(

@@ -16,7 +16,8 @@ from flwr.app import Message, MessageType, RecordDict
 from torch import Tensor
 
 from fedsub.engines import cohort_grid
-from fedsub.engines.cohort_grid import CohortGrid, stacks_of
+from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.in_process_grid import stacks_of
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.methods.fedsub import relevance
 from fedsub_core.capacity import Capacity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedsub.report.prototype_maps import prototype_maps
+from fedsub.report.group_maps import prototype_maps
 from fedsub.report.reading import read_run
 from fedsub.report.report import write_report
 from fedsub_core.metrics import MetricRow

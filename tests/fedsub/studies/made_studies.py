@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from fedsub.studies.engine import SECONDS_FILE
-from fedsub.studies.runner import RUNS, final_tasks, row_key
+from fedsub.studies.kept_runs import RUNS
+from fedsub.studies.runner import final_tasks, row_key
 from fedsub.studies.study import Study, Values
 
 from ..report.made_runs import make_run

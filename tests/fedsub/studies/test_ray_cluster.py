@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from fedsub.cli import cli
 from fedsub.engines import ray_cluster
 from fedsub.studies.engine import Engine, federation_of
+from fedsub.studies.kept_runs import RUNS
 from fedsub.studies.local_engine import local_engine
 from fedsub.studies.ray_engine import (
     ATTEMPTS,
@@ -32,7 +33,7 @@ from fedsub.studies.ray_engine import (
     sweep,
     train_on_node,
 )
-from fedsub.studies.runner import RUNS, Stage, run_study, run_tasks
+from fedsub.studies.runner import Stage, run_study, run_tasks
 from fedsub.studies.study import Entry, Study, Task, task_of
 from fedsub.studies.study_file import read_study
 from fedsub.studies.study_results import finished

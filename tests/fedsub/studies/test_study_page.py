@@ -14,8 +14,9 @@ import pytest
 
 from fedsub.report import comparing
 from fedsub.studies.engine import SECONDS_FILE, Underway
+from fedsub.studies.kept_runs import RUNS, database_of
 from fedsub.studies.kept_study import keep_study, kept_study, shortened
-from fedsub.studies.runner import RUNS, database_of, final_tasks, row_key, run_tasks
+from fedsub.studies.runner import final_tasks, row_key, run_tasks
 from fedsub.studies.study import Printed, Study, Task, Values
 from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import renew_study_page, write_study_page

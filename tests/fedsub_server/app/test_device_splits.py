@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsub.studies.run_data import data_notes
+from fedsub.studies.run import data_notes
 from fedsub_core.data.federation import ClientData, Federation, write_federation
 from fedsub_core.data.sources import load_federation
 from fedsub_server.data_notes import read_notes
