@@ -14,8 +14,8 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.held_out import check_trainable
 from fedsub_core.data.sources import client_ids, load_client
-from fedsub_core.data.splits import check_trainable
 from fedsub_core.errors import DataError
 from fedsub_core.files import make_folder, stamped_folder
 

@@ -23,8 +23,8 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import ALL_HOLD_ALL, CapacitySettings, SplitSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
+from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.data.samples import kept_shape
-from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.methods.table import method

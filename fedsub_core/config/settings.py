@@ -56,7 +56,7 @@ class ModelSettings:
     )
 
 
-#: Of whom people are held out: see :func:`fedsub_core.data.splits.unseen_clients`.
+#: Of whom people are held out: see :func:`fedsub_core.data.held_out.unseen_clients`.
 UNSEEN_BY = ("people", "capacity", "smallest")
 
 

@@ -14,7 +14,7 @@ from fedsub_core.data.federation import (
     read_federation,
     read_outlines,
 )
-from fedsub_core.data.splits import check_trainable
+from fedsub_core.data.held_out import check_trainable
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.errors import DataError
 

@@ -154,9 +154,10 @@ class Linear(FullyConnected, Affine):
 
     def of_patches(self, patches: Tensor, weight: Tensor, bias: Tensor, shape: Shape) -> Tensor:
         """Multiply samples by weights."""
-        # In this order, autograd gives the weights' gradient in the layout of the weights.
-        out = torch.baddbmm(bias.unsqueeze(2), weight, patches.transpose(1, 2))
-        return out.transpose(1, 2)
+        if weight.requires_grad:  # in this order the gradient has the layout of the weights
+            out = torch.baddbmm(bias.unsqueeze(2), weight, patches.transpose(1, 2))
+            return out.transpose(1, 2)
+        return torch.baddbmm(bias.unsqueeze(1), patches, weight.transpose(1, 2))
 
     def unpatch(self, grad: Tensor, shape: Shape) -> Tensor:
         """Return the gradient itself."""
