@@ -22,8 +22,8 @@ from fedsub.studies.tuning import tuning_run
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
+from fedsub_core.evaluation import evaluate
 from fedsub_core.methods.table import METHODS
-from fedsub_core.metrics import evaluate
 
 REAL = os.environ.get("FEDSUB_DATA", "../shared/data")
 #: Federation, share of the labels, rate that the robust study chooses.

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from fedsub_core.data.card import CARD_FILE, Card, read_card
-from fedsub_core.data.client_data import ClientData, read_client
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.client_file import read_client
 from fedsub_core.data.federation import (
     Federation,
     client_files,
