@@ -20,14 +20,8 @@ from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange, metric_record
 from fedsub_core.wire.exchange import Instructions, read_instructions
-from fedsub_core.wire.handshake import (
-    Facts,
-    Introduction,
-    check_given,
-    check_versions,
-    greeting,
-    read_introduction,
-)
+from fedsub_core.wire.greeting import check_given, check_versions, greeting
+from fedsub_core.wire.handshake import Facts, Introduction, read_introduction
 
 SCALING = Scaling(np.array([1, -2.5], np.float32), np.array([0.5, 3], np.float32))
 METRICS = ClientMetrics(0.5, 0.6, 0.7, 1.25, {0: 0.25, 3: 1.0}, 9)

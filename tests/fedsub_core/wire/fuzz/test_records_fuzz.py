@@ -18,7 +18,7 @@ from fedsub_core.data.standardise import Moments, median_pool, pool, scaling
 from fedsub_core.encoders.standardised import LEAST_SPREAD, feature_scaling
 from fedsub_core.errors import MessageRefused
 from fedsub_core.version import VERSION
-from fedsub_core.wire import exchange, handshake, metric_record
+from fedsub_core.wire import exchange, greeting, metric_record
 from fedsub_core.wire.handshake import Facts, Introduction, read_introduction
 
 HONEST = Moments(40, np.array([1.0, -20.0]), np.array([3.0, 400.0]))
@@ -58,7 +58,7 @@ def test_an_introduction_is_usable_or_refused(changes: dict[str, Any], gone: set
     record = ConfigRecord({k: v for k, v in ({**honest} | changes).items() if k not in gone})
     try:
         said = read_introduction(record)
-        handshake.check_versions(record, said.client)
+        greeting.check_versions(record, said.client)
     except MessageRefused as error:
         assert len(str(error)) < 2000
         return
