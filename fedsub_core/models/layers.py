@@ -124,20 +124,13 @@ class Affine(LayerWithUnits):
         """Return weights ``[clients, units, fan_in]``, in the order of :meth:`patches`."""
         return weight
 
+    @abstractmethod
     def unpatch(self, grad: Tensor, shape: Shape) -> Tensor:
         """Transpose of :meth:`patches`: add each patch's numbers onto an input of `shape`."""
-        return input_gradient(self.patches, grad.new_zeros(shape), grad)
 
     @abstractmethod
     def units_last(self, out: Tensor) -> Tensor:
         """Reshape an output to ``[clients, samples * positions, units]``."""
-
-
-def input_gradient(function: Callable[[Tensor], Tensor], x: Tensor, grad: Tensor) -> Tensor:
-    """Return the gradient with respect to `x`, given that with respect to ``function(x)``."""
-    with torch.enable_grad():
-        leaf = x.detach().requires_grad_()
-        return torch.autograd.grad(function(leaf), leaf, grad)[0]
 
 
 @dataclass(frozen=True)
@@ -189,15 +182,32 @@ class Conv(Affine):
 
     def patches(self, x: Tensor) -> Tensor:
         """Cut the input into overlapping windows, channels last: each is a few runs of memory."""
-        around = [p for padding in reversed(self.padding) for p in (padding, padding)]
-        image = F.pad(x.movedim(2, -1), (0, 0, *around))
-        positions = self.output_shape(tuple(x.shape[2:]))[1:]
-        windows = []
+        image = F.pad(x.movedim(2, -1), self._around)
+        return torch.cat(self._by_place(image), -1).view(len(x), -1, self.fan_in)
+
+    def unpatch(self, grad: Tensor, shape: Shape) -> Tensor:
+        """Add overlapping windows up, one place of the kernel after another."""
+        image = F.pad(grad.new_zeros(*shape[:2], *shape[3:], self.channels), self._around)
+        seen = self._by_place(image)
+        each = grad.view(*seen[0].shape[:-1], len(seen), self.channels).unbind(-2)
+        for place, one in zip(seen, each, strict=True):
+            place += one
+        return F.pad(image, [-p for p in self._around]).movedim(-1, 2)
+
+    @property
+    def _around(self) -> list[int]:
+        """The padding of an image with channels last, as PyTorch orders it."""
+        return [0, 0, *(p for padding in reversed(self.padding) for p in (padding, padding))]
+
+    def _by_place(self, image: Tensor) -> list[Tensor]:
+        """Return, for each place of the kernel, what it sees of a padded image, as views."""
+        axes = list(zip(image.shape[2:-1], self.kernel, self.stride, strict=True))
+        found = []
         for place in product(*map(range, self.kernel)):
-            axes = zip(place, positions, self.stride, strict=True)
-            seen = (slice(start, start + (n - 1) * step + 1, step) for start, n, step in axes)
-            windows.append(image[:, :, *seen])
-        return torch.cat(windows, -1).view(len(x), -1, self.fan_in)
+            starts = zip(place, axes, strict=True)
+            seen = (slice(at, n - size + at + 1, step) for at, (n, size, step) in starts)
+            found.append(image[:, :, *seen])
+        return found
 
     def of_patches(self, patches: Tensor, weight: Tensor, bias: Tensor, shape: Shape) -> Tensor:
         """Multiply windows by weights; in memory units stay last, as :meth:`patches` wants them."""

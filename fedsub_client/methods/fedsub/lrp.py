@@ -26,7 +26,6 @@ from fedsub_core.models.layers import (
     Linear,
     Pool,
     ReLU,
-    input_gradient,
 )
 from fedsub_core.models.model import Params
 
@@ -173,7 +172,14 @@ def _unweighted(layer: Layer | Affine, step: Step, relevance: Tensor) -> Tensor:
     if not isinstance(layer, Pool):
         return relevance.reshape(step.x.shape)
     if layer.kind == "max":
-        return input_gradient(layer.forward, step.x, relevance)
+        return _through_pool(layer, step.x, relevance)
     sign = torch.where(step.out < 0, -STABILISER, STABILISER)
     share = relevance / (step.out + sign)
-    return step.x * input_gradient(layer.forward, step.x, share)
+    return step.x * _through_pool(layer, step.x, share)
+
+
+def _through_pool(layer: Pool, x: Tensor, grad: Tensor) -> Tensor:
+    """Return the gradient with respect to `x`, given that with respect to what a pool makes."""
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(layer.forward(leaf), leaf, grad)[0]
