@@ -21,8 +21,8 @@ from fedsub.studies.tuning import tuning_run
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
+from fedsub_core.evaluation import evaluate
 from fedsub_core.methods.table import METHODS
-from fedsub_core.metrics import evaluate
 
 #: Federation, share of the labels, rate that the robust study chooses.
 TABLES = (("uci-har-stats", 0.05, 0.2), ("uci-har-stats", 0.2, 0.2), ("wesad", 1.0, 0.05),

@@ -110,9 +110,9 @@ class Products:
         self.model.forward(self.params, self.block, tape)
         found = []
         for layer, step in zip(self.model.layers, tape, strict=True):
-            if isinstance(layer, Affine) and step.kept is not None:
+            if isinstance(layer, Affine) and step.patches is not None:
                 weight = layer.matrix(self.params[f"{layer.name}.weight"])
-                found.append((step.kept, weight, step.kept @ weight.transpose(1, 2)))
+                found.append((step.patches, weight, step.patches @ weight.transpose(1, 2)))
         return found
 
 

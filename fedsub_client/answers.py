@@ -13,7 +13,7 @@ from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import NOTHING, write_upload
 from fedsub_client.learner import Report, State
 from fedsub_core.secure.quantise import Levels
-from fedsub_core.wire import exchange
+from fedsub_core.wire import exchange, metric_record
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, Instructions
 
@@ -70,4 +70,4 @@ def evaluate(cohort: Cohort, asked: Sequence[Asked]) -> Answers:
     received = [one.received for one in asked]
     state = cohort.personalised(told.turn, told.scaling, places, received)
     found = cohort.evaluate(told.turn, told.scaling, places, state).clients()
-    return [{exchange.METRICS: exchange.metric_values(metrics)} for metrics in found], state
+    return [{exchange.METRICS: metric_record.metric_values(metrics)} for metrics in found], state

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedsub_client.learner import State
 from fedsub_core.data.stacks import per_client
-from fedsub_core.metrics import Evaluation
+from fedsub_core.evaluation import Evaluation
 
 #: What goes before the names of the best state's tensors.
 BEST = "best/"

@@ -20,7 +20,7 @@ from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import select_params
 from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.encoders.encoder import Encoder
-from fedsub_core.metrics import Evaluation
+from fedsub_core.evaluation import Evaluation
 from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
 from fedsub_core.secure.messages import FEATURES

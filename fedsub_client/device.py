@@ -29,7 +29,7 @@ from fedsub_core.metric_names import ANEW
 from fedsub_core.packages import version_with
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.transcript import Origin
-from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire import exchange, greeting, handshake
 from fedsub_core.wire.codec import Address
 from fedsub_core.wire.exchange import Content, Instructions
 
@@ -89,8 +89,8 @@ class Device:
         if handshake.HANDSHAKE in content:
             record = cast(ConfigRecord, content[handshake.HANDSHAKE])
             version = version_with(self.config.methods)
-            handshake.check_versions(record, self.client, version)
-            handshake.check_given(record, self.client, self._unknown)
+            greeting.check_versions(record, self.client, version)
+            greeting.check_given(record, self.client, self._unknown)
         self.sums.check_run()
         said = self.person.new_cohort().introductions()[0]
         if self.person.simulated:

@@ -18,8 +18,8 @@ from fedsub_client.split_client import SplitClient
 from fedsub_core.cores import each
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.data.standardise import Scaling
+from fedsub_core.evaluation import Evaluation, evaluate
 from fedsub_core.metric_names import LABELLED, NEW, UNLABELLED
-from fedsub_core.metrics import Evaluation, evaluate
 from fedsub_core.paired import Gain, paired_gain
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn

@@ -25,9 +25,9 @@ from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.names import AUTO, NONE, resolve_encoder
 from fedsub_core.encoders.standardised import seen
 from fedsub_core.errors import ConfigError
+from fedsub_core.evaluation import evaluate
 from fedsub_core.methods.fedsub_ridge import MOST_FEATURES
 from fedsub_core.metric_names import OWN_HEADS
-from fedsub_core.metrics import evaluate
 from fedsub_core.models.architecture import Shape
 
 #: Training samples of whom a head is solved, at most: of so many it takes half a GiB and seconds.

@@ -18,9 +18,9 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.edges import Edges
 from fedsub_core.data.federation import Card
 from fedsub_core.data.findings import SplitNote, how_split, repeats
-from fedsub_core.data.grown_splits import split_grown
+from fedsub_core.data.held_out import labelled, thinned
 from fedsub_core.data.samples import NODE, Samples, kept_shape
-from fedsub_core.data.splits import SplitKind, labelled, split, split_kind, thinned
+from fedsub_core.data.splits import SplitKind, split, split_grown, split_kind
 from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
 

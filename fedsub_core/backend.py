@@ -45,12 +45,12 @@ class Backend:
         return f"{self.name} ({self.why})" if self.why else self.name
 
 
-class WrittenOut(Protocol):
+class Compilable(Protocol):
     """A term of an objective, as far as it matters here."""
 
     @property
-    def written_out(self) -> bool:
-        """Whether its gradient is written out, so that autograd is not needed."""
+    def compiled(self) -> bool:
+        """Whether the kernels know it."""
 
 
 def for_passes(model: Sequence[Known], x: Tensor) -> Backend:
@@ -58,14 +58,14 @@ def for_passes(model: Sequence[Known], x: Tensor) -> Backend:
     return _answer(_beyond(model, x) or ("autograd follows" if torch.is_grad_enabled() else ""))
 
 
-def for_gradients(model: Sequence[Known], terms: Sequence[WrittenOut], x: Tensor) -> Backend:
+def for_gradients(model: Sequence[Known], terms: Sequence[Compilable], x: Tensor) -> Backend:
     """Return who computes the gradient of an objective's `terms` on batches such as `x`."""
     return _said("gradients", _answer(_beyond(model, x) or _untrained(model, terms)))
 
 
 def for_training(
     model: Sequence[Known],
-    terms: Sequence[WrittenOut],
+    terms: Sequence[Compilable],
     x: Tensor,
     settings: TrainingSettings,
     own_steps: bool = False,
@@ -107,12 +107,12 @@ def _beyond(model: Sequence[Known], x: Tensor) -> str:
     return "" if model else "the kernels do not know all layers"
 
 
-def _untrained(model: Sequence[Known], terms: Sequence[WrittenOut]) -> str:
+def _untrained(model: Sequence[Known], terms: Sequence[Compilable]) -> str:
     """Return why the kernels do not know an objective of `terms`; "": they do."""
     if not ends_in_classes(model):
         return "the last layer makes no logits"
     for term in terms:
-        if not term.written_out:
+        if not term.compiled:
             return f"the kernels do not know {type(term).__name__}"
         if sum(type(other) is type(term) for other in terms) > 1:
             return f"the objective has more than one {type(term).__name__}"

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedsub_core.config.capacities import EXPECTED, read_capacities
-from fedsub_core.config.settings import CapacitySettings
+from fedsub_core.config.capacities import EXPECTED, CapacitySettings, read_capacities
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.options import suggestion

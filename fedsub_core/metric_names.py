@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+#: How a model does on a client's test samples, and how many there are.
+SCORES = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
 #: The numbers of a gain, as metrics.
 GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
 #: What a person's head reaches that is solved of its own samples alone, whatever the method.

@@ -1,27 +1,18 @@
-"""Metrics of stacks of clients: F1, accuracy and loss per client.
-
-Macro F1 is taken over the classes present in a client's test set or predictions, which is
-scikit-learn's default and FedSub's protocol.
-"""
+"""Metrics of one client, as plain numbers, and rows of a run's metrics."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-import torch
-from torch import Tensor
-
-from fedsub_core.errors import DataError
-from fedsub_core.metric_names import CHOSEN, CONFUSION, CONFUSION_PEOPLE, GAIN
+from fedsub_core.metric_names import CHOSEN, CONFUSION, CONFUSION_PEOPLE, GAIN, SCORES
 from fedsub_core.paired import Gain
 
 #: Classes of the largest confusion matrix that is counted: a larger one cannot be read.
 MOST_CONFUSED = 50
 
-Key = TypeVar("Key", int, str)
 #: A client's test samples by true and predicted class; a pair that is not there has none.
 Confusion = Mapping[tuple[int, int], int]
 
@@ -68,151 +59,24 @@ class ClientMetrics:
     confusion: Confusion = field(default_factory=dict)
     own_heads: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The numbers about the whole test set, by the names of their metrics."""
+        chosen = {name: getattr(self, name) for name in CHOSEN}
+        return {
+            **{name: float(getattr(self, name)) for name in SCORES},
+            **dict(zip(GAIN, self.gain or (), strict=False)),
+            **self.own_heads,
+            **{name: float(value) for name, value in chosen.items() if value is not None},
+        }
+
     def rows(self, round: int, client: str) -> list[MetricRow]:
         """Return the metrics as rows; a class that has no F1 has no row."""
-        names = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
-        rows = [MetricRow(round, client, None, name, float(getattr(self, name))) for name in names]
-        gain = self.gain or ()
-        rows += [MetricRow(round, client, None, *one) for one in zip(GAIN, gain, strict=False)]
-        rows += [MetricRow(round, client, None, *one) for one in self.own_heads.items()]
-        chosen = {name: getattr(self, name) for name in CHOSEN}
-        rows += [
-            MetricRow(round, client, None, name, float(value))
-            for name, value in chosen.items()
-            if value is not None
-        ]
+        numbers = list(self.numbers.items())
         for name, mean in self.class_means.items():
-            rows.append(MetricRow(round, client, None, name, mean))
-            rows.append(MetricRow(round, client, None, f"macro_{name}", self.macro_f1))
+            numbers += [(name, mean), (f"macro_{name}", self.macro_f1)]
+        rows = [MetricRow(round, client, None, name, value) for name, value in numbers]
         return rows + [MetricRow(round, client, c, "f1", f1) for c, f1 in self.f1.items()]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The metrics of a stack of clients.
-
-    Parameters
-    ----------
-    macro_f1, weighted_f1, accuracy : float64 [clients], in [0, 1]
-    loss : float64 [clients], mean cross-entropy over a client's samples, nats
-    f1 : float64 [clients, classes], nan for a class neither in the test set nor predicted
-    examples : int64 [clients], test samples; with 0 every metric of that client is nan
-    gains : each client's, or ()
-    class_means : by name, each client's mean F1 of some classes, nan where it has none of them
-    best_round : int64 [clients], of each client's model; None where the newest is tested
-    validation : float64 [clients], macro F1 by which it was chosen, nan without a validation part
-    confusion : int64 [clients, true class, predicted class], test samples; None where they are not
-        counted
-    own_heads : each client's, by the names of :data:`.metric_names.OWN_HEADS`; or ()
-    """
-
-    macro_f1: Tensor
-    weighted_f1: Tensor
-    accuracy: Tensor
-    loss: Tensor
-    f1: Tensor
-    examples: Tensor
-    gains: Sequence[Gain | None] = ()
-    class_means: Mapping[str, Tensor] = field(default_factory=dict)
-    best_round: Tensor | None = None
-    validation: Tensor | None = None
-    confusion: Tensor | None = None
-    own_heads: Sequence[Mapping[str, float]] = ()
-
-    def with_class_mean(self, name: str, classes: Tensor) -> Evaluation:
-        """Return it with the mean F1 of `classes`, bool [clients, classes], of each client."""
-        # 0 / 0 is nan, exactly for who has none.
-        mean = torch.where(classes, self.f1.nan_to_num(), 0).sum(1) / classes.sum(1)
-        return replace(self, class_means={**self.class_means, name: mean})
-
-    def clients(self) -> list[ClientMetrics]:
-        """Return each client's metrics as plain numbers, in the order of the stack."""
-        columns = zip(
-            self.macro_f1.tolist(),
-            self.weighted_f1.tolist(),
-            self.accuracy.tolist(),
-            self.loss.tolist(),
-            self.f1.tolist(),
-            self.examples.tolist(),
-            self.gains or [None] * len(self.examples),
-            strict=True,
-        )
-        means = {name: values.tolist() for name, values in self.class_means.items()}
-        rounds = None if self.best_round is None else self.best_round.tolist()
-        scores = [] if self.validation is None else self.validation.tolist()
-        confused = self._confusions()
-        own = self.own_heads or [{}] * len(self.examples)
-        return [
-            ClientMetrics(
-                macro,
-                weighted,
-                accuracy,
-                loss,
-                _defined(dict(enumerate(f1))) if examples else {},
-                examples,
-                gain,
-                _defined({name: values[i] for name, values in means.items()}),
-                None if rounds is None else rounds[i],
-                _defined(dict(enumerate(scores))).get(i),
-                confused[i],
-                own[i],
-            )
-            for i, (macro, weighted, accuracy, loss, f1, examples, gain) in enumerate(columns)
-        ]
-
-    def _confusions(self) -> list[dict[tuple[int, int], int]]:
-        found: list[dict[tuple[int, int], int]] = [{} for _ in self.examples]
-        if self.confusion is not None:
-            cells = self.confusion.nonzero()
-            counts = self.confusion[tuple(cells.T)].tolist()
-            for (client, true, predicted), count in zip(cells.tolist(), counts, strict=True):
-                found[client][true, predicted] = count
-        return found
-
-
-def _defined(f1: Mapping[Key, float]) -> dict[Key, float]:
-    return {key: value for key, value in f1.items() if not math.isnan(value)}
-
-
-def evaluate(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:
-    """Return the metrics of every client of a stack, all at once.
-
-    Parameters
-    ----------
-    logits : float [clients, samples, classes]
-    y : int64 [clients, samples]
-    valid : bool [clients, samples]
-        False where a sample is padding; what stands there, nan included, never counts.
-
-    Raises
-    ------
-    DataError
-        If the shapes do not belong together or a valid label is no class of the model.
-    """
-    if logits.ndim != 3 or y.shape != logits.shape[:2] or valid.shape != y.shape:
-        raise DataError(
-            f"evaluation: got logits {list(logits.shape)}, y {list(y.shape)} and valid "
-            f"{list(valid.shape)}, expected [clients, samples, classes] and twice "
-            "[clients, samples]; stack the clients with fedsub_core.data.stacks.stack"
-        )
-    y = y.masked_fill(~valid, 0)
-    _check_labels(y, logits.shape[2])
-    examples = valid.sum(1)
-    counts = _confusion(logits.argmax(-1), y, valid, logits.shape[2])
-    confusion = counts.double()
-    hits = confusion.diagonal(dim1=1, dim2=2)
-    support, predicted = confusion.sum(2), confusion.sum(1)
-    # 2 TP / (2 TP + FP + FN): 0/0 is nan, exactly for the classes neither present nor predicted.
-    f1 = 2 * hits / (support + predicted)
-    return Evaluation(
-        macro_f1=f1.nanmean(1),
-        weighted_f1=(f1.nan_to_num() * support).sum(1) / examples,
-        accuracy=hits.sum(1) / examples,
-        loss=_loss(logits, y, valid) / examples,
-        f1=f1,
-        examples=examples,
-        confusion=counts if logits.shape[2] <= MOST_CONFUSED else None,
-    )
 
 
 def confusion_rows(round: int, people: Iterable[Confusion]) -> list[MetricRow]:
@@ -240,32 +104,3 @@ def confusion_rows(round: int, people: Iterable[Confusion]) -> list[MetricRow]:
         for true, row in shares.items()
         for predicted, each in row.items()
     ]
-
-
-def _check_labels(y: Tensor, classes: int) -> None:
-    """Refuse labels that would be counted in another client's confusion matrix."""
-    if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < classes:
-        client = int(((y < 0) | (y >= classes)).any(1).nonzero()[0])
-        raise DataError(
-            f"evaluation: client at position {client} of the stack has labels from "
-            f"{int(y[client].min())} to {int(y[client].max())}, expected 0 to {classes - 1}; "
-            "train with a model that has an output for every class of the federation"
-        )
-
-
-def _confusion(prediction: Tensor, y: Tensor, valid: Tensor, classes: int) -> Tensor:
-    """Count ``[clients, true class, predicted class]``; padding falls into one bin at the end."""
-    clients, cells = y.shape[0], classes * classes
-    first = torch.arange(0, clients * cells, cells, device=y.device).unsqueeze(1)
-    cell = torch.where(valid, first + y * classes + prediction, clients * cells)
-    counts = torch.bincount(cell.flatten(), minlength=clients * cells + 1)
-    return counts[:-1].view(clients, classes, classes)
-
-
-def _loss(logits: Tensor, y: Tensor, valid: Tensor) -> Tensor:
-    """Sum of the cross-entropy over each client's samples, ``[clients]`` float64."""
-    # Classes first: torch's softmax over a short last axis is ten times slower than the transpose.
-    classes_first = logits.permute(2, 0, 1).contiguous()
-    chosen = classes_first.log_softmax(0).gather(0, y.unsqueeze(0)).squeeze(0)
-    # From first to last: how a sum goes must not depend on how far a stack is padded.
-    return -chosen.masked_fill(~valid, 0).double().cumsum(1)[:, -1]

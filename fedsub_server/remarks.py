@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from fedsub_core.data.fingerprint import fingerprint_key
-from fedsub_core.data.splits import unseen_clients
+from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.errors import DataError
 from fedsub_core.metric_names import CAPACITY
 from fedsub_server.convergence import FALLS

@@ -17,11 +17,11 @@ from fedsub.commands.engines import EngineAsked, engine_options
 from fedsub.commands.interruption import told_how_to_go_on
 from fedsub.commands.progress import progress
 from fedsub.commands.tracking import TrackersAsked, tracking
+from fedsub_core.config.capacities import CapacitySettings
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.config.run_options import RunAsked
 from fedsub_core.config.settings import (
-    CapacitySettings,
     ModelSettings,
     NoiseSettings,
     RoundSettings,

@@ -16,7 +16,8 @@ from fedsub_client.split_client import SplitClient
 from fedsub_core.config.capacities import sizes
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
-from fedsub_core.metrics import Evaluation, MetricRow
+from fedsub_core.evaluation import Evaluation
+from fedsub_core.metrics import MetricRow
 from fedsub_core.models.held import why_unfit
 from strategies.strategy import PersonalizedStrategy
 

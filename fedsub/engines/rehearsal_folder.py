@@ -16,8 +16,8 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.held_out import check_trainable
 from fedsub_core.data.sources import client_ids, load_client
-from fedsub_core.data.splits import check_trainable
 from fedsub_core.errors import DataError, RunError
 from fedsub_core.files import make_folder, stamped_folder
 from fedsub_server.run_folder import DATABASE_FILE
@@ -38,8 +38,8 @@ class Workplace:
     def __init__(self, folder: Path) -> None:
         self.folder, self.app, self.run = folder, folder / "app", folder / "run"
         self.logs, self.state = folder / "logs", folder / "state"
-        server = (folder / "certs" / name for name in ("ca.crt", "server.pem", "server.key"))
-        self.credentials = Credentials(*server, folder / "keys" / "superexec.secret")
+        ca, pem, key = (folder / "certs" / name for name in ("ca.crt", "server.pem", "server.key"))
+        self.credentials = Credentials(ca, pem, key, folder / "keys" / "superexec.secret")
 
     def key(self, client: str) -> Path:
         """Return a device's private key; its public half ends in ``.pub``."""

@@ -19,12 +19,13 @@ from fedsub_client.new_cohort import held_and_learner
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.backend import Backend
 from fedsub_core.capacity import of_people
+from fedsub_core.config.capacities import ALL_HOLD_ALL, CapacitySettings
 from fedsub_core.config.run_config import RunConfig
-from fedsub_core.config.settings import ALL_HOLD_ALL, CapacitySettings, SplitSettings
+from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
+from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.data.samples import kept_shape
-from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.methods.table import method

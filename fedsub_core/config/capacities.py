@@ -1,17 +1,47 @@
-"""What the texts say that give devices their capacities: the option ``capacities``, a data card.
+"""Capacities of devices in words: a run's options, and the texts of the option and a data card.
 
 Which device has which follows in :mod:`fedsub_core.capacity`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from fedsub_core.config.settings import text_option
 from fedsub_core.errors import ConfigError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
-from fedsub_core.options import read_share
+from fedsub_core.options import choice, read_share
 
 EXPECTED = "a share in (0, 1]"
 #: Of so many shares one can be drawn at most: a device says them all.
 MOST_SHARES = 100
+
+
+@dataclass(frozen=True)
+class CapacitySettings:
+    """What share of the model or encoder devices hold that do not say it themselves."""
+
+    capacities: str = text_option(
+        "1",
+        "share of the model or encoder that devices hold, in (0, 1]: one share for all; several, "
+        "such as 1/4,1/2,1, drawn with the seed; or client=share, with 1 for all others. A "
+        "device's own setting, then the data card's, have priority",
+    )
+    capacity_mode: str = choice(
+        "fixed",
+        "dynamic",
+        doc="when shares are drawn; fixed: once, equally many devices for each share; dynamic: "
+        "again for each device in each round",
+    )
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether shares are drawn anew in each round."""
+        return self.capacity_mode == "dynamic"
+
+
+#: Of a run in which all hold everything.
+ALL_HOLD_ALL = CapacitySettings()
 
 
 def check_capacities(text: str) -> None:

@@ -1,4 +1,4 @@
-"""The configuration of a run: one TOML, typed, and refused where it is wrong.
+"""The configuration of a run.
 
 Keys are kebab case in TOML, on the command line and in Flower's run config; a method's
 hyperparameters are a table of its name (``[fedsub] fusion = "avg"``), which flattens to
@@ -14,13 +14,13 @@ from typing import Any, TypeVar, cast
 
 import tomli_w
 
+from fedsub_core.config.capacities import CapacitySettings
 from fedsub_core.config.halves import DeviceSettings, ServerSettings
 from fedsub_core.config.reading import hyperparameters, method_options, names_in, read_values
 from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_checks import check_run
 from fedsub_core.config.run_options import RunAsked, RunOptions
 from fedsub_core.config.settings import (
-    CapacitySettings,
     ModelSettings,
     NoiseSettings,
     RoundSettings,
@@ -63,8 +63,7 @@ class RunConfig(
     hyper: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        given = self.hyper
-        chosen = {n: given.get(n, method(n).hyperparameters()) for n in self.methods}
+        chosen = {n: self.hyper.get(n, method(n).hyperparameters()) for n in self.methods}
         object.__setattr__(self, "hyper", chosen)
         _ = self.wire, self.robust_settings  # refuse what does not exist
         check_kind(self.model)
@@ -101,9 +100,8 @@ class RunConfig(
 
     def device_settings(self, name: str) -> DeviceSettings:
         """Return what the device half of method `name` needs."""
-        training = self._part(TrainingSettings)
         return DeviceSettings(
-            training=training,
+            training=self._part(TrainingSettings),
             split=self.split_settings,
             seed=self.seed,
             class_counts=self.class_counts,
@@ -127,7 +125,7 @@ class RunConfig(
 
     def _half(self, name: str) -> dict[str, Any]:
         """Return what both halves of method `name` need."""
-        model = replace(self._part(ModelSettings), model=self._model_of(name))
+        model = replace(self._part(ModelSettings), model=method(name).training.solves or self.model)
         return {
             **vars(model),
             "method": name,
@@ -137,10 +135,6 @@ class RunConfig(
             "noise": self._part(NoiseSettings),
             "version": version_with(self.methods),
         }
-
-    def _model_of(self, name: str) -> str:
-        """Return the kind of model that a method trains."""
-        return method(name).training.solves or self.model
 
     @property
     def robust_settings(self) -> RobustSettings:
@@ -160,11 +154,9 @@ def read_config(
 
     Parameters
     ----------
-    path : Path, str or None
-        A TOML file; None for the defaults.
-    overrides : mapping of str to str, int, float or bool
-        Flat keys of the command line, such as ``rounds`` or ``fedsub.fusion``. Text is read as
-        the option's type.
+    path : a TOML file; None for the defaults.
+    overrides : flat keys of the command line, such as ``rounds`` or ``fedsub.fusion``. Text is
+        read as the option's type.
 
     Raises
     ------
@@ -190,8 +182,8 @@ def from_flat(flat: Mapping[str, Any]) -> RunConfig:
     hyperparameters of methods yet to come: ``set = "fedsub.fusion=avg ditto.lam=0.5"`` gives them.
     """
     where = "run config"
-    given = {key: value for key, value in flat.items() if key != SET}
-    values = read_values(given.items(), _options(), where, as_text=False)
+    keys = ((key, value) for key, value in flat.items() if key != SET)
+    values = read_values(keys, _options(), where, as_text=False)
     settings = key_values(str(flat.get(SET, "")).split(), where, "fedsub.fusion=avg")
     values |= read_values(settings.items(), _options(), f"{where}: {SET}", as_text=True)
     return _build(values, where)
@@ -231,18 +223,14 @@ def dump_toml(config: RunConfig) -> str:
     table: dict[str, Any] = {}
     for key, value in to_flat(config).items():
         name, dot, inner = key.partition(".")
-        if dot:
-            table.setdefault(name, {})[inner] = value
-        else:
-            table[key] = value
+        (table.setdefault(name, {}) if dot else table)[inner or name] = value
     return tomli_w.dumps(table)
 
 
 def differences(a: RunConfig, b: RunConfig) -> dict[str, str]:
     """Return a line "key: value in a -> value in b" for every key that differs, by key."""
     left, right = to_flat(a), to_flat(b)
-    keys = dict.fromkeys([*left, *right])
-    pairs = ((k, left.get(k, "(none)"), right.get(k, "(none)")) for k in keys)
+    pairs = ((k, left.get(k, "(none)"), right.get(k, "(none)")) for k in {**left, **right})
     return {k: f"{k}: {old!r} -> {new!r}" for k, old, new in pairs if old != new}
 
 

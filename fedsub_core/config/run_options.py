@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.config.robust import RobustSettings
-from fedsub_core.config.settings import text
+from fedsub_core.config.settings import text_option
 from fedsub_core.options import choice, option
 from fedsub_core.wire.encoding import WireSettings
 
@@ -14,8 +14,8 @@ from fedsub_core.wire.encoding import WireSettings
 class RunAsked:
     """What is run."""
 
-    data: str = text("watch", "a federation's folder, or 'watch' for the built-in one")
-    method: str = text("fedsub", "the method to train")
+    data: str = text_option("watch", "a federation's folder, or 'watch' for the built-in one")
+    method: str = text_option("fedsub", "the method to train")
     beside: str = option(
         "local,fedavg",
         "methods to train as well, for comparison, with commas; '': no others",
@@ -72,7 +72,7 @@ class RunOptions:
         "median; 0 = no limit",
         minimum=0,
     )
-    out: str = text("runs", "folder in which the run's folder is created")
+    out: str = text_option("runs", "folder in which the run's folder is created")
     folder: str = option(
         "",
         "for `flwr run` only: the run's folder; if it has a run already, that run is resumed; if "

@@ -14,7 +14,7 @@ from fedsub_core.models.names import HIDDEN
 from fedsub_core.options import choice, option
 
 
-def text(default: str, doc: str) -> Any:
+def text_option(default: str, doc: str) -> Any:
     """Return a key whose value is a text that says something."""
     like = "one text, not empty, without blanks around it"
     return option(default, doc, pattern=r"\S(.*\S)?", like=like)
@@ -24,7 +24,7 @@ def text(default: str, doc: str) -> Any:
 class ModelSettings:
     """What is trained, on what: both halves of a method go by it."""
 
-    model: str = text(
+    model: str = text_option(
         "auto",
         "one of `fedsub models`, an installed one, package.module:builder or file.py:builder; "
         "auto: mlp for features, cnn1d for raw windows, cnn2d for images, fasttext for token ids",
@@ -40,7 +40,7 @@ class ModelSettings:
         "layers stay on the device, as in FedBN; static: the batch's in training, in tests those "
         "of the person's training part",
     )
-    encoder: str = text(
+    encoder: str = text_option(
         "auto",
         "fixed features, the model's input: none, kernels:N (for windows) or relu:N (for feature "
         "vectors); auto: none, unless the method's page says otherwise",
@@ -56,7 +56,7 @@ class ModelSettings:
     )
 
 
-#: Of whom people are held out: see :func:`fedsub_core.data.splits.unseen_clients`.
+#: Of whom people are held out: see :func:`fedsub_core.data.held_out.unseen_clients`.
 UNSEEN_BY = ("people", "capacity", "smallest")
 
 
@@ -116,33 +116,6 @@ class SplitSettings(TestedSettings):
     def validation(self) -> bool:
         """Whether a part of the training part is held back, as large a share as is tested."""
         return self.best_by == "validation"
-
-
-@dataclass(frozen=True)
-class CapacitySettings:
-    """What share of the model or encoder devices hold that do not say it themselves."""
-
-    capacities: str = text(
-        "1",
-        "share of the model or encoder that devices hold, in (0, 1]: one share for all; several, "
-        "such as 1/4,1/2,1, drawn with the seed; or client=share, with 1 for all others. A "
-        "device's own setting, then the data card's, have priority",
-    )
-    capacity_mode: str = choice(
-        "fixed",
-        "dynamic",
-        doc="when shares are drawn; fixed: once, equally many devices for each share; dynamic: "
-        "again for each device in each round",
-    )
-
-    @property
-    def dynamic(self) -> bool:
-        """Whether shares are drawn anew in each round."""
-        return self.capacity_mode == "dynamic"
-
-
-#: Of a run in which all hold everything.
-ALL_HOLD_ALL = CapacitySettings()
 
 
 @dataclass(frozen=True)

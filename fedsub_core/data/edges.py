@@ -16,7 +16,8 @@ from fedsub_core.errors import DataError
 
 Edges: TypeAlias = NDArray[np.int64]
 
-_Refuse = Callable[[str, object, str, str], DataError]
+#: Makes the error of what it is about, what came, what was expected and what to do.
+Refuse = Callable[[str, object, str, str], DataError]
 
 
 def plain_edges(edges: Edges) -> Edges:
@@ -38,7 +39,7 @@ def inner_edges(edges: Edges, rows: NDArray[np.int64], n: int) -> Edges:
 
 
 def check_edges(
-    arrays: Mapping[str, Any], shape: tuple[int, ...], graph: bool, refused: _Refuse
+    arrays: Mapping[str, Any], shape: tuple[int, ...], graph: bool, refused: Refuse
 ) -> Edges | None:
     """Return a file's edges, or refuse them; None where the samples are no nodes.
 
@@ -46,7 +47,6 @@ def check_edges(
     ----------
     shape : of ``x``, [n, F].
     graph : whether the card says that samples are nodes.
-    refused : makes the error of what came, what was expected and what to do.
     """
     if not graph:
         if "edges" in arrays:

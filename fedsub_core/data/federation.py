@@ -1,7 +1,7 @@
 """The federation format: a folder with ``federation.toml`` and ``clients/<id>.npz``.
 
 The card and the clients' files are checked where they enter (:mod:`fedsub_core.data.card`,
-:mod:`fedsub_core.data.client_data`). A device holds just its own client's file.
+:mod:`fedsub_core.data.client_file`). A device holds just its own client's file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 import tomli_w
 
 from fedsub_core.data.card import CARD_FILE, Card, card_table, check_card, read_card
-from fedsub_core.data.client_data import ClientData, check_client, read_client
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.client_file import check_client, read_client
 from fedsub_core.data.feature_store import FeatureStore
 from fedsub_core.data.npz import write_npz
 from fedsub_core.errors import DataError

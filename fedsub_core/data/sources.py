@@ -7,14 +7,15 @@ from functools import cache
 from pathlib import Path
 
 from fedsub_core.data.card import CARD_FILE, Card, read_card
-from fedsub_core.data.client_data import ClientData, read_client
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.client_file import read_client
 from fedsub_core.data.federation import (
     Federation,
     client_files,
     read_federation,
     read_outlines,
 )
-from fedsub_core.data.splits import check_trainable
+from fedsub_core.data.held_out import check_trainable
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.errors import DataError
 

@@ -1,15 +1,17 @@
-"""Training and test parts of one client's samples, and clients that are held out.
+"""Training and test parts of one client's samples, also of a file that grew.
 
 The three protocols: ``stratified`` draws random windows of every class, as the paper does, and
 leaks where windows overlap; ``blocked`` cuts every class in time and drops the windows that
-would reach across; ``unseen`` holds whole clients out (:func:`unseen_clients`).
+would reach across; ``unseen`` holds whole clients out (:mod:`fedsub_core.data.held_out`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -18,11 +20,10 @@ from numpy.typing import NDArray
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import different, same_as
-from fedsub_core.data.federation import Federation
-from fedsub_core.data.moments import first_alike
 from fedsub_core.data.windows import (
     clear_of,
     far_apart,
+    first_alike,
     overlaps,
     time_known,
     window_places,
@@ -37,29 +38,19 @@ BoolArray = NDArray[np.bool_]
 
 
 def split(
-    client: ClientData,
-    card: Card,
-    kind: SplitKind,
-    test_share: float,
-    seed: int,
+    client: ClientData, card: Card, kind: SplitKind, test_share: float, seed: int
 ) -> tuple[IntArray, IntArray]:
     """Return the sample indices of the training part and of the test part, each ascending.
 
     Parameters
     ----------
-    client : ClientData
-        The samples, n of them.
-    card : Card
-        Gives window length, overlap and whether the file is in time order.
-    kind : {'stratified', 'blocked'}
-        ``stratified``: every class gives `test_share` of its samples, drawn at random.
+    card : gives window length, overlap and whether the file is in time order.
+    kind : ``stratified``: every class gives `test_share` of its samples, drawn at random.
         ``blocked``: every class gives the last `test_share` of its samples in time; of the
         others, those whose window overlaps a test window of any class in time are dropped.
-    test_share : float
-        Share of each class that is tested, in (0, 1). Rounded to samples, but a class of two or
-        more keeps one on each side.
-    seed : int
-        Seed of the run, used by ``stratified`` alone.
+    test_share : of each class, in (0, 1). Rounded to samples, but a class of two or more keeps one
+        on each side.
+    seed : of the run, used by ``stratified`` alone.
 
     Notes
     -----
@@ -70,7 +61,7 @@ def split(
     Samples that are the same are on one side, whatever their labels: ``stratified`` draws of each
     class among the first of its copies, and the others go where that goes; ``blocked`` drops
     training samples that are the same as a tested one. So are windows that begin at one time, as
-    those of two devices do that record at once (:mod:`fedsub_core.data.moments`).
+    those of two devices do that record at once (:func:`fedsub_core.data.windows.first_alike`).
 
     Where the file has no ``t``, or none in seconds, or no window length is known, ``blocked``
     counts windows instead of seconds: ``ceil(overlap / (1 - overlap))`` are dropped at a boundary,
@@ -118,126 +109,61 @@ def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
     return "blocked" if in_time else "stratified"
 
 
-def unseen_clients(
-    ids: Iterable[str],
-    share: float,
-    seed: int,
-    by: str = "people",
-    capacities: Mapping[str, float] | None = None,
-) -> tuple[str, ...]:
-    """Return the ids of the clients that are held out, ascending; at least one, never all.
+def split_grown(
+    client: ClientData, card: Card, wanted: str, test_share: float, seed: int, sizes: Sequence[int]
+) -> tuple[IntArray, IntArray]:
+    """Return training and test indices of a file that had `sizes` samples when it was looked at.
 
-    The order of `ids` cannot change the result.
+    No sample ever changes sides: a model that has trained on a sample must never be tested on it.
 
     Parameters
     ----------
-    by : ``people``, a share of all; ``capacity``, that share of the clients of each capacity, of
-        one alone none; ``smallest``, all of the smallest capacity.
-    capacities : by client; 1 where it is not named.
+    client, card, test_share, seed : as for :func:`split`.
+    wanted : the run's ``split``. What ``auto`` chooses is decided by what was there at each look,
+        so that samples yet to come change nothing of it.
+    sizes : ascending; the last is the number of samples now. The first ``sizes[i]`` samples are
+        split as if the file ended there.
+
+    Notes
+    -----
+    Of the new samples of a class, as many are tested as bring the class to `test_share`: drawn at
+    random (``stratified``) or the last in time (``blocked``). New test windows that overlap one
+    trained on before, and new training windows that overlap a test window, are dropped. So are,
+    where the file is split in time, new samples that are the same as one of the other part; else
+    they go where that is.
 
     Raises
     ------
     DataError
-        If nobody could be held out, or nobody would be left.
+        Where the first part leaves no training or no test sample.
     """
-    ordered = sorted(set(ids))
-    if len(ordered) < 2:
-        raise DataError(
-            f"holding clients out: got {len(ordered)} client(s), expected two at least. Use "
-            "split = 'blocked' or a federation with more clients."
-        )
-    if by == "people":
-        return _drawn(ordered, share, seed, "unseen clients")
-    groups: dict[float, list[str]] = {}
-    for client in ordered:
-        groups.setdefault((capacities or {}).get(client, 1.0), []).append(client)
-    if by == "smallest":
-        if len(groups) < 2:
-            raise DataError(
-                f"holding those of the smallest capacity out: got {len(ordered)} clients of "
-                f"capacity {min(groups):g}, expected two capacities at least. Set capacities, or "
-                "unseen-by = people"
-            )
-        return tuple(groups[min(groups)])
-    drawn = [
-        _drawn(own, share, seed, f"unseen clients of capacity {size:g}")
-        for size, own in groups.items()
-        if len(own) > 1
-    ]
-    if not drawn:
-        raise DataError(
-            f"holding a share of each capacity out: got {len(groups)} capacities of "
-            f"{len(ordered)} clients, expected one that two have at least. Set unseen-by = people, "
-            "or fewer capacities"
-        )
-    return tuple(sorted(chain.from_iterable(drawn)))
-
-
-def _drawn(ordered: Sequence[str], share: float, seed: int, purpose: str) -> tuple[str, ...]:
-    drawn = split_rng(seed, "", purpose).permutation(len(ordered))
-    return tuple(sorted(ordered[i] for i in drawn[: tested_count(len(ordered), share)]))
-
-
-def check_trainable(federation: Federation) -> None:
-    """Refuse a federation in which nothing can be learnt to be told apart.
-
-    A client with a single class is fine (people who lost classes are a scenario of the paper);
-    a federation whose clients together hold a single class is not.
-    """
-    held = sorted(
-        {int(label) for data in federation.clients.values() for label in np.unique(data.y)}
-    )
-    if len(held) < 2:
-        names = ", ".join(repr(federation.card.classes[label]) for label in held) or "none"
-        raise DataError(
-            f"federation {federation.card.name!r}: all {len(federation.clients)} clients together "
-            f"hold {len(held)} class ({names}); expected two at least. Add clients or samples of "
-            "another class."
-        )
-
-
-def split_rng(seed: int, client: str, purpose: str) -> np.random.Generator:
-    """Return the stream of a client's split."""
-    return np.random.default_rng(derive_seed(seed, client, 0, purpose))
-
-
-def tested_count(n: int, share: float) -> int:
-    """Return how many of `n` are tested: the nearest to the share, one left on each side."""
-    return min(max(math.floor(n * share + 0.5), 1), n - 1)
-
-
-def thinned(train: IntArray, client: ClientData, share: float, seed: int) -> IntArray:
-    """Return the training indices of which only a share of each class is kept, ascending.
-
-    Drawn at random, one sample of each class at least: people who have labelled little.
-    """
-    if share == 1:
-        return train
-    rng = split_rng(seed, client.client, "training share")
-    kept = []
-    for label in np.unique(client.y[train]):
-        of_class = rng.permutation(train[client.y[train] == label])
-        kept.append(of_class[: max(1, math.floor(len(of_class) * share + 0.5))])
-    return np.sort(np.concatenate(kept))
-
-
-def labelled(
-    train: IntArray, client: ClientData, first: BoolArray, share: float, most: float, seed: int
-) -> IntArray:
-    """Return the training indices without those of classes that the person has not labelled.
-
-    With probability `share` a person lacks some: 1 to `most` of the classes that it has at first,
-    each number alike; one of these is always left, and so are classes that come later. Drawn for
-    each person alone, so that a device needs to know nobody else. `first` bool [n]: which samples
-    are there at first.
-    """
-    classes = np.unique(client.y[train[first[train]]])
-    fewest, up_to = 1, min(math.floor(most * len(classes)), len(classes) - 1)
-    rng = split_rng(seed, client.client, "unlabelled classes")
-    if rng.random() >= share or up_to < fewest:
-        return train
-    lacking = rng.permutation(classes)[: rng.integers(fewest, up_to + 1)]
-    return train[~np.isin(client.y[train], lacking)]
+    if list(sizes) != sorted(set(sizes)) or sizes[-1] != len(client.y):
+        raise ValueError(f"got sizes {list(sizes)}, expected ascending up to {len(client.y)}")
+    first = _head(client, sizes[0])
+    trained, tested = split(first, card, split_kind(wanted, first, card), test_share, seed)
+    train, test = np.zeros(len(client.y), np.bool_), np.zeros(len(client.y), np.bool_)
+    train[trained], test[tested] = True, True
+    for old, new in pairwise(sizes):
+        head, fresh = _head(client, new), np.arange(new) >= old
+        kind, (place, width) = split_kind(wanted, head, card), window_places(head, card)
+        if kind == "blocked":
+            added = _added_tests(head.y, test[:new], fresh, test_share, partial(_in_time, place))
+            copies = head.first_copies
+            added &= clear_of(place, place[train[:new]], width) & ~same_as(copies, train[:new])
+            test[:new] |= added
+            apart = clear_of(place, place[test[:new]], width) & ~same_as(copies, test[:new])
+            train[:new] |= fresh & ~added & apart
+        else:
+            copies = first_alike(head, card)
+            rng = split_rng(seed, head.client, f"split from sample {old}")
+            drawn = fresh & different(copies, new)
+            added = _added_tests(head.y, test[:new], drawn, test_share, rng.permutation)
+            test[:new] |= added
+            train[:new] |= fresh & ~added
+            if copies is not None:
+                train[:new] = np.where(fresh, train[copies], train[:new])
+                test[:new] = np.where(fresh, test[copies], test[:new])
+    return np.flatnonzero(train), np.flatnonzero(test)
 
 
 def _stratified(
@@ -281,3 +207,37 @@ def _why(client: ClientData, card: Card, kind: SplitKind) -> str:
             return f", but by t it lasts {lasts:g} s and a window {length:g} s"
     most = np.bincount(client.y).max()
     return "" if most > 1 else ", but no class has two"
+
+
+def _in_time(place: NDArray[np.float64], rows: IntArray) -> IntArray:
+    return rows[np.argsort(place[rows], kind="stable")]
+
+
+def _added_tests(
+    y: IntArray, tested: BoolArray, new: BoolArray, share: float, order: Callable[..., IntArray]
+) -> BoolArray:
+    """Choose the tests among the `new` samples, class by class: the last by their `order`."""
+    added = np.zeros(len(y), np.bool_)
+    for label in np.unique(y[new]):
+        of_class = y == label
+        rows = np.flatnonzero(new & of_class)
+        wanted = tested_count(int(of_class.sum()), share) - int((tested & of_class).sum())
+        count = min(max(wanted, 0), len(rows))
+        added[order(rows)[len(rows) - count :]] = True
+    return added
+
+
+def _head(client: ClientData, n: int) -> ClientData:
+    t = None if client.t is None else client.t[:n]
+    since = None if client.since is None else client.since[:n]
+    return replace(client, x=client.x[:n], y=client.y[:n], t=t, since=since)
+
+
+def split_rng(seed: int, client: str, purpose: str) -> np.random.Generator:
+    """Return the stream of a client's split."""
+    return np.random.default_rng(derive_seed(seed, client, 0, purpose))
+
+
+def tested_count(n: int, share: float) -> int:
+    """Return how many of `n` are tested: the nearest to the share, one left on each side."""
+    return min(max(math.floor(n * share + 0.5), 1), n - 1)

@@ -1,4 +1,4 @@
-"""How a client's windows lie in time: how long they are, which overlap, how far a cut must reach.
+"""How a client's windows lie in time: their length, overlap and moments, and gaps between parts.
 
 What the card leaves out is taken from the file: a raw window's length from its samples and the
 sampling rate, overlap from the times ``t``. Card and file that contradict each other are refused.
@@ -82,6 +82,31 @@ def time_known(client: ClientData, card: Card) -> Known:
     if window_seconds(client, card) is None or (card.overlap and far_apart(client, card)):
         return "order of t"
     return "seconds from t"
+
+
+def first_alike(client: ClientData, card: Card) -> NDArray[np.int64] | None:
+    """Return the first sample alike each sample, int64 [n]; they are on one side of every split.
+
+    Equal samples are alike, and so are windows that begin at one time by ``t``. None where no two
+    samples are alike. If all times are the same, they are not used.
+    """
+    first, t = client.first_copies, client.t
+    if t is None or time_known(client, card) != "seconds from t":
+        return first
+    times, earliest, moment = np.unique(t, return_index=True, return_inverse=True)
+    if len(times) in (1, len(t)):
+        return first
+    if first is None:
+        return earliest[moment].astype(np.int64)
+    # A copy may be of another moment, which has copies itself: until nothing gets an earlier one.
+    found, before = first, np.full(len(t), -1)
+    while not np.array_equal(found, before):
+        before = found
+        for groups in (moment, first):
+            least = np.full(len(t), len(t))
+            np.minimum.at(least, groups, found)
+            found = least[groups]
+    return found
 
 
 def gap_windows(card: Card) -> int:

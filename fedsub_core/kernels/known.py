@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
-from fedsub_core.models.pooling import Pool
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 
 #: Kinds of layers, as in ``chain.h``.
 AFFINE, MAX_POOL, MEAN_POOL = range(3)

@@ -27,11 +27,11 @@ from fedsub_core.seeds import generator
 
 @dataclass(frozen=True)
 class Step:
-    """What one layer saw and made, and what it wants kept for its gradient."""
+    """Input and output of one layer; of a layer with units, also what each of them sees."""
 
     x: Tensor
     out: Tensor
-    kept: Tensor | None
+    patches: Tensor | None
 
 
 def require_chain(
@@ -151,19 +151,15 @@ class Chain(Layers, Model):
             made = chains.forward(kernels, self.known, params, x)
             return made.view(*x.shape[:2], *self.output_shape)
         for layer in self.layers:
-            kept = None
+            patches = None
             if isinstance(layer, Affine):
-                kept = layer.patches(x)
-                matrix = layer.matrix(params[f"{layer.name}.weight"])
-                bias = params[f"{layer.name}.bias"].unsqueeze(1)
-                z = torch.baddbmm(bias, kept, matrix.transpose(1, 2))
-                out = layer.positions_last(z, x.shape)
-            elif tape is None:
-                out = layer.forward(x)
+                patches = layer.patches(x)
+                weight, bias = params[f"{layer.name}.weight"], params[f"{layer.name}.bias"]
+                out = layer.of_patches(patches, weight, bias, x.shape)
             else:
-                out, kept = layer.forward_keeping(x)
+                out = layer.forward(x)
             if tape is not None:
-                tape.append(Step(x, out, kept))
+                tape.append(Step(x, out, patches))
             x = out
         return x
 
@@ -183,36 +179,3 @@ class Chain(Layers, Model):
         """Return a pass through the chain, in which nothing is drawn."""
         tape: list[Step] = []
         return Pass(self.outputs(params, x, tape), tape[self.embedding_at].x)
-
-    def accumulate_gradients(
-        self,
-        params: Params,
-        tape: Sequence[Step],
-        grad: Tensor,
-        into: Params,
-        keep: float,
-        only: Collection[str] | None = None,
-        at_embedding: Tensor | None = None,
-    ) -> None:
-        """Set ``into = keep * into + gradient`` for every parameter.
-
-        `grad` is the loss's gradient with respect to the logits of the forward pass that filled
-        `tape`. With ``keep = momentum`` this is SGD's momentum update, without a copy. Of layers
-        that are not in `only` nothing is computed but what those below need. `at_embedding` is a
-        gradient that comes in addition with respect to the embedding.
-        """
-        trained = [layer.name for layer in self.affine if only is None or layer.name in only]
-        for layer, step in zip(reversed(self.layers), reversed(tape), strict=True):
-            if isinstance(layer, Affine):
-                assert step.kept is not None
-                rows, weight = layer.units_last(grad), f"{layer.name}.weight"
-                if layer.name in trained:
-                    layer.add_gradient(into[weight], rows, step.kept, keep)
-                    into[f"{layer.name}.bias"].mul_(keep).add_(rows.sum(1))
-                if layer.name == trained[0]:
-                    return
-                grad = layer.unpatch(rows.bmm(layer.matrix(params[weight])), step.x.shape)
-                if at_embedding is not None and layer is self.affine[-1]:
-                    grad = grad + at_embedding.view(grad.shape)
-            else:
-                grad = layer.input_gradient(step.x, step.out, step.kept, grad)

@@ -9,8 +9,7 @@ from typing import Any
 from fedsub_core.errors import RunError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain
-from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
-from fedsub_core.models.pooling import Pool
+from fedsub_core.models.layers import Conv, Flatten, Linear, Pool, ReLU
 
 TYPES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Linear, Conv, Pool, ReLU, Flatten)}
 

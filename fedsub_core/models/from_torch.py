@@ -9,9 +9,8 @@ from torch import nn
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 from fedsub_core.models.model import Params
-from fedsub_core.models.pooling import Pool
 
 WITH_UNITS = (nn.Linear, nn.Conv1d, nn.Conv2d)
 WINDOWED = (

@@ -23,7 +23,7 @@ from fedsub_core.models.chain import Chain
 from fedsub_core.models.described import TYPES
 from fedsub_core.models.from_torch import from_torch
 from fedsub_core.models.initial_weights import Writes, check_initial
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 from fedsub_core.models.model import Model
 from fedsub_core.models.names import (
     AUTO,
@@ -41,7 +41,6 @@ from fedsub_core.models.names import (
     resolve_kind,
 )
 from fedsub_core.models.norms import AVERAGED, check_norms
-from fedsub_core.models.pooling import Pool
 from fedsub_core.models.torch_model import TorchModel
 
 

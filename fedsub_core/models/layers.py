@@ -2,27 +2,26 @@
 
 ``x [clients, samples, *features]``, ``weight [clients, units, *kernel]``, ``bias [clients,
 units]``. A convolution is a linear layer on the patches of its input, so both share one set of
-matrix products: forward, gradient and (in ``fedsub_client.methods.fedsub.relevance``) relevance.
-
-The gradients are written out rather than left to autograd because they then land in the
-momentum buffer without a copy: half the time of a round (``benchmarks/simulation.py``).
+matrix products: forward and (in ``fedsub_client.methods.fedsub.relevance``) relevance.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from fedsub_core.models.architecture import FullyConnected, LayerWithUnits, Shape
 
 
 class Layer(ABC):
-    """A layer without parameters; gradients by autograd unless a subclass knows better."""
+    """A layer without parameters."""
 
     @abstractmethod
     def output_shape(self, shape: Shape) -> Shape:
@@ -31,16 +30,6 @@ class Layer(ABC):
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
         """Map ``x [clients, samples, *in]`` to ``[clients, samples, *out]``."""
-
-    def forward_keeping(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return what :meth:`forward` does, and what :meth:`input_gradient` wants kept."""
-        return self.forward(x), None
-
-    def input_gradient(self, x: Tensor, out: Tensor, kept: Tensor | None, grad: Tensor) -> Tensor:
-        """Return the gradient with respect to `x`, given that with respect to `out`."""
-        with torch.enable_grad():
-            leaf = x.detach().requires_grad_()
-            return torch.autograd.grad(self.forward(leaf), leaf, grad)[0]
 
 
 @dataclass(frozen=True)
@@ -55,11 +44,6 @@ class ReLU(Layer):
         """Element-wise."""
         return x.relu()
 
-    def input_gradient(self, x: Tensor, out: Tensor, kept: Tensor | None, grad: Tensor) -> Tensor:
-        """Pass where the unit was active."""
-        passed: Tensor = torch.ops.aten.threshold_backward(grad, out, 0)
-        return passed
-
 
 @dataclass(frozen=True)
 class Flatten(Layer):
@@ -73,9 +57,51 @@ class Flatten(Layer):
         """``[clients, samples, *in]`` to ``[clients, samples, in]``."""
         return x.flatten(2)
 
-    def input_gradient(self, x: Tensor, out: Tensor, kept: Tensor | None, grad: Tensor) -> Tensor:
-        """Reshape back."""
-        return grad.reshape(x.shape)
+
+_POOLS: dict[tuple[str, int], Callable[..., Tensor]] = {
+    ("max", 1): F.max_pool1d,
+    ("max", 2): F.max_pool2d,
+    ("avg", 1): F.avg_pool1d,
+    ("avg", 2): F.avg_pool2d,
+    ("adaptive-avg", 1): F.adaptive_avg_pool1d,
+    ("adaptive-avg", 2): F.adaptive_avg_pool2d,
+}
+
+
+@dataclass(frozen=True)
+class Pool(Layer):
+    """Max, average or adaptive average pooling over the one or two axes after the channels.
+
+    `size` is the window for ``"max"`` and ``"avg"`` and the output size for ``"adaptive-avg"``.
+    """
+
+    kind: str
+    size: Shape
+    stride: Shape = ()
+    padding: Shape = ()
+
+    def output_shape(self, shape: Shape) -> Shape:
+        """Channels stay, the other axes shrink."""
+        return tuple(self.forward(torch.zeros(1, 1, *shape)).shape[2:])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pool each client's each sample alone."""
+        flat = x.flatten(0, 1)
+        pool = _POOLS[self.kind, len(self.size)]
+        if self.kind == "adaptive-avg":
+            out = pool(flat, self.size)
+        else:
+            out = pool(flat, self.size, self.stride or self.size, self.padding or 0)
+        return out.reshape(*x.shape[:2], *out.shape[1:])
+
+    def window(self, length: int) -> int:
+        """Return the size of windows that divide a series into equal parts; 0 if there are none."""
+        if len(self.size) > 1 or any(self.padding):
+            return 0
+        asked = self.size[0]
+        if self.kind == "adaptive-avg":
+            return length // asked if length % asked == 0 else 0
+        return asked if (self.stride or self.size) == self.size and length % asked == 0 else 0
 
 
 @dataclass(frozen=True)
@@ -90,28 +116,21 @@ class Affine(LayerWithUnits):
     def patches(self, x: Tensor) -> Tensor:
         """Return what each unit sees: ``[clients, samples * positions, fan_in]``."""
 
+    @abstractmethod
+    def of_patches(self, patches: Tensor, weight: Tensor, bias: Tensor, shape: Shape) -> Tensor:
+        """Return the output ``[clients, samples, units, *positions]`` for an input of `shape`."""
+
     def matrix(self, weight: Tensor) -> Tensor:
         """Return weights ``[clients, units, fan_in]``, in the order of :meth:`patches`."""
         return weight
 
-    def add_gradient(self, into: Tensor, rows: Tensor, patches: Tensor, keep: float) -> None:
-        """Set ``into = keep * into + gradient`` of weights, of that with respect to `rows`."""
-        into.baddbmm_(rows.transpose(1, 2), patches, beta=keep)
-
     @abstractmethod
-    def unpatch(self, grad: Tensor, shape: torch.Size) -> Tensor:
-        """Transpose of :meth:`patches`: add each patch's gradient back onto an input of `shape`."""
-
-    @abstractmethod
-    def positions_last(self, z: Tensor, shape: torch.Size) -> Tensor:
-        """``[clients, samples * positions, units]`` to ``[clients, samples, units, *positions]``.
-
-        `shape` is that of the layer's input.
-        """
+    def unpatch(self, grad: Tensor, shape: Shape) -> Tensor:
+        """Transpose of :meth:`patches`: add each patch's numbers onto an input of `shape`."""
 
     @abstractmethod
     def units_last(self, out: Tensor) -> Tensor:
-        """Inverse of :meth:`positions_last`."""
+        """Reshape an output to ``[clients, samples * positions, units]``."""
 
 
 @dataclass(frozen=True)
@@ -126,16 +145,19 @@ class Linear(FullyConnected, Affine):
         """Return the input itself."""
         return x
 
-    def unpatch(self, grad: Tensor, shape: torch.Size) -> Tensor:
+    def of_patches(self, patches: Tensor, weight: Tensor, bias: Tensor, shape: Shape) -> Tensor:
+        """Multiply samples by weights."""
+        if weight.requires_grad:  # in this order the gradient has the layout of the weights
+            out = torch.baddbmm(bias.unsqueeze(2), weight, patches.transpose(1, 2))
+            return out.transpose(1, 2)
+        return torch.baddbmm(bias.unsqueeze(1), patches, weight.transpose(1, 2))
+
+    def unpatch(self, grad: Tensor, shape: Shape) -> Tensor:
         """Return the gradient itself."""
         return grad
 
-    def positions_last(self, z: Tensor, shape: torch.Size) -> Tensor:
-        """Return it as it is: a linear layer has one position."""
-        return z
-
     def units_last(self, out: Tensor) -> Tensor:
-        """Return it as it is."""
+        """Return the output itself: a linear layer has one position."""
         return out
 
 
@@ -160,53 +182,43 @@ class Conv(Affine):
 
     def patches(self, x: Tensor) -> Tensor:
         """Cut the input into overlapping windows, channels last: each is a few runs of memory."""
-        image, inside = self._padded(x, x.shape)
-        inside.copy_(x.movedim(2, -1))
-        positions = self.output_shape(tuple(x.shape[2:]))[1:]
-        ahead, steps = image.stride()[:2], image.stride()[2:-1]
-        strides = (*ahead, *(s * t for s, t in zip(steps, self.stride, strict=True)), *steps, 1)
-        shape = (*x.shape[:2], *positions, *self.kernel, self.channels)
-        return image.as_strided(shape, strides).reshape(x.shape[0], -1, self.fan_in)
+        image = F.pad(x.movedim(2, -1), self._around)
+        return torch.cat(self._by_place(image), -1).view(len(x), -1, self.fan_in)
+
+    def unpatch(self, grad: Tensor, shape: Shape) -> Tensor:
+        """Add overlapping windows up, one place of the kernel after another."""
+        image = F.pad(grad.new_zeros(*shape[:2], *shape[3:], self.channels), self._around)
+        seen = self._by_place(image)
+        each = grad.view(*seen[0].shape[:-1], len(seen), self.channels).unbind(-2)
+        for place, one in zip(seen, each, strict=True):
+            place += one
+        return F.pad(image, [-p for p in self._around]).movedim(-1, 2)
+
+    @property
+    def _around(self) -> list[int]:
+        """The padding of an image with channels last, as PyTorch orders it."""
+        return [0, 0, *(p for padding in reversed(self.padding) for p in (padding, padding))]
+
+    def _by_place(self, image: Tensor) -> list[Tensor]:
+        """Return, for each place of the kernel, what it sees of a padded image, as views."""
+        axes = list(zip(image.shape[2:-1], self.kernel, self.stride, strict=True))
+        found = []
+        for place in product(*map(range, self.kernel)):
+            starts = zip(place, axes, strict=True)
+            seen = (slice(at, n - size + at + 1, step) for at, (n, size, step) in starts)
+            found.append(image[:, :, *seen])
+        return found
+
+    def of_patches(self, patches: Tensor, weight: Tensor, bias: Tensor, shape: Shape) -> Tensor:
+        """Multiply windows by weights; in memory units stay last, as :meth:`patches` wants them."""
+        z = torch.baddbmm(bias.unsqueeze(1), patches, self.matrix(weight).transpose(1, 2))
+        positions = self.output_shape(tuple(shape[2:]))[1:]
+        return z.view(*shape[:2], *positions, self.units).movedim(-1, 2)
 
     def matrix(self, weight: Tensor) -> Tensor:
         """Put channels last."""
         return weight.movedim(2, -1).flatten(2)
 
-    def add_gradient(self, into: Tensor, rows: Tensor, patches: Tensor, keep: float) -> None:
-        """Put channels first again."""
-        gradient = rows.transpose(1, 2).bmm(patches)
-        gradient = gradient.view(*into.shape[:2], *self.kernel, self.channels)
-        into.mul_(keep).add_(gradient.movedim(-1, 2))
-
-    def unpatch(self, grad: Tensor, shape: torch.Size) -> Tensor:
-        """Add overlapping windows up, one place of the kernel after another."""
-        image, inside = self._padded(grad, shape)
-        positions = self.output_shape(tuple(shape[2:]))[1:]
-        windows = grad.view(*shape[:2], *positions, prod(self.kernel), self.channels)
-        for i, place in enumerate(product(*map(range, self.kernel))):
-            seen = image
-            for axis, (start, n, step) in enumerate(
-                zip(place, positions, self.stride, strict=True)
-            ):
-                seen = seen.narrow(2 + axis, start, (n - 1) * step + 1)
-                seen = seen[(slice(None),) * (2 + axis) + (slice(None, None, step),)]
-            seen += windows[..., i, :]
-        return inside.movedim(-1, 2)
-
-    def _padded(self, like: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
-        """Return zeros for an input of `shape`, channels last, and the view inside the padding."""
-        around = [n + 2 * p for n, p in zip(shape[3:], self.padding, strict=True)]
-        image = inside = like.new_zeros(*shape[:2], *around, self.channels)
-        for axis, (n, p) in enumerate(zip(shape[3:], self.padding, strict=True)):
-            inside = inside.narrow(2 + axis, p, n)
-        return image, inside
-
-    def positions_last(self, z: Tensor, shape: torch.Size) -> Tensor:
-        """Move units before positions, as PyTorch orders images and series."""
-        positions = self.output_shape(tuple(shape[2:]))[1:]
-        out = z.reshape(shape[0], shape[1], prod(positions), self.units).transpose(2, 3)
-        return out.reshape(shape[0], shape[1], self.units, *positions)
-
     def units_last(self, out: Tensor) -> Tensor:
         """Move units last and join samples and positions."""
-        return out.flatten(3).transpose(2, 3).reshape(out.shape[0], -1, self.units)
+        return out.movedim(2, -1).reshape(len(out), -1, self.units)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from torch import nn
 
 from fedsub_core.models.chain import Chain, require_chain
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 from fedsub_core.models.model import Model, Params
-from fedsub_core.models.pooling import Pool
 from fedsub_core.models.torch_model import TorchModel
 
 _CONVS: dict[int, Callable[..., nn.Conv1d | nn.Conv2d]] = {1: nn.Conv1d, 2: nn.Conv2d}

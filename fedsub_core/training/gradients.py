@@ -1,8 +1,7 @@
 """The gradient of an objective on a batch, for every client of a stack.
 
-Cross-entropy, pulls, also to prototypes, and masks have theirs written out, in the compiled kernels
-and in PyTorch; whatever else an objective holds goes through autograd, over the same stacked
-forward pass.
+The compiled kernels have that of cross-entropy, pulls, pulls to prototypes, and masks. For whatever
+they do not know, autograd goes over the stacked forward pass.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from torch import Tensor
 from fedsub_core.backend import Backend, for_gradients, for_training
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.kernels.library import Kernels
-from fedsub_core.models.chain import Chain, Step
+from fedsub_core.models.chain import Chain
 from fedsub_core.models.model import Model, Params
 from fedsub_core.training.batches import Batch, Batches, Met
 from fedsub_core.training.compiled import Compiled
@@ -26,8 +25,6 @@ from fedsub_core.training.objectives import (
     Masked,
     Objective,
     Own,
-    PrototypePull,
-    Pull,
     Term,
     terms_of,
 )
@@ -43,7 +40,6 @@ class Gradient:
     model : the architecture.
     objective : what is minimised.
     only : layers that are trained; None: all.
-    written_out : take the written out gradient where all terms have one; else autograd finds it.
     """
 
     #: Batches of one step.
@@ -54,17 +50,13 @@ class Gradient:
         model: Model,
         objective: Term | Objective,
         only: Collection[str] | None = None,
-        written_out: bool = True,
     ) -> None:
         self.model, self.only = model, only
         self.terms = terms_of(objective)
         self.names = model.trained_of(None if only is None else set(only))
         once = sum(isinstance(term, CrossEntropy) for term in self.terms) == 1
         #: The model's layers where the compiled kernels know them; else ().
-        self.layers = model.known if type(model) is Chain and written_out and once else ()
-        written_out &= once and all(term.written_out for term in self.terms)
-        #: The model where its gradient is written out; None: autograd finds it.
-        self.chain = model if written_out and isinstance(model, Chain) else None
+        self.layers = model.known if type(model) is Chain and once else ()
 
     def backend(self, x: Tensor) -> Backend:
         """Return who computes it on batches such as `x`."""
@@ -104,36 +96,15 @@ class Gradient:
         if (kernels := self.backend(batch.x).kernels) is not None:
             chosen = self.compiled(kernels).accumulate(params, batch, own, into, keep)
             return Met(chosen, batch.weight)
-        if self.chain is not None:
-            chosen = self._written_out(self.chain, params, batch, own, into, keep)
-        elif isinstance(self.model, Chain):
+        if isinstance(self.model, Chain):
             chosen = self._autograd(params, batch, own, into, keep)
         else:
             chosen = self._in_groups(params, batch, own, into, keep)
-        for term, tensors in zip(self.terms, own, strict=True):
-            if isinstance(term, Masked):
-                term.mask_gradient(tensors, into)
+        # A mask is last: it applies to what the others add.
+        terms = zip(self.terms, own, strict=True)
+        for term, tensors in sorted(terms, key=lambda pair: isinstance(pair[0], Masked)):
+            term.change(params, tensors, into)
         return Met(chosen, batch.weight)
-
-    def _written_out(
-        self, model: Chain, params: Params, batch: Batch, own: Own, into: Params, keep: float
-    ) -> Tensor:
-        tape: list[Step] = []
-        grad = model.forward(params, batch.x, tape).softmax(-1)
-        y = batch.y.unsqueeze(-1)
-        chosen = grad.gather(-1, y).squeeze(-1)
-        grad.scatter_add_(-1, y, grad.new_full((1, 1, 1), -1.0).expand(*batch.y.shape, 1))
-        grad.mul_(batch.weight.unsqueeze(-1))
-        beside = None
-        for term, tensors in zip(self.terms, own, strict=True):
-            if isinstance(term, PrototypePull):
-                pulled = term.gradient(tape[model.embedding_at].x, batch, tensors)
-                beside = pulled if beside is None else beside + pulled
-        model.accumulate_gradients(params, tape, grad, into, keep, self.only, beside)
-        for term, tensors in zip(self.terms, own, strict=True):
-            if isinstance(term, Pull):
-                term.add_gradient(params, tensors, into)
-        return chosen
 
     def _autograd(
         self, params: Params, batch: Batch, own: Own, into: Params, keep: float
@@ -145,14 +116,15 @@ class Gradient:
             }
             outputs, embedding = self.model.training_pass(leaves, batch.x, self.only, batch.seeds)
             forward = Forward(leaves, batch, outputs, embedding)
-            losses = [t.loss(forward, o) for t, o in zip(self.terms, own, strict=True)]
+            values = [t.loss(forward, o) for t, o in zip(self.terms, own, strict=True)]
+            loss = torch.stack([value for value in values if value is not None]).sum()
             trained = [leaves[name] for name in self.names]
-            found = torch.autograd.grad(torch.stack(losses).sum(), trained, allow_unused=True)
-        torch._foreach_mul_([into[name] for name in self.names], keep)
-        # None: no term depends on it.
-        moved = [(into[n], g) for n, g in zip(self.names, found, strict=True) if g is not None]
-        if moved:
-            torch._foreach_add_(*map(list, zip(*moved, strict=True)))
+            found = torch.autograd.grad(loss, trained, allow_unused=True)
+        for name, gradient in zip(self.names, found, strict=True):
+            if gradient is None:  # no term depends on it
+                into[name].mul_(keep)
+            else:
+                torch.add(gradient, into[name], alpha=keep, out=into[name])
         return outputs[-1].detach().softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
 
     def _in_groups(

@@ -1,14 +1,13 @@
 """What local training minimises: terms that add up.
 
-``CE + Pull(anchor, 0.1)`` is cross-entropy with a proximal term. Every term says its loss, from
-which autograd derives gradients; cross-entropy, pulls, also to prototypes, and masks have theirs
-written out, too, which is several times as fast (:mod:`fedsub_core.training.gradients` chooses, a
-test holds both equal).
+``CE + Pull(anchor, 0.1)`` is cross-entropy with a proximal term. A term has a loss, from which
+autograd derives its gradient, or changes the gradient itself. The compiled kernels know
+cross-entropy, pulls, pulls to prototypes, and masks (:mod:`fedsub_core.training.gradients`
+chooses, a test holds both equal).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -42,7 +41,7 @@ class Forward:
     embedding: Tensor
 
 
-class Term(ABC):
+class Term:
     """One part of an objective."""
 
     def __add__(self, other: Term | Objective) -> Objective:
@@ -55,17 +54,20 @@ class Term(ABC):
         return True
 
     @property
-    def written_out(self) -> bool:
-        """Whether its gradient is written out, so that autograd is not needed."""
+    def compiled(self) -> bool:
+        """Whether the compiled kernels know it."""
         return False
 
     def stacked(self) -> Params:
         """Return the tensors with a client axis that it needs, by name."""
         return {}
 
-    @abstractmethod
-    def loss(self, forward: Forward, own: Params) -> Tensor:
-        """Return the term's value summed over clients; `own` are :meth:`stacked`'s rows."""
+    def loss(self, forward: Forward, own: Params) -> Tensor | None:
+        """Return its value summed over clients for autograd; `own` are :meth:`stacked`'s rows."""
+        return None
+
+    def change(self, params: Params, own: Params, into: Params) -> None:
+        """Change the gradient in `into` after autograd, in the order of the terms."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class CrossEntropy(Term):
     exits: tuple[float, ...] = ()
 
     @property
-    def written_out(self) -> bool:
-        """That of the last exit alone."""
+    def compiled(self) -> bool:
+        """They know the last exit alone."""
         return not self.exits
 
     def loss(self, forward: Forward, own: Params) -> Tensor:
@@ -139,10 +141,7 @@ class Pull(Term):
         """Whether it pulls."""
         return self.weight != 0
 
-    @property
-    def written_out(self) -> bool:
-        """It is."""
-        return True
+    compiled = True
 
     def stacked(self) -> Params:
         """Anchors and factors."""
@@ -150,17 +149,9 @@ class Pull(Term):
             f"where/{n}": t for n, t in self.where.items()
         }
 
-    def loss(self, forward: Forward, own: Params) -> Tensor:
-        """See :class:`Term`."""
-        squares = [
-            ((p - own[f"anchor/{name}"]) ** 2 * own.get(f"where/{name}", torch.ones(()))).sum()
-            for name, p in forward.params.items()
-            if f"anchor/{name}" in own
-        ]
-        return self.weight / 2 * torch.stack(squares).sum()
-
-    def add_gradient(self, params: Params, own: Params, into: Params) -> None:
-        """Add its gradient to that in `into`."""
+    def change(self, params: Params, own: Params, into: Params) -> None:
+        """Add ``weight * (p - anchor)``."""
+        # By autograd of the sum of squares, an epoch of an MLP takes twice as long.
         for name, gradient in into.items():
             if (anchor := own.get(f"anchor/{name}")) is not None:
                 away = params[name] - anchor
@@ -178,21 +169,14 @@ class Masked(Term):
 
     mask: Params
 
-    @property
-    def written_out(self) -> bool:
-        """It is."""
-        return True
+    compiled = True
 
     def stacked(self) -> Params:
         """Return the masks."""
         return self.mask
 
-    def loss(self, forward: Forward, own: Params) -> Tensor:
-        """Return 0: it has no value, it changes the others' gradients."""
-        return forward.outputs[-1].new_zeros(())
-
-    def mask_gradient(self, own: Params, into: Params) -> None:
-        """Multiply the gradient in `into`."""
+    def change(self, params: Params, own: Params, into: Params) -> None:
+        """Multiply the gradient, and the momentum in it."""
         for name, gradient in into.items():
             if name in own:
                 gradient.mul_(own[name])
@@ -231,27 +215,15 @@ class PrototypePull(OfPrototypes):
     its authors' code.
     """
 
-    @property
-    def written_out(self) -> bool:
-        """It is."""
-        return True
+    compiled = True
 
     def loss(self, forward: Forward, own: Params) -> Tensor:
         """See :class:`Term`."""
-        away, known = self._away(forward.embedding, forward.batch, own)
+        y = forward.batch.y
+        clients = torch.arange(len(y), device=y.device).unsqueeze(1)
+        away = forward.embedding.flatten(2) - own["prototypes"][clients, y]
+        known = own["held"][clients, y] * forward.batch.weight
         return self.weight * ((away**2).mean(2) * known).sum()
-
-    def gradient(self, embedding: Tensor, batch: Batch, own: Params) -> Tensor:
-        """Return the gradient with respect to the embedding, ``[clients, samples, d]``."""
-        away, known = self._away(embedding, batch, own)
-        return away.mul_((2 * self.weight / away.shape[2]) * known.unsqueeze(2))
-
-    @staticmethod
-    def _away(embedding: Tensor, batch: Batch, own: Params) -> tuple[Tensor, Tensor]:
-        """Return the way from each sample's prototype, and its weight; 0 where there is none."""
-        clients = torch.arange(len(batch.y), device=batch.y.device).unsqueeze(1)
-        away = embedding.flatten(2) - own["prototypes"][clients, batch.y]
-        return away, own["held"][clients, batch.y] * batch.weight
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ The payload is one uint8 Array whose data are the codec's bytes as they are: no 
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -23,9 +22,6 @@ from flwr.app import (
 
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import MessageRefused, cut
-from fedsub_core.metric_names import BEST_ROUND, CHOSEN, CLASS_MEANS, GAIN, OWN_HEADS, VALIDATION
-from fedsub_core.metrics import MOST_CONFUSED, ClientMetrics
-from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.wire import codec
 from fedsub_core.wire.lazy_message import LazyMessage
@@ -42,8 +38,6 @@ WIRES = frozenset({WIRE})
 STYPE = f"fedsub.v{WIRE}"
 #: Names of a message's records.
 PAYLOAD, TURN, METRICS, REPORT = "payload", "turn", "metrics", "report"
-#: Key of metrics: test samples by true and predicted class, as a list of numbers.
-CONFUSION = "confusion"
 #: Keys that a device's records may have in all: a few dozen, and one for each class, of which there
 #: may be 10,000.
 MOST_KEYS = 12_000
@@ -195,92 +189,6 @@ def _scaling(record: Mapping[str, object], prefix: str = "") -> Scaling:
     return Scaling(mean, std)
 
 
-def metric_values(metrics: ClientMetrics) -> dict[str, float | list[int]]:
-    """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``.
-
-    What was counted by class is one list: true label, predicted label, samples, and so on.
-    """
-    values: dict[str, float | list[int]] = {n: float(getattr(metrics, n)) for n in _METRICS}
-    values |= dict(zip(GAIN, metrics.gain or (), strict=False))
-    values |= metrics.class_means
-    values |= metrics.own_heads
-    chosen = {name: getattr(metrics, name) for name in CHOSEN}
-    values |= {name: float(value) for name, value in chosen.items() if value is not None}
-    if metrics.confusion:
-        each = sorted(metrics.confusion.items())
-        values[CONFUSION] = [n for (true, given), count in each for n in (true, given, count)]
-    return values | {f"f1.{label}": f1 for label, f1 in metrics.f1.items()}
-
-
-def read_metrics(record: Mapping[str, Any], client: str, round: int, classes: int) -> ClientMetrics:
-    """Inverse of :func:`metric_values`, for labels below `classes`.
-
-    Raises
-    ------
-    MessageRefused
-        If a number is missing or outside its range.
-    """
-    try:
-        numbers = [float(cast(float, record[name])) for name in _METRICS]
-        f1 = {
-            int(key.removeprefix("f1.")): float(cast(float, record[key]))
-            for key in record
-            if key.startswith("f1.")
-        }
-        told = GAIN[0] in record
-        gain = Gain(*[float(cast(float, record[name])) for name in GAIN]) if told else None
-        names = OWN_HEADS if OWN_HEADS[0] in record else ()  # an older device sends none
-        own_heads = {n: float(cast(float, record[n])) for n in names}
-        means = {n: float(cast(float, record[n])) for n in CLASS_MEANS if n in record}
-        chosen = {n: float(cast(float, record[n])) for n in CHOSEN if n in record}
-    except (KeyError, TypeError, ValueError) as error:
-        raise MessageRefused(client, round, "metrics", repr(error), "all of them") from error
-    macro, weighted, accuracy, loss, examples = numbers
-    best = chosen.get(BEST_ROUND)
-    validation = chosen.get(VALIDATION)
-    shares = [macro, weighted, accuracy, *f1.values(), *means.values()]
-    shares += [] if validation is None else [validation]
-    *own_shares, own_loss = own_heads.values() or (0.0,)
-    in_range = all(0 <= share <= 1 for share in (*shares, *own_shares))
-    in_range = in_range and 0 <= own_loss < math.inf
-    in_range = in_range and all(0 <= label < classes for label in f1)
-    in_range = in_range and all(-1 <= difference <= 1 for difference in gain or ())
-    in_range = in_range and (best is None or (1 <= best <= round and best.is_integer()))
-    # A loss that is not finite is kept: a client that diverged must show in the results.
-    if not in_range or not 1 <= examples < 2**53:
-        expected = (
-            f"1 or more examples, shares in [0, 1], labels below {classes}, gains in [-1, 1], a "
-            f"best round from 1 to {round}, a finite loss of own heads"
-        )
-        raise MessageRefused(client, round, "metrics", str(dict(record)), expected)
-    own = (macro, weighted, accuracy, loss, f1, int(examples), gain, means)
-    confusion = _read_confusion(record, client, round, classes, int(examples))
-    best_round = None if best is None else int(best)
-    return ClientMetrics(*own, best_round, validation, confusion, own_heads)
-
-
-def _read_confusion(
-    record: Mapping[str, Any], client: str, round: int, classes: int, examples: int
-) -> dict[tuple[int, int], int]:
-    """Return a client's samples by true and predicted class; empty where it has not counted."""
-    if CONFUSION not in record:
-        return {}
-    listed, labels = record[CONFUSION], range(min(classes, MOST_CONFUSED))
-    found: dict[tuple[int, int], int] = {}
-    if isinstance(listed, list) and len(listed) <= 3 * len(labels) ** 2 and len(listed) % 3 == 0:
-        each = iter(listed)
-        for true, predicted, count in zip(each, each, each, strict=True):
-            if true in labels and predicted in labels and type(count) is int and count > 0:
-                found[true, predicted] = count
-    if not found or 3 * len(found) != len(listed) or sum(found.values()) != examples:
-        expected = (
-            f"true label, predicted label and samples of each pair once, labels below {classes}, "
-            f"{examples} samples in all"
-        )
-        raise MessageRefused(client, round, CONFUSION, cut(listed), expected)
-    return found
-
-
 def read_report(content: Content, names: Collection[str]) -> dict[str, float]:
     """Return what a device reports beside its upload, of what the method declares.
 
@@ -292,6 +200,3 @@ def read_report(content: Content, names: Collection[str]) -> dict[str, float]:
         for name, value in record.items()
         if name in names and isinstance(value, int | float)
     }
-
-
-_METRICS = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")

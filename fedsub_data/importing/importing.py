@@ -14,7 +14,8 @@ import tomli_w
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import CARD_FILE, Card, card_table, check_card
-from fedsub_core.data.client_data import ClientData, check_client
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.client_file import check_client
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import DataError
 from fedsub_core.extras import require

@@ -19,9 +19,8 @@ from torch import Tensor
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Chain, Step, require_chain
 from fedsub_core.models.chain_units import group_of, narrowed
-from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, Pool, ReLU
 from fedsub_core.models.model import Model, Params
-from fedsub_core.models.pooling import Pool
 from fedsub_core.models.units import UnitGroup, Units, first_units, placements
 from fedsub_core.placement import Placement
 from fedsub_papers.models.pools import numbers

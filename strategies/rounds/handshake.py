@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.card import Card
+from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.data.samples import NODE, TOKENS, facts_of
-from fedsub_core.data.splits import unseen_clients
 from fedsub_core.errors import RunError, cut
 from fedsub_core.models.architecture import Shape
 from strategies.rounds.agreement import Agreement

@@ -18,7 +18,7 @@ from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.flower.messages import ErrorCode
 from fedsub_core.release import behind
 from fedsub_core.version import VERSION
-from fedsub_core.wire import handshake
+from fedsub_core.wire import greeting, handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
 from strategies.rounds.departures import Departures
 from strategies.rounds.identity import Identities, NodeKey
@@ -148,7 +148,7 @@ class NodeRegistry:
     def _ask(self, link: Link, nodes: list[int]) -> None:
         questions = [
             Message(
-                RecordDict({handshake.HANDSHAKE: handshake.greeting(self.version, self.given)}),
+                RecordDict({handshake.HANDSHAKE: greeting.greeting(self.version, self.given)}),
                 node,
                 MessageType.QUERY,
                 group_id="0",
@@ -181,9 +181,9 @@ class NodeRegistry:
         try:
             record = reply.content.config_records[handshake.HANDSHAKE]
             introduction = read_introduction(record)
-            handshake.check_versions(record, introduction.client, self.version)
+            greeting.check_versions(record, introduction.client, self.version)
             if self.of_sums:
-                handshake.check_sums(introduction)
+                greeting.check_sums(introduction)
         except KeyError:
             self._refuse(node, "no handshake in its answer")
             return

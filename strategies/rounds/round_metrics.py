@@ -10,7 +10,7 @@ from flwr.app import MetricRecord
 from fedsub_core.aggregates import mean_over_clients
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics, MetricRow, confusion_rows
-from fedsub_core.wire import exchange
+from fedsub_core.wire import exchange, metric_record
 from fedsub_core.wire.exchange import Content
 
 
@@ -38,7 +38,7 @@ class RoundMetrics:
         record = exchange.numbers_of(content, exchange.METRICS)
         if record is None:
             raise MessageRefused(client, self.round, "metrics", "none", "a record of them")
-        self.found[client] = exchange.read_metrics(record, client, self.round, self.classes)
+        self.found[client] = metric_record.read_metrics(record, client, self.round, self.classes)
 
     def rows(self) -> list[MetricRow]:
         """Return all of it as rows, and everybody's confusion matrix."""

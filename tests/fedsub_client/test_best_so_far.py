@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedsub_client.best_so_far import MACRO_F1, ROUND, better_of, nothing_yet, used, used_round
-from fedsub_core.metrics import Evaluation
+from fedsub_core.evaluation import Evaluation
 
 
 def judged(macro_f1: float, loss: float) -> Evaluation:

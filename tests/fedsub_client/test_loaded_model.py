@@ -26,8 +26,8 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import DataError, RunError
+from fedsub_core.evaluation import Evaluation, evaluate
 from fedsub_core.methods.table import METHODS
-from fedsub_core.metrics import Evaluation, evaluate
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn

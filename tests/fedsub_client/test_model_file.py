@@ -36,8 +36,7 @@ from fedsub_core.methods import table
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
-from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
-from fedsub_core.models.pooling import Pool
+from fedsub_core.models.layers import Conv, Flatten, Linear, Pool, ReLU
 
 CARD = Card("toy", "test", ("a", "ß"), ("u", "v"), "m/s^2", 50.0, 2.0, 0.5, True)
 SCALING = Scaling(np.array([20, -3], np.float32), np.array([4, 0.5], np.float32))

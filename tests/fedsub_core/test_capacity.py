@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedsub_core.capacity import Capacity, of_nobody, of_node, of_one, of_people
-from fedsub_core.config.settings import CapacitySettings
+from fedsub_core.config.capacities import CapacitySettings
 from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.fingerprint import card_digest
 from fedsub_core.errors import ConfigError, DataError

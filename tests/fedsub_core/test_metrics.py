@@ -15,8 +15,9 @@ from torch import Tensor
 
 from fedsub_core.aggregates import mean_over_clients, mean_over_samples
 from fedsub_core.errors import DataError
+from fedsub_core.evaluation import evaluate
 from fedsub_core.metric_names import UNLABELLED
-from fedsub_core.metrics import MOST_CONFUSED, ClientMetrics, MetricRow, confusion_rows, evaluate
+from fedsub_core.metrics import MOST_CONFUSED, ClientMetrics, MetricRow, confusion_rows
 
 
 def ragged(seed: int, counts: list[int], classes: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedsub_core.data.splits import unseen_clients
+from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.metrics import MetricRow
 from fedsub_server.remarks import left_out, remarks
 from fedsub_server.results import method_summaries

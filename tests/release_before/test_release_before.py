@@ -23,12 +23,8 @@ from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Instructions
-from fedsub_core.wire.handshake import (
-    HANDSHAKE,
-    check_given,
-    check_versions,
-    read_introduction,
-)
+from fedsub_core.wire.greeting import check_given, check_versions
+from fedsub_core.wire.handshake import HANDSHAKE, read_introduction
 from fedsub_server.data_notes import read_notes
 from fedsub_server.live_file import LIVE_FILE
 from fedsub_server.rundb import RunDatabase

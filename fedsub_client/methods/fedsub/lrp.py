@@ -18,9 +18,16 @@ from torch import Tensor
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.chain import Chain, Step
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.layers import (
+    Affine,
+    Conv,
+    Flatten,
+    Layer,
+    Linear,
+    Pool,
+    ReLU,
+)
 from fedsub_core.models.model import Params
-from fedsub_core.models.pooling import Pool
 
 STABILISER = 1e-6
 # z- = z - z+ saves a matrix product, but rounds to 1e-7 of z+. In layers with few inputs, and in
@@ -124,7 +131,7 @@ def _non_negative(
     Half of the products vanish: positive contributions come from positive weights alone.
     """
     weight, bias = f"{layer.name}.weight", f"{layer.name}.bias"
-    patches = step.kept
+    patches = step.patches
     assert patches is not None
     positive = torch.baddbmm(parts[f"{bias}+"], patches, parts[f"{weight}+"].transpose(1, 2))
     if not rule.beta:
@@ -146,7 +153,7 @@ def _non_negative(
 def _signed(layer: Affine, parts: Params, step: Step, relevance: Tensor, rule: AlphaBeta) -> Tensor:
     """Relevance at the input of a layer whose input has both signs."""
     weight, bias = f"{layer.name}.weight", f"{layer.name}.bias"
-    patches = step.kept
+    patches = step.patches
     assert patches is not None
     up, down = parts[f"{weight}+"], parts[f"{weight}-"]
     above, below = patches.clamp(min=0), patches.clamp(max=0)
@@ -165,7 +172,14 @@ def _unweighted(layer: Layer | Affine, step: Step, relevance: Tensor) -> Tensor:
     if not isinstance(layer, Pool):
         return relevance.reshape(step.x.shape)
     if layer.kind == "max":
-        return layer.input_gradient(step.x, step.out, step.kept, relevance)
+        return _through_pool(layer, step.x, relevance)
     sign = torch.where(step.out < 0, -STABILISER, STABILISER)
     share = relevance / (step.out + sign)
-    return step.x * layer.input_gradient(step.x, step.out, step.kept, share)
+    return step.x * _through_pool(layer, step.x, share)
+
+
+def _through_pool(layer: Pool, x: Tensor, grad: Tensor) -> Tensor:
+    """Return the gradient with respect to `x`, given that with respect to what a pool makes."""
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(layer.forward(leaf), leaf, grad)[0]

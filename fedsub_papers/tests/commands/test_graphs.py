@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from fedsub_client.loaded_model import load_model
-from fedsub_client.model_file import built
 from fedsub_core.data.federation import write_federation
 from fedsub_papers.tests import shapes
 from tests.fedsub.commands.calls import Call
@@ -38,7 +37,7 @@ def test_a_persons_model_is_used_with_edges(fedsub: Call, folder: Path, tmp_path
     rows = list(csv.reader(io.StringIO(out)))[1:]
     with np.load(samples) as arrays:
         x, edges = arrays["x"], arrays["edges"]
-    model = built(load_model(run / "fedavg" / "models" / "p01.safetensors"))
+    model = load_model(run / "fedavg" / "models" / "p01.safetensors")
     found = model.probabilities(x, edges=edges)
     np.testing.assert_allclose([[float(p) for p in row[2:]] for row in rows], found, atol=1e-5)
     # A node's answer goes by its neighbours, up to four steps away, and by nobody else's rows.
@@ -54,7 +53,7 @@ def test_a_persons_model_is_used_with_edges(fedsub: Call, folder: Path, tmp_path
         "export", *own, "--format", "safetensors", "--output", str(tmp_path / "own.safetensors")
     )
     assert code == 0 and "read back" in out, err
-    again = built(load_model(tmp_path / "own.safetensors"))
+    again = load_model(tmp_path / "own.safetensors")
     assert again.shape == model.shape and torch.equal(
         torch.tensor(again.probabilities(x, edges=edges)), torch.tensor(found)
     )

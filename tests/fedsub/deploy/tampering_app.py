@@ -16,6 +16,7 @@ from flwr.clientapp import ClientApp
 
 from fedsub_client.client import FedSubClient
 from fedsub_client.device import Device
+from fedsub_client.person import Person
 from fedsub_core.wire import exchange
 from fedsub_core.wire.frame import open_frame
 from fedsub_core.wire.v2 import exchange_pb2 as pb
@@ -47,10 +48,18 @@ class Cheat(Device):
 class Attacker(Device):
     """A device whose uploads are those of an attack."""
 
-    def _numpy_client(self, *arguments: Any) -> FedSubClient:
-        from attacks import infect
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.person.__class__ = Infected
 
-        client = super()._numpy_client(*arguments)
+
+class Infected(Person):
+    """A person whose learner attacks."""
+
+    def numpy_client(self, *arguments: Any) -> FedSubClient:
+        from attack_runs import infect
+
+        client = super().numpy_client(*arguments)
         name = os.environ["FEDSUB_TEST_ATTACK"]
         infect([client.cohort], [self.client], name, self.config.rounds)
         return client

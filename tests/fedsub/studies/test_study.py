@@ -41,7 +41,7 @@ from fedsub.testing.runs import people
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, read_federation, write_federation
-from fedsub_core.data.splits import unseen_clients
+from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.errors import ConfigError, DataError, RunError
 
 from .in_this_process import in_this_process

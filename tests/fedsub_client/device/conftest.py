@@ -25,7 +25,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.standardise import moments, scaling
 from fedsub_core.turn import Turn
-from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire import exchange, greeting, handshake
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_download
 from fedsub_core.wire.envelope import Envelope
@@ -113,9 +113,9 @@ class Phone:
         return exchange.unpack(self.ask(MessageType.TRAIN, self.content(round, download, run)))
 
     def query(self, **said: Any) -> dict[str, Any]:
-        greeting = handshake.greeting()
-        greeting.update(said)
-        content = RecordDict({handshake.HANDSHAKE: greeting})
+        server = greeting.greeting()
+        server.update(said)
+        content = RecordDict({handshake.HANDSHAKE: server})
         return dict(self.ask(MessageType.QUERY, content).config_records[handshake.HANDSHAKE])
 
     def receive(self, payload: bytes, round: int) -> Bundle:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.data.card import Card, parse_card
-from fedsub_core.data.client_data import check_client
+from fedsub_core.data.client_file import check_client
 from fedsub_core.data.edges import inner_edges, plain_edges
 from fedsub_core.data.federation import ClientData, Federation, read_federation, write_federation
 from fedsub_core.errors import DataError

@@ -368,7 +368,7 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(
         raise PermissionError(13, "Permission denied")
 
     path = folder(tmp_path / "f", c1=arrays()) / "clients" / "c1.npz"
-    monkeypatch.setattr("fedsub_core.data.client_data.read_npz", refused)
+    monkeypatch.setattr("fedsub_core.data.client_file.read_npz", refused)
     with pytest.raises(DataError, match=r"c1\.npz: may not be read \(Permission denied\)"):
         read_client(path, CARD)
 

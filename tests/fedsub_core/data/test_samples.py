@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fedsub_core.data.card import Card, card_table, parse_card
-from fedsub_core.data.client_data import ClientData, check_client, read_client
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.client_file import check_client, read_client
 from fedsub_core.data.feature_store import FeatureStore
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.fingerprint import card_digest

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
-from fedsub_core.data.splits import check_trainable, split, unseen_clients
+from fedsub_core.data.held_out import check_trainable, unseen_clients
+from fedsub_core.data.splits import split
 from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
 

@@ -14,7 +14,8 @@ import pytest
 
 from fedsub_core.data import watch
 from fedsub_core.data.federation import Federation, read_federation, write_federation
-from fedsub_core.data.splits import check_trainable, split
+from fedsub_core.data.held_out import check_trainable
+from fedsub_core.data.splits import split
 from fedsub_core.data.unpickling import ArraysOnly
 from fedsub_core.errors import DataError
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from fedsub_core.data.card import Card
-from fedsub_core.data.client_data import ClientData, check_client
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.client_file import check_client
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.findings import findings, how_split
 from fedsub_core.data.splits import split, split_kind

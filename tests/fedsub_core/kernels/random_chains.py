@@ -19,9 +19,8 @@ from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
 from fedsub_core.models.chain import Chain
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 from fedsub_core.models.model import Params
-from fedsub_core.models.pooling import Pool
 from fedsub_core.training import (
     CE,
     Gradient,

@@ -14,8 +14,7 @@ from fedsub_core.kernels.known import AFFINE, MAX_POOL, MEAN_POOL, Known, known
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
-from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, ReLU
-from fedsub_core.models.pooling import Pool
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 
 #: Those that fuse multiplications and additions, on any processor, and all.
 FUSED = "avx512", "avx2"

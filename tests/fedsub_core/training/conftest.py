@@ -10,8 +10,7 @@ import pytest
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
-from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
-from fedsub_core.models.pooling import Pool
+from fedsub_core.models.layers import Conv, Flatten, Linear, Pool, ReLU
 
 IMAGE = Chain(
     (

@@ -1,4 +1,4 @@
-"""An objective of every term that has its gradient written out."""
+"""An objective of every term that the kernels know."""
 
 from __future__ import annotations
 

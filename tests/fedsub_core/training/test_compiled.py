@@ -16,9 +16,8 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
-from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
+from fedsub_core.models.layers import Conv, Flatten, Linear, Pool, ReLU
 from fedsub_core.models.model import Params
-from fedsub_core.models.pooling import Pool
 from fedsub_core.training import (
     CE,
     Objective,

@@ -1,4 +1,4 @@
-"""The written-out gradient equals autograd's, for every term it knows and any layers."""
+"""Gradients by the kernels and by autograd are equal, for every term and any layers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ import pytest
 import torch
 
 from fedsub_core.data.stacks import Stack
+from fedsub_core.kernels import library
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
-from fedsub_core.models.model import Params
-from fedsub_core.training import (
-    Batch,
-    Met,
-    batch_gradient,
-)
+from fedsub_core.models.to_torch import to_torch
+from fedsub_core.training import Batch, batch_gradient
 from fedsub_core.training.gradients import Gradient
 
 from .every_objective import objectives
 
-pytestmark = pytest.mark.usefixtures("either")
 COUNTS = (5, 100, 33, 64)
 
 
@@ -32,40 +28,55 @@ def a_batch(data: Stack) -> Batch:
 
 @pytest.mark.parametrize("name", list(objectives({})))
 @pytest.mark.parametrize("layers", ["all", "head", "body"])
-def test_the_kernel_equals_autograd(
-    name: str, layers: str, model: Chain, random_stack: Callable[..., Stack]
+def test_the_kernels_equal_autograd(
+    name: str,
+    layers: str,
+    model: Chain,
+    random_stack: Callable[..., Stack],
+    kernels: library.Kernels,
 ) -> None:
     params, batch = model.init(len(COUNTS), seed=0), a_batch(random_stack(model))
     only = {"all": None, "head": model.head(), "body": model.body()}[layers]
-    objective = objectives(params)[name]
-    found: list[tuple[Params, Met]] = []
-    for written_out in (True, False):
-        gradient = Gradient(model, objective, only, written_out)
-        assert (gradient.chain is not None) == written_out
-        found.append(gradient.value(params, batch))
-    (kernel, met), (autograd, expected_met) = found
-    assert kernel.keys() == autograd.keys()
-    assert set(kernel) == set(params if only is None else model.parameters_of(only))
-    for key, expected in autograd.items():
-        torch.testing.assert_close(kernel[key], expected, atol=1e-6, rtol=1e-4)
-        assert expected.any(), "nothing was compared"
+    gradient = Gradient(model, objectives(params)[name], only)
+    found, met = gradient.value(params, batch)
+    with library.switched_off():
+        expected, expected_met = gradient.value(params, batch)
+    assert found.keys() == expected.keys()
+    assert set(found) == set(params if only is None else model.parameters_of(only))
+    for key, tensor in expected.items():
+        torch.testing.assert_close(found[key], tensor, atol=1e-6, rtol=1e-4)
+        assert tensor.any(), "nothing was compared"
     torch.testing.assert_close(met, expected_met)
 
 
+@pytest.mark.parametrize("either", ["torch"], indirect=True)
+def test_stacked_clients_have_the_gradients_of_modules_alone(
+    either: str, model: Chain, random_stack: Callable[..., Stack]
+) -> None:
+    params, data = model.init(len(COUNTS), seed=0), random_stack(model)
+    found = batch_gradient(model, params, a_batch(data))
+    for i, count in enumerate(COUNTS):
+        module = to_torch(model, {name: t[i] for name, t in params.items()}).requires_grad_()
+        loss = torch.nn.functional.cross_entropy(module(data.x[i, :count]), data.y[i, :count])
+        expected = torch.autograd.grad(loss, list(module.parameters()))
+        for tensor, one in zip(found.values(), expected, strict=True):
+            torch.testing.assert_close(tensor[i], one, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("either")
 def test_a_gradient_lands_in_a_buffer_that_keeps_some(random_stack: Callable[..., Stack]) -> None:
     model = mlp(3, 6)
     params, batch = model.init(len(COUNTS), seed=0), a_batch(random_stack(model))
     objective = objectives(params)["masked"]
     plain = batch_gradient(model, params, batch, objective)
-    for written_out in (True, False):
-        gradient = Gradient(model, objective, written_out=written_out)
-        own = gradient.split(gradient.stacked())
-        buffers = {name: 2 * tensor for name, tensor in plain.items()}
-        gradient.into(params, [batch], own, buffers, keep=0.5)
-        for name, tensor in plain.items():
-            torch.testing.assert_close(buffers[name], 2 * tensor)
+    gradient = Gradient(model, objective)
+    buffers = {name: 2 * tensor for name, tensor in plain.items()}
+    gradient.into(params, [batch], gradient.split(gradient.stacked()), buffers, keep=0.5)
+    for name, tensor in plain.items():
+        torch.testing.assert_close(buffers[name], 2 * tensor)
 
 
+@pytest.mark.usefixtures("either")
 def test_a_gradient_as_a_value_changes_nothing(random_stack: Callable[..., Stack]) -> None:
     model = mlp(3, 6)
     params, batch = model.init(len(COUNTS), seed=0), a_batch(random_stack(model))

@@ -18,16 +18,10 @@ from fedsub_core.metrics import ClientMetrics
 from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
-from fedsub_core.wire import exchange
+from fedsub_core.wire import exchange, metric_record
 from fedsub_core.wire.exchange import Instructions, read_instructions
-from fedsub_core.wire.handshake import (
-    Facts,
-    Introduction,
-    check_given,
-    check_versions,
-    greeting,
-    read_introduction,
-)
+from fedsub_core.wire.greeting import check_given, check_versions, greeting
+from fedsub_core.wire.handshake import Facts, Introduction, read_introduction
 
 SCALING = Scaling(np.array([1, -2.5], np.float32), np.array([0.5, 3], np.float32))
 METRICS = ClientMetrics(0.5, 0.6, 0.7, 1.25, {0: 0.25, 3: 1.0}, 9)
@@ -87,25 +81,25 @@ def test_instructions_that_lack_a_value_are_of_another_language(key: str) -> Non
 
 
 def test_metrics_are_read_as_they_were_written() -> None:
-    record = exchange.metric_values(METRICS)
-    assert exchange.read_metrics(record, "ann", 3, classes=4) == METRICS
+    record = metric_record.metric_values(METRICS)
+    assert metric_record.read_metrics(record, "ann", 3, classes=4) == METRICS
     gained = replace(
         METRICS, gain=Gain(0.1, -0.2, 0.3), class_means={"f1_unlabelled": 0.2, "f1_new": 0.7}
     )
     chosen = replace(METRICS, best_round=2, validation_macro_f1=0.4)
     counted = replace(METRICS, confusion={(3, 3): 4, (0, 3): 1, (0, 0): 4})
-    assert exchange.metric_values(counted)["confusion"] == CONFUSION
+    assert metric_record.metric_values(counted)["confusion"] == CONFUSION
     own = dict(zip(OWN_HEADS, (0.9, 0.8, 0.1), strict=True))
     solved = replace(METRICS, own_heads=own)
     for metrics in (gained, chosen, counted, solved, replace(METRICS, best_round=3)):
-        record = exchange.metric_values(metrics)
-        assert exchange.read_metrics(record, "ann", 3, classes=4) == metrics
+        record = metric_record.metric_values(metrics)
+        assert metric_record.read_metrics(record, "ann", 3, classes=4) == metrics
 
 
 def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() -> None:
-    record = exchange.metric_values(METRICS)
+    record = metric_record.metric_values(METRICS)
     record["loss"] = float("inf")
-    assert exchange.read_metrics(record, "ann", 3, classes=4).loss == float("inf")
+    assert metric_record.read_metrics(record, "ann", 3, classes=4).loss == float("inf")
 
 
 @pytest.mark.parametrize(
@@ -137,10 +131,10 @@ def test_a_loss_that_is_not_finite_is_kept_since_a_diverged_model_must_show() ->
     ],
 )
 def test_metrics_out_of_range_are_refused(change: dict[str, Any]) -> None:
-    values = {**exchange.metric_values(METRICS), **change}
+    values = {**metric_record.metric_values(METRICS), **change}
     record = MetricRecord({name: value for name, value in values.items() if value is not None})
     with pytest.raises(MessageRefused, match="client 'ann', round 3: metrics: got"):
-        exchange.read_metrics(record, "ann", 3, classes=4)
+        metric_record.read_metrics(record, "ann", 3, classes=4)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +154,9 @@ def test_metrics_out_of_range_are_refused(change: dict[str, Any]) -> None:
     ],
 )
 def test_counts_by_class_that_cannot_be_are_refused(listed: Any) -> None:
-    record = MetricRecord({**exchange.metric_values(METRICS), "confusion": listed})
+    record = MetricRecord({**metric_record.metric_values(METRICS), "confusion": listed})
     with pytest.raises(MessageRefused, match="client 'ann', round 3: confusion: got"):
-        exchange.read_metrics(record, "ann", 3, classes=4)
+        metric_record.read_metrics(record, "ann", 3, classes=4)
 
 
 def test_of_a_report_only_what_the_method_declares_is_taken() -> None:

@@ -19,8 +19,7 @@ from fedsub_core.methods.table import HOUSE, METHODS
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.models.chain import Chain, require_chain
 from fedsub_core.models.kinds import build_model, cnn1d, mlp
-from fedsub_core.models.layers import Conv, Linear
-from fedsub_core.models.pooling import Pool
+from fedsub_core.models.layers import Conv, Linear, Pool
 from fedsub_core.wire.bundles import Declaration, Declared, Kind, dense, most_bytes
 from fedsub_core.wire.bundles import rows as part_rows
 from fedsub_core.wire.encoding import WireSettings

@@ -27,7 +27,7 @@ from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.summation import Summation
 from fedsub_core.turn import Turn
-from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire import exchange, greeting, handshake, metric_record
 from fedsub_core.wire.codec import SCHEMA_VERSION
 
 from .wire_format_page import DOCUMENT, code, part_of_page, rows
@@ -108,8 +108,8 @@ def test_the_handshake_has_the_keys_in_the_table() -> None:
         own = {key: stated[key] for key in person if key not in ("sum", "sumsq")}
         assert_types(record, own | more)
         assert handshake.read_introduction(found.record()).shape == found.shape
-    greeting = {key: stated[key] for key, side in sides.items() if side in ("both", "server")}
-    assert_types(handshake.greeting(given=("lr", "depth")), greeting)
+    servers = {key: stated[key] for key, side in sides.items() if side in ("both", "server")}
+    assert_types(greeting.greeting(given=("lr", "depth")), servers)
     assert_types(introduction(False).record(), {key: stated[key] for key in person})
     assert_types(introduction(True).record(), plain)
 
@@ -147,7 +147,7 @@ def test_metrics_have_the_keys_in_the_table() -> None:
     own = dict.fromkeys(OWN_HEADS, 0.9)
     gain, counts = Gain(0.1, 0.0, 0.2), {(7, 7): 3}
     assert_types(
-        exchange.metric_values(
+        metric_record.metric_values(
             ClientMetrics(1.0, 1.0, 1.0, 0.0, {7: 1.0}, 3, gain, means, 2, 0.5, counts, own)
         ),
         {key.replace("<label>", "7"): kind for key, kind in stated.items()},

@@ -26,7 +26,7 @@ from fedsub_core.metrics import ClientMetrics
 from fedsub_core.models.kinds import mlp
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
-from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire import exchange, handshake, metric_record
 from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Floats, dense
 from fedsub_core.wire.codec import Address, encode_upload
 from fedsub_core.wire.encoding import WireSettings, parse_encoding
@@ -160,7 +160,9 @@ def test_mutants_of_metrics() -> None:
     grid = MutantGrid(Random(3))
     transport, ask = exchanged(grid)
     fine = ClientMetrics(0.5, 0.5, 1.0, 0.1, {0: 0.5, 2: 0.25}, 9)
-    grid.good = RecordDict({exchange.METRICS: MetricRecord(dict(exchange.metric_values(fine)))})
+    grid.good = RecordDict(
+        {exchange.METRICS: MetricRecord(dict(metric_record.metric_values(fine)))}
+    )
 
     def one() -> str:
         metrics, before = RoundMetrics(3, CLASSES), transport.refusals["p1"]

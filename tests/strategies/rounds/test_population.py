@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_core.data.splits import unseen_clients
+from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.turn import Turn
 from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.round import Round

@@ -18,7 +18,7 @@ from fedsub_core.data.standardise import Moments, median_pool, pool, scaling
 from fedsub_core.encoders.standardised import LEAST_SPREAD, feature_scaling
 from fedsub_core.errors import MessageRefused
 from fedsub_core.version import VERSION
-from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire import exchange, greeting, metric_record
 from fedsub_core.wire.handshake import Facts, Introduction, read_introduction
 
 HONEST = Moments(40, np.array([1.0, -20.0]), np.array([3.0, 400.0]))
@@ -58,7 +58,7 @@ def test_an_introduction_is_usable_or_refused(changes: dict[str, Any], gone: set
     record = ConfigRecord({k: v for k, v in ({**honest} | changes).items() if k not in gone})
     try:
         said = read_introduction(record)
-        handshake.check_versions(record, said.client)
+        greeting.check_versions(record, said.client)
     except MessageRefused as error:
         assert len(str(error)) < 2000
         return
@@ -93,7 +93,7 @@ def test_metrics_and_reports_are_in_range_or_refused(given: dict[str, Any], whol
     except (TypeError, ValueError, OverflowError):
         return  # Flower holds no such record
     with suppress(MessageRefused):
-        found = exchange.read_metrics(record, "p1", 3, classes=6)
+        found = metric_record.read_metrics(record, "p1", 3, classes=6)
         rows = found.rows(3, "p1")
         assert all(isinstance(row.value, float) for row in rows)
         assert {row.label for row in rows} <= {None, *range(6)}

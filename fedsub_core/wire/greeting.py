@@ -1,0 +1,96 @@
+"""The server's greeting, and which releases can work together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from flwr.app import ConfigRecord
+
+from fedsub_core.errors import MessageRefused
+from fedsub_core.release import Release
+from fedsub_core.version import SUMS_VERSION, VERSION
+from fedsub_core.wire.exchange import STYPE, WIRES
+from fedsub_core.wire.handshake import Introduction
+
+#: Versions of the wire that a side may list.
+MOST_WIRES = 100
+
+
+def greeting(version: str = VERSION, given: Collection[str] = ()) -> ConfigRecord:
+    """Return what the server says of itself, and what a device must understand to take part.
+
+    Parameters
+    ----------
+    version : this side's (:func:`fedsub_core.packages.version_with`).
+    given : keys of the run's configuration that devices go by and that are not at their defaults.
+    """
+    wires = sorted(WIRES)
+    return ConfigRecord(
+        {"version": version, "schema": STYPE, "wires": wires, "given": sorted(given)}
+    )
+
+
+def check_versions(record: ConfigRecord, client: str, version: str = VERSION) -> None:
+    """Refuse the other side of the handshake if neither understands the other's wire.
+
+    Or if packages that offer methods of the run are not the same here and there, or of another
+    series (:class:`fedsub_core.release.Release`). FedSub's own version may be another. `version` is
+    this side's.
+
+    Raises
+    ------
+    MessageRefused
+        Names both sides' versions; `client` is the device's id, on whichever side this is called.
+    """
+    theirs, schema = (str(record.get(key, "none")) for key in ("version", "schema"))
+    got = f"fedsub {theirs} with schema {schema}"
+    if not WIRES & _wires(record):
+        known = " or ".join(f"fedsub.v{wire}" for wire in sorted(WIRES))
+        expected = f"schema {known}, which fedsub {version} understands"
+        raise MessageRefused(client, 0, "versions", got, expected)
+    if not Release.of(theirs).fits(Release.of(version)):
+        expected = f"fedsub {version}: the same packages, first two numbers of versions alike"
+        raise MessageRefused(client, 0, "versions", got, expected)
+
+
+def check_sums(said: Introduction) -> None:
+    """Refuse a device that can take part in no secure sum of this release's.
+
+    Raises
+    ------
+    MessageRefused
+        Names both sides' versions.
+    """
+    if said.sums != SUMS_VERSION:
+        got = f"version {said.sums} of fedsub {said.version}"
+        expected = (
+            f"version {SUMS_VERSION} of fedsub {VERSION}: install the server's release on this "
+            "device; it may take part in runs without secure-aggregation"
+        )
+        raise MessageRefused(said.client, 0, "secure sums", got, expected)
+
+
+def check_given(record: ConfigRecord, client: str, unknown: Collection[str]) -> None:
+    """Refuse a server whose run gives values to keys that this device does not know.
+
+    Of keys at their defaults nothing is lost: these are what releases without them do.
+
+    Raises
+    ------
+    MessageRefused
+        Names these keys.
+    """
+    given = record.get("given", list(unknown))
+    if lost := sorted(set(unknown) & set(given if isinstance(given, list) else unknown)):
+        expected = f"keys of fedsub {VERSION}; install the server's release on this device"
+        raise MessageRefused(client, 0, "run config", ", ".join(map(str, lost)), expected)
+
+
+def _wires(record: ConfigRecord) -> set[int]:
+    """Return the versions of the wire that the other side understands; none if it says none."""
+    listed = record.get("wires")
+    if isinstance(listed, list):
+        return {wire for wire in listed[:MOST_WIRES] if isinstance(wire, int)}
+    found = re.fullmatch(r"fedsub\.v(\d{1,9})", str(record.get("schema")))
+    return {int(found[1])} if found else set()
