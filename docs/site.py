@@ -60,6 +60,7 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("Reference", "Options of a run", "options"),
     ("Reference", "Python", "python"),
     ("Reference", "Wire format", "docs/wire-format.md"),
+    ("Reference", "Kernels and wheels", "docs/building.md"),
     ("Reference", "Glossary", "docs/glossary.md"),
     ("Reference", "Changes", "CHANGELOG.md"),
 )
