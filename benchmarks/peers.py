@@ -37,11 +37,11 @@ def our_rounds(people: Federation) -> Callable[[], None]:
     config = read_config(None, {"method": "fedavg", "beside": "", "device": "cpu", "threads": 1})
     run = Rounds(config, "fedavg", people)
 
-    def one() -> None:
+    def run_round() -> None:
         number = run.strategy.finished_rounds + 1
         run.strategy.run_round(run.grid, number, timeout=60, evaluated=False)
 
-    return one
+    return run_round
 
 
 def trained_on(people: Federation) -> dict[str, list[Tensor]]:
