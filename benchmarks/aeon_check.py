@@ -128,7 +128,7 @@ def differing(encoder: KernelsEncoder, x: NDArray[np.float32]) -> list[str]:
 
 
 def transforms(kernels: int) -> dict[str, Transform]:
-    """Return transforms to about as many features as so many kernels; aeon's if it is here."""
+    """Return what makes about as many features as so many of our kernels; aeon's if it is here."""
 
     def ours(train: Array) -> Callable[[Array], Array]:
         return KernelsEncoder(kernels, 0, train.shape[1:]).encode

@@ -52,7 +52,7 @@ def read(paths: Sequence[Path]) -> dict[Key, tuple[str, str]]:
 
 
 def damages(lines: dict[Key, tuple[str, str]]) -> dict[tuple[str, str], dict[str, Damage]]:
-    """Return the cost of each attack, by method and defence, then by attack."""
+    """Return what each attack costs, by method and defence, then by attack."""
     points, ended = defaultdict[Key, list[float]](list), defaultdict[Key, int](int)
     for (method, attack, robust, malicious, seed), (f1, _) in lines.items():
         calm = lines.get((method, NOBODY, robust, malicious, seed))

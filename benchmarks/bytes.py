@@ -77,7 +77,7 @@ def results(data: str, people: Federation, rounds: int, rules: Sequence[str]) ->
 
 
 def uploads_of(people: Federation, method: str) -> tuple[list[Bundle], Declaration, float]:
-    """Return everybody's uploads of round 6, their declaration, and the seconds of a round."""
+    """Return what everybody uploads in round 6, as declared; and the seconds of a round."""
     config = read_config(None, {"method": method, "beside": "", "device": "cpu", **FUSED})
     grid, strategy = build_grid(config, method, people), build_strategy(config, method)
     strategy.connect(grid)
@@ -129,7 +129,7 @@ def speed(people: Federation, method: str) -> None:
 
 
 def coding_seconds(uploads: Sequence[Bundle], sends: Declaration, text: str) -> tuple[float, float]:
-    """Return the seconds to encode and decode all uploads once both sides hold a reference."""
+    """Return what encoding and decoding all uploads takes once both sides hold a reference, s."""
     encoding = parse_encoding(text)
     ours = [Reference.empty(sends) if encoding.feeds_back else None for _ in uploads]
     theirs = [Reference.empty(sends) if encoding.delta else None for _ in uploads]

@@ -83,7 +83,7 @@ def run(config: RunConfig, name: str, people: Federation) -> tuple[float, float,
 
 
 def device_seconds(config: RunConfig, people: Federation) -> float:
-    """Return the seconds in which a device encodes its windows, sums them and solves a head."""
+    """Return what one device takes to encode its windows, sum them and solve its head."""
     settings = config.device_settings("fedsub-ridge")
     first = next(iter(people.clients.values()))
     parts = split_client(first, CARD, settings.split)

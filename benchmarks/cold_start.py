@@ -27,7 +27,7 @@ SHOWN = ("methods", "methods fedsub", "data list", "data show watch", "data show
 
 
 def helps(command: click.Command, before: str = "") -> Iterator[str]:
-    """Yield the command line that asks `command`, and each command in it, for help."""
+    """Yield what asks `command`, and each command in it, for help."""
     yield f"{before}--help"
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():
@@ -35,7 +35,7 @@ def helps(command: click.Command, before: str = "") -> Iterator[str]:
 
 
 def cpu_seconds(*arguments: str) -> float:
-    """Return the CPU seconds of Python with these arguments."""
+    """Return what Python takes with these arguments."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -73,7 +73,7 @@ class Course:
 
     @property
     def seconds(self) -> list[float]:
-        """Return the seconds of each round; of the first with the start and the handshakes."""
+        """Return what each round lasted; the first with the start and the handshakes."""
         begun = [self.begun, *self.ends]
         return [after - before for before, after in zip(begun, self.ends, strict=False)]
 

@@ -52,7 +52,7 @@ SECONDS, SERVER = 0, 2
 
 
 def numbers(found: Measured, devices: int) -> list[float]:
-    """Return the numbers of a run, in the order of `COLUMNS`."""
+    """Return what `COLUMNS` name of a run."""
     course, processes = found.course, found.processes
     each = devices * len(course.ends) * 1e3
     return [

@@ -49,7 +49,7 @@ class Size:
     k: dict[str, float]
 
     def line(self) -> str:
-        """Return the line of results."""
+        """Return it in words."""
         rules = ", ".join(f"{rule} {epochs:.2f} epochs" for rule, epochs in self.k.items())
         return (
             f"{self.clients} clients: first round {self.first:.1f} s, later {self.later:.2f} s, "

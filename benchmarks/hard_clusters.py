@@ -52,7 +52,7 @@ REPORT = {
 
 
 def hyperparameters(rounds: int) -> dict[str, Value]:
-    """Return the report's hyperparameters, its phases as shares of the run."""
+    """Return what the report sets, its phases as shares of the run."""
     after = max(1, rounds // 5)
     return {
         "fedchar.lam": 0.01,

@@ -97,12 +97,12 @@ def units() -> Iterator[Case]:
         return made
 
     half = ("k2", "k4", "k6")
-    plain_names = "s1,s2,s3,s4,s5,s6"
+    nameless = "s1,s2,s3,s4,s5,s6"
     for variant, right, made, options in (
         ("g, one of six", REFUSED, scaled(6, ["k2"], acc, 1 / G), ()),
         ("g, half of six", REFUSED, scaled(6, half, acc, 1 / G), ()),
         ("g, one of two", REFUSED, scaled(2, ["k2"], acc, 1 / G), ()),
-        ("g, names say nothing", REFUSED, scaled(6, ["k2"], acc, 1 / G, plain_names), ()),
+        ("g, names say nothing", REFUSED, scaled(6, ["k2"], acc, 1 / G, nameless), ()),
         ("degrees, one of six", REFUSED, scaled(6, ["k2"], gyro, 180 / np.pi), ()),
         ("degrees, half of six", REFUSED, scaled(6, half, gyro, 180 / np.pi), ()),
         ("degrees, one of two", REFUSED, scaled(2, ["k2"], gyro, 180 / np.pi), ()),

@@ -114,9 +114,9 @@ class Crowd:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def let_in(self, address: str, ca: Path, keys: Path) -> Callable[[str], None]:
-        """Return the function that registers a device and starts it."""
+        """Return what lets one device in and starts it."""
 
-        def start(name: str) -> None:
+        def one(name: str) -> None:
             connected = Connection(address, ca, keys / name)
             own = Device(name, connected, Trained(self.folder, name), self.note)
             with self._lock:
@@ -124,10 +124,10 @@ class Crowd:
                 self.devices.append(own)
             threading.Thread(target=own.work, args=(late,), daemon=True).start()
 
-        return start
+        return one
 
     def taken(self) -> dict[str, float]:
-        """Return the CPU seconds and the bytes of all devices so far."""
+        """Return what the devices took so far."""
         connected = [one.connection for one in self.devices]
         up, down = sum(one.sent for one in connected), sum(one.received for one in connected)
         return {CPU: process_time(), UP: up, DOWN: down}

@@ -39,7 +39,7 @@ PARTS = {"superlink": "fedsub-superlink", "serverapp": "flwr-serverapp"}
 
 
 def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
-    """Return the uploads of all rounds, of devices that train in this process."""
+    """Return what devices say that train: uploads of all rounds, all in this process."""
     grid = build_grid(config, config.method, people)
     strategy = build_strategy(config, config.method)
     uploads = dict[tuple[str, int], bytes]()

@@ -83,7 +83,7 @@ class Lie:
 
     Parameters
     ----------
-    about, value : the field, and what it holds instead, in words.
+    about, said : the field, and what is told, in words.
     change : changes a message.
     phase : of which messages of a sum: :data:`ANY` of all.
     config : keys of the run's configuration that are told otherwise.
@@ -93,7 +93,7 @@ class Lie:
     """
 
     about: str
-    value: str
+    said: str
     change: Change = lambda told: None
     phase: str = SUM
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -76,7 +76,7 @@ def bytes_of(name: str, people: Federation, rounds: int) -> MethodSummary:
 
 
 def seconds_of(names: Iterable[str], people: Federation, times: int) -> dict[str, float]:
-    """Return the seconds of a round of each method's device half, timed in turn."""
+    """Return what a round of each method's device half takes, timed in turn."""
     torch.set_num_threads(1)
     grids = {name: build_grid(configuration(name, 9), name, people) for name in names}
     found: dict[str, list[float]] = {name: [] for name in grids}

@@ -37,11 +37,11 @@ def our_rounds(people: Federation) -> Callable[[], None]:
     config = read_config(None, {"method": "fedavg", "beside": "", "device": "cpu", "threads": 1})
     run = Rounds(config, "fedavg", people)
 
-    def run_round() -> None:
+    def one() -> None:
         number = run.strategy.finished_rounds + 1
         run.strategy.run_round(run.grid, number, timeout=60, evaluated=False)
 
-    return run_round
+    return one
 
 
 def trained_on(people: Federation) -> dict[str, list[Tensor]]:

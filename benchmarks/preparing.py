@@ -76,7 +76,7 @@ def make(name: str, folder: Path, real: Path, share: float) -> None:
 
 
 def commands(asked: DataSet, source: str) -> dict[str, list[str]]:
-    """Return the words that a person types after ``fedsub``, by step."""
+    """Return what a person types after ``fedsub``, by step."""
     given = ["--source", source] if source else []
     settings = [word for one in asked.settings for word in ("--set", one)]
     typed = {"prepare": ["data", "prepare", asked.name, *given, *settings, "--out", "whole"]}

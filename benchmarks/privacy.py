@@ -115,7 +115,7 @@ def personal(cohort: Cohort) -> Params:
 
 
 def fused(strategy: PersonalizedStrategy) -> Models:
-    """Return the function of a cohort that gives its models after the next download."""
+    """Return what gives each client's model after the next download."""
     turn, scaling = strategy.turn(strategy.finished_rounds), strategy.population.agreed.scaling
 
     def received(cohort: Cohort) -> Params:

@@ -59,7 +59,7 @@ def line(lie: Lie, whom: str, of: Outcome) -> tuple[str, ...]:
     """Return a line of the table."""
     day = datetime.now(UTC).date().isoformat()
     read = f"{of.read:.3f}" if of.opened_of else ""
-    return lie.method, lie.about, lie.value, whom, of.devices, str(of.opened_of), read, day
+    return lie.method, lie.about, lie.said, whom, of.devices, str(of.opened_of), read, day
 
 
 def written(page: str) -> str:
@@ -119,7 +119,7 @@ def write(path: Path, new: list[tuple[str, ...]]) -> None:
             kept = [tuple(row) for row in list(csv.reader(file))[1:]]
     every = {row[:4]: row for row in [*kept, *new]}
     order = [
-        (lie.method, lie.about, lie.value, whom) for lie in LIES for whom in (OTHERS, ONE, SOME)
+        (lie.method, lie.about, lie.said, whom) for lie in LIES for whom in (OTHERS, ONE, SOME)
     ]
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(

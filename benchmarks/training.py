@@ -142,7 +142,7 @@ def rounds_of(config: RunConfig, method: str, people: Federation) -> Callable[[]
 
 
 def contenders(people: Federation) -> dict[str, Callable[[], None]]:
-    """Return the contenders that take turns, by name."""
+    """Return what takes turns, by name."""
     said: dict[str, str | int | float | bool] = {
         "method": "fedsub", "beside": "local,fedavg", "device": "cpu", "threads": 1,
         "fedsub.k-selection": "dbi-capped",

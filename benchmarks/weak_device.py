@@ -136,7 +136,7 @@ def _data_bytes() -> int:
 
 
 def alone(*arguments: object) -> Took | None:
-    """Return the cost of work in a process of its own; None if it ran out of memory."""
+    """Return what a process of its own took; None if it died for lack of memory."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
             return pool.submit(work, *arguments).result()  # type: ignore[arg-type]

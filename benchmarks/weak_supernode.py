@@ -162,7 +162,7 @@ def deployed(
     limits: Mapping[float, int],
     patience: float,
 ) -> dict[tuple[str, float], Need]:
-    """Return the cost of devices of some capacities, by method and capacity.
+    """Return what devices of some capacities take, by method and capacity.
 
     Of several methods, which one deployment runs, each has the seconds and the memory of all.
 
@@ -225,7 +225,7 @@ def size(path: Path) -> int:
 def simulated(
     methods: Sequence[str], model: str, shares: Sequence[float], limits: Mapping[float, int]
 ) -> dict[tuple[str, float], Need]:
-    """Return the cost as :func:`deployed` does, of processes that compute as a device does."""
+    """Return what :func:`deployed` does, of processes that compute what a device does."""
     x = watch_federation().clients[PERSON].x
     found = {}
     for method, share in product(methods, shares):
@@ -281,7 +281,7 @@ def main() -> None:
 
 
 def cells(need: Need) -> list[str]:
-    """Return the cells of a device in a row of the table."""
+    """Return what a row of the table says of a device."""
     small = [f"{need.disk / 1e6:.3g}", f"{need.wire / 1e6:.3g}"]
     return [f"{need.seconds:.2f}", f"{need.memory / MIB:.0f}", *small]
 
