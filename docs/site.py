@@ -61,6 +61,7 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("Reference", "Options of a run", "options"),
     ("Reference", "Python", "python"),
     ("Reference", "Wire format", "docs/wire-format.md"),
+    ("Reference", "Kernels and wheels", "docs/building.md"),
     ("Reference", "Glossary", "docs/glossary.md"),
     ("Reference", "Changes", "CHANGELOG.md"),
 )
@@ -130,7 +131,8 @@ def source_text(source: str) -> str:
     """Return a page's text as it stands in its file; of a notebook, its cells as Markdown."""
     text = (ROOT / source).read_text("utf-8")
     if not source.endswith(".ipynb"):
-        return text
+        # A block's file is its title: what is no attribute makes plain text of the block.
+        return re.sub(r"^(```\w+) file=(\S+)$", r'\1 title="\2"', text, flags=re.MULTILINE)
     cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
     parts = [f"```python\n{part}\n```" if kind == "code" else part for kind, part in cells]
     return "\n\n".join([*parts, f"This page is a notebook: `{source}`, in a checkout.", ""])

@@ -23,21 +23,21 @@ def random(shape: tuple[int, ...], zeros: int, stream: torch.Generator) -> Tenso
     return mask
 
 
-def lowest(values: Tensor, among: Tensor, count: int) -> Tensor:
-    """Return where the `count` smallest values are, of those `among` (bool, of the same shape).
+def lowest(values: Tensor, candidates: Tensor, count: int) -> Tensor:
+    """Return the mask of the `count` smallest values of `candidates`, bool of the same shape.
 
-    `count` is at most the number of True in `among`.
+    `count` is at most the number of True in `candidates`.
     """
-    candidates = among.reshape(-1).nonzero().squeeze(1)
-    order = values.reshape(-1)[candidates].argsort(stable=True)
-    found = torch.zeros(among.numel(), dtype=torch.bool, device=among.device)
-    found[candidates[order[:count]]] = True
-    return found.view(among.shape)
+    places = candidates.reshape(-1).nonzero().squeeze(1)
+    order = values.reshape(-1)[places].argsort(stable=True)
+    mask = torch.zeros(candidates.numel(), dtype=torch.bool, device=candidates.device)
+    mask[places[order[:count]]] = True
+    return mask.view(candidates.shape)
 
 
-def highest(values: Tensor, among: Tensor, count: int) -> Tensor:
-    """Return where the `count` largest values are, of those `among`; see :func:`lowest`."""
-    return lowest(-values, among, count)
+def highest(values: Tensor, candidates: Tensor, count: int) -> Tensor:
+    """Return the mask of the `count` largest values of `candidates`; see :func:`lowest`."""
+    return lowest(-values, candidates, count)
 
 
 def sparsity(masks: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[float, float]:

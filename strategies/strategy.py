@@ -26,7 +26,7 @@ from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Instructions
 from strategies.connecting import connect, registry_of
 from strategies.protections.chosen import check_noise, protection_of
-from strategies.protections.protection import Begun, Protection
+from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Start
 from strategies.rounds.diverging import training_diverged
@@ -189,10 +189,10 @@ class PersonalizedStrategy(Strategy):
             self.now = Now(self.finished_rounds + 1)
             self.population.gather(self.connection.link, all_answers=True)
         sends = self.models.sends(self.model)
-        ledger, time = memory.noise, self.own_time
-        self.protection = protection_of(
-            self.half, self.connection, sends, begun.sums, ledger, self.undoing, time
+        run = ProtectedRun(
+            self.half, self.connection, self.own_time, sends, self.undoing, begun.sums
         )
+        self.protection = protection_of(run, memory.noise)
         self.round(self.finished_rounds)  # misfits are turned away before the first state
         if self.state is None:
             self.state = self.begin()

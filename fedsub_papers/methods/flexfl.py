@@ -46,7 +46,7 @@ class FlexFLHyperparameters(ReceivedHyperparameters):
 
 
 def share_of(shares: Sequence[float], capacity: float) -> float:
-    """Return which share of the numbers a device of a capacity is sent."""
+    """Return the share of the numbers that a device of a capacity is sent."""
     budget = capacity**2
     return max((share for share in shares if share <= budget + 1e-9), default=budget)
 

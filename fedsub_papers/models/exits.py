@@ -95,7 +95,7 @@ class Exits(Chain):
         return tuple((exit.after + 1, exit.head) for exit in self.exits)
 
     def up_to(self, last: int) -> Chain:
-        """Return what leads to the first `last` exits, of which the last is then the chain's end.
+        """Return the layers up to the `last`-th exit, which is then the chain's end.
 
         A chain where one exit is left.
         """

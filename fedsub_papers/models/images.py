@@ -106,7 +106,7 @@ class _Basic(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the block makes of ``x [batch, channels, height, width]``."""
+        """Return the block's output for ``x [batch, channels, height, width]``."""
         around: Tensor = self.shortcut(x)
         made: Tensor = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
         out: Tensor = self.relu(made + around)
@@ -162,7 +162,7 @@ class _Inverted(nn.Module):
         self.adds = stride == 1 and before == after
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the block makes of ``x [batch, channels, height, width]``."""
+        """Return the block's output for ``x [batch, channels, height, width]``."""
         made: Tensor = self.layers(x)
         return x + made if self.adds else made
 

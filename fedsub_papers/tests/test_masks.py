@@ -11,12 +11,12 @@ from fedsub_papers.masks import highest, lowest, random, share_of, sparsity
 
 def test_the_lowest_are_found_among_some_and_ties_go_by_position() -> None:
     values = torch.tensor([[3.0, 1.0, 1.0], [0.0, 1.0, 2.0]])
-    among = torch.tensor([[True, True, True], [False, True, True]])
-    assert lowest(values, among, 2).tolist() == [[False, True, True], [False, False, False]]
-    assert lowest(values, among, 3).tolist() == [[False, True, True], [False, True, False]]
-    assert highest(values, among, 2).tolist() == [[True, False, False], [False, False, True]]
-    assert not lowest(values, among, 0).any()
-    assert torch.equal(lowest(values, among, 5), among)
+    candidates = torch.tensor([[True, True, True], [False, True, True]])
+    assert lowest(values, candidates, 2).tolist() == [[False, True, True], [False, False, False]]
+    assert lowest(values, candidates, 3).tolist() == [[False, True, True], [False, True, False]]
+    assert highest(values, candidates, 2).tolist() == [[True, False, False], [False, False, True]]
+    assert not lowest(values, candidates, 0).any()
+    assert torch.equal(lowest(values, candidates, 5), candidates)
 
 
 @pytest.mark.parametrize(

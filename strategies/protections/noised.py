@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
 from strategies.protections.noised_means import NoisedMeans
-from strategies.protections.protection import Begun, Protection
+from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.rounds.server_half import State
 
 
@@ -22,6 +23,13 @@ class Noised(Protection):
     """
 
     means: NoisedMeans
+
+    @classmethod
+    def wanted(cls, run: ProtectedRun) -> Self | None:
+        """Return the protection of a run with noise; None: it has none, or nothing is sent."""
+        if run.means is None or not run.sends:
+            return None
+        return cls(run.half, run.connection, run.own_time, run.means)
 
     def take(
         self, state: State, begun: Begun, uploads: Mapping[str, Bundle]

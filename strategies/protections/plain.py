@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
-from strategies.protections.protection import Begun, Protection
+from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.rounds.server_half import State
 from strategies.rounds.undoing import Undoing
 
@@ -22,6 +23,11 @@ class Plain(Protection):
     """
 
     undoing: Undoing
+
+    @classmethod
+    def wanted(cls, run: ProtectedRun) -> Self:
+        """Return the protection of a run that asks for nothing else."""
+        return cls(run.half, run.connection, run.own_time, run.undoing)
 
     def take(
         self, state: State, begun: Begun, uploads: Mapping[str, Bundle]

@@ -5,16 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from flwr.app import ConfigRecord
 
 from fedsub_core.metrics import MetricRow
-from fedsub_core.wire.bundles import Bundle
-from strategies.protections.secure_sums import OpenSum
+from fedsub_core.wire.bundles import Bundle, Declaration
+from strategies.protections.noised_means import NoisedMeans
+from strategies.protections.secure_sums import OpenSum, SecureSums
 from strategies.rounds.connection import Connection
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
+from strategies.rounds.undoing import Undoing
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,28 @@ class Begun:
 
 
 @dataclass(frozen=True, eq=False)
+class ProtectedRun:
+    """What a run has of which a protection may be made.
+
+    Parameters
+    ----------
+    half, connection, own_time : a protection's.
+    sends : the tensors of an upload.
+    undoing : the last rounds, as they can be undone.
+    sums : what makes secure sums; None: the run asks for none.
+    means : what makes means with noise; None: the run asks for none.
+    """
+
+    half: ServerHalf
+    connection: Connection
+    own_time: OwnTime
+    sends: Declaration
+    undoing: Undoing
+    sums: SecureSums | None = None
+    means: NoisedMeans | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Protection(ABC):
     """The way in which a method's server half gets what people send.
 
@@ -59,6 +84,17 @@ class Protection(ABC):
     half: ServerHalf
     connection: Connection
     own_time: OwnTime
+
+    @classmethod
+    @abstractmethod
+    def wanted(cls, run: ProtectedRun) -> Self | None:
+        """Return the protection of a run that asks for this one; None: it does not.
+
+        Raises
+        ------
+        ConfigError
+            If it asks for something else, too, that does not go with it.
+        """
 
     def begin(self, state: State, round: Round, clients: list[str]) -> Begun:
         """Let a round's clients prepare what they send; here there is nothing to prepare."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
 from strategies.protections.noised_means import NoisedMeans
-from strategies.protections.protection import Begun, Protection
+from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums, TooFew, most_weight
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
@@ -29,6 +30,13 @@ class Secure(Protection):
 
     sums: SecureSums
     means: NoisedMeans | None
+
+    @classmethod
+    def wanted(cls, run: ProtectedRun) -> Self | None:
+        """Return the protection of a run with sums; None: it has none, or nothing is sent."""
+        if run.sums is None or not run.sends:
+            return None
+        return cls(run.half, run.connection, run.own_time, run.sums, run.means)
 
     def begin(self, state: State, round: Round, clients: list[str]) -> Begun:
         """Let a round's clients prepare a sum."""

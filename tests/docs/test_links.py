@@ -14,14 +14,14 @@ FOLDERS = (
     "benchmarks|tests|datasets"
 )
 NAMED = re.compile(rf"(?<![\w/.~-])((?:{FOLDERS})/[\w./-]*\w/?|[A-Z]+\.(?:md|cff))(?![\w*<{{-])")
-#: Named to be written by the reader.
-EXAMPLES = re.compile(r".*/mine\.py|tests/methods/test_mine\.py")
+#: What a page shows the reader to write.
+WRITTEN = re.compile(r"^```\w+ file=(\S+)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_names_is_there(page: Path) -> None:
     text = page.read_text("utf-8")
-    named = {name for name in NAMED.findall(text) if not EXAMPLES.fullmatch(name)}
+    named = set(NAMED.findall(text)) - set(WRITTEN.findall(text))
     # Images and volumes of containers have such names, too, as have the folders of runs.
     files = {name for name in named if re.search(r"\.\w+$|/$", name)}
     missing = {n for n in files if not any((base / n).exists() for base in (ROOT, page.parent))}

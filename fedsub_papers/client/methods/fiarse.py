@@ -49,7 +49,7 @@ class ImportanceGradient(Gradient):
     chosen: Params
 
     def stacked(self) -> Params:
-        """Return what the terms need, and what is held from which threshold on."""
+        """Return the terms' tensors, and the thresholds of the numbers that are held."""
         return super().stacked() | {f"chosen/{n}": t for n, t in self.chosen.items()}
 
     def split(self, stacked: Params) -> Own:
@@ -88,7 +88,7 @@ class ImportanceGradient(Gradient):
 
 
 def chosen(params: Params, masks: Params, scaled: Mapping[str, float], scope: str) -> Params:
-    """Return which numbers each client holds, from which score on, and whether others are dropped.
+    """Return the mask of held numbers, their least score and whether others drop, by client.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class FlexFLLearner(SliceLearner):
                 uploads[i] = replace(upload, tensors={**upload.tensors, **own})
         return state, uploads, reports
 
-    def told(self, received: Bundle) -> Any:
+    def stacked_by(self, received: Bundle) -> Any:
         """Return everybody's zeros, from which the pool follows."""
         return tuple(received.floats(APOZ)) if APOZ in received.tensors else None
 

@@ -16,7 +16,7 @@ class ScaleFLLearner(Learner):
     """Its model is the part that it received last, trained; what predicts has one exit."""
 
     def predicting(self, model: Model) -> Model:
-        """Return what leads to the deepest exit."""
+        """Return the layers that lead to the deepest exit, as a model."""
         return require_chain(model).path
 
     def personal(self, state: State) -> Params:

@@ -38,7 +38,7 @@ class Readings(Following):
     def __init__(self, tensors: Params, groups: Sequence[UnitGroup], often: bool) -> None:
         super().__init__(tensors)
         self.groups, self._often = {group.name: group for group in groups}, often
-        self.found: dict[str, list[Tensor]] = {name: [] for name in self.groups}
+        self.batches: dict[str, list[Tensor]] = {name: [] for name in self.groups}
         self._readers: dict[str, list[tuple[str, Member]]] = {}
         for group in groups:
             for member in group.members:
@@ -65,17 +65,17 @@ class Readings(Following):
             owners = torch.from_numpy(member.owners + 1).to(said.device)  # the first is of no unit
             sums = said.new_zeros(self.groups[name].size + 1)
             each = sums.clone().index_add_(0, owners, torch.ones_like(said))
-            self.found[name].append((sums.index_add_(0, owners, said) / each)[1:])
+            self.batches[name].append((sums.index_add_(0, owners, said) / each)[1:])
 
     def means(self) -> dict[str, Tensor]:
         """Return the mean over all readings of each unit, by group."""
-        return {name: torch.stack(some).mean(0) for name, some in self.found.items() if some}
+        return {name: torch.stack(some).mean(0) for name, some in self.batches.items() if some}
 
 
 def module_activity(
     model: TorchModel, params: Params, data: Stack, block: int, often: bool
 ) -> dict[str, Tensor]:
-    """Return what :func:`fedsub_papers.client.parts.activity.activity` does, of a module."""
+    """Return a module's activity, as :func:`fedsub_papers.client.parts.activity.activity` does."""
     params = params | model.settled(params, data)
     groups, found = slice_groups(model), dict[str, list[Tensor]]()
     for i, count in enumerate(data.counts):

@@ -65,7 +65,7 @@ class SliceLearner(Learner):
         return state | self.put(params, "model") | dict(held)
 
     def units(self, state: State, i: int) -> Units:
-        """Return which units the `i`-th client holds, ascending, by group."""
+        """Return the units that the `i`-th client holds, ascending, by group."""
         return {
             group.name: state[_UNITS + group.name][i].cpu().numpy().nonzero()[0]
             for group in slice_groups(self.model)
@@ -84,7 +84,7 @@ class SliceLearner(Learner):
         alike: dict[tuple[Any, ...], list[int]] = {}
         for i, units in enumerate(held):
             same = (own.tobytes() for own in same_part(self.model, units).values())
-            alike.setdefault((*same, self.told(received[i])), []).append(i)
+            alike.setdefault((*same, self.stacked_by(received[i])), []).append(i)
         groups, shapes = self.model.unit_groups, self.model.tensor_shapes
         for rows in alike.values():
             model = part_of(self.model, held[rows[0]])
@@ -103,14 +103,14 @@ class SliceLearner(Learner):
         state = state | self.put(params, "model")
         return state, uploads, reported(training_loss=losses)
 
-    def told(self, received: Bundle) -> Any:
-        """Return what of a download must be alike for clients to train as one stack."""
+    def stacked_by(self, received: Bundle) -> Any:
+        """Return the part of a download that clients of one training stack must share."""
         return None
 
     def train_part(
         self, model: Model, params: Params, received: Bundle, data: Stack, turn: Turn
     ) -> Trained:
-        """Train a part of the model, which several clients hold; see :meth:`told`."""
+        """Train a part of the model, which several clients hold; see :meth:`stacked_by`."""
         return train(model, params, data, turn, self.settings, objective=self.loss)
 
     def slice_of(self, params: Params, places: Mapping[str, Placement], examples: int) -> Bundle:

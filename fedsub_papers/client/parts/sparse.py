@@ -79,7 +79,7 @@ class SparseLearner(FedAvgLearner):
     def sparse_uploads(
         self, params: Params, masks: Params, data: Stack, beside: Params | None = None
     ) -> list[Bundle]:
-        """Return what is not masked out of each client's model, and whole tensors `beside` it."""
+        """Return uploads of the numbers that masks keep, with whole tensors `beside` them."""
         arrays = {name: tensor.cpu().numpy() for name, tensor in (params | (beside or {})).items()}
         held = {name: mask.cpu().numpy() for name, mask in masks.items()}
         names = [name for name in self.sends if name in arrays]

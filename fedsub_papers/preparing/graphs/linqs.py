@@ -105,7 +105,7 @@ class _Papers:
             raise refused(where, "no paper", "one on each line")
 
     def features(self, options: GraphOptions) -> NDArray[np.float32]:
-        """Return what papers are recognised by, [papers, words]."""
+        """Return the papers' words as features, [papers, words]."""
         x = np.stack(self.words).astype(np.float32)
         if options.words == "shares":
             x /= np.maximum(x.sum(axis=1, keepdims=True), 1)

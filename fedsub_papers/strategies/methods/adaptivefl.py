@@ -36,7 +36,7 @@ class AdaptiveFLServer(SliceServer):
         return pool_of(round.model, self.hyper.widths(), self.hyper.starts_at())
 
     def participants(self, state: State, round: Round) -> list[str]:
-        """Return who trains in a round, ascending: those for whom a model was drawn."""
+        """Return the round's clients for whom a model was drawn, ascending."""
         return sorted(self.drawn(state, round))
 
     def drawn(self, state: State, round: Round) -> dict[str, int]:
@@ -83,12 +83,12 @@ class AdaptiveFLServer(SliceServer):
 
 
 def table_of(state: State, client: str, pool: Sequence[Level]) -> Tensor:
-    """Return what is known of a client; ones at first."""
+    """Return the table of a client's capacity and choices; ones at first."""
     return state.get(f"{_TABLE}{client}", torch.ones(len(pool) + KINDS))
 
 
 def cut(round: Round, pool: Sequence[Level], client: str, drawn: int) -> int:
-    """Return what a client trains of the model that was drawn for it."""
+    """Return the place in the pool of the model that a client trains of the drawn one."""
     if client not in round.narrow:
         return drawn
     return largest_fitting(pool, round.capacities[client], drawn)
@@ -130,7 +130,7 @@ def rewards(tables: Tensor, pool: Sequence[Level]) -> Tensor:
 
 
 def learnt(table: Tensor, pool: Sequence[Level], sent: int, trained: int) -> Tensor:
-    """Return what is known of a client that was meant to train one model, and trained another.
+    """Return the table of a client that was sent one model and trained another.
 
     Algorithm 1, lines 12 to 24, as the authors' code reads them.
     """

@@ -25,7 +25,7 @@ class FlexFLServer(SliceServer):
     """State: the global tensors; from the first round on ``apoz`` [hidden layers]."""
 
     def participants(self, state: State, round: Round) -> list[str]:
-        """Return who trains: in the first round those alone who hold the whole model, if any."""
+        """Return the clients that train: at first those that hold the whole model, if any."""
         asked = super().participants(state, round)
         if APOZ in state:
             return asked

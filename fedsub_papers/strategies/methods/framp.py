@@ -113,7 +113,7 @@ class FRAMPServer(ElementServer):
         return state | {blind: torch.zeros_like(state[blind])}
 
     def vectors(self, state: State, clients: Sequence[str]) -> Tensor:
-        """Return what each client's model is made of, [n, size]; 0 where nothing is known."""
+        """Return the vectors from which clients' models are made, [n, size]; 0 where unknown."""
         found = torch.zeros(len(clients), self.hyper.size)
         if self.hyper.descriptor == "drawn":
             seed = self.settings.rounds.seed

@@ -137,6 +137,6 @@ def globals_of(state: State) -> State:
 
 
 def history(state: State, client: str) -> dict[str, Tensor]:
-    """Return what a client sent last; {} where it sent nothing yet."""
+    """Return the tensors that a client sent last; {} where it sent nothing yet."""
     prefix = f"{HISTORY}{client}/"
     return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}

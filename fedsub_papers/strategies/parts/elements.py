@@ -29,7 +29,7 @@ class ElementServer(FedAvgServer):
     """FedAvg's, of whose model a device of capacity c holds the c * c of highest score."""
 
     def part(self, round: Round, model: Mapping[str, Tensor], capacity: float) -> Bundle:
-        """Return what a device of a capacity is sent of a model."""
+        """Return the part of a model that a device of a capacity is sent."""
         trained = {name: model[name] for name in round.model.trained if name in model}
         masks = best_elements(trained, capacity, self.hyper.score, self.hyper.scope)
         if capacity < 1 and isinstance(round.model, Chain):
@@ -73,7 +73,7 @@ class ElementServer(FedAvgServer):
 def best_elements(
     model: Mapping[str, Tensor], capacity: float, score: str = "scaled", scope: str = "global"
 ) -> dict[str, Tensor]:
-    """Return which numbers of each tensor a device of a capacity holds, bool.
+    """Return the mask of the numbers that a device of a capacity holds, bool, by tensor.
 
     ``floor(capacity**2 * d)`` of d, one at least: those of highest score, of equal ones the first.
     With the scope ``layer`` of each layer, weights and biases together.

@@ -39,7 +39,7 @@ class SliceServer(HeteroFLServer):
 
     @abstractmethod
     def slices(self, state: State, round: Round, clients: Sequence[str]) -> dict[str, Units]:
-        """Return which units of each group clients are sent in a round, ascending, by client.
+        """Return the units of each group that clients are sent in a round, ascending, by client.
 
         They are among the first ones that each device holds.
         """
