@@ -164,9 +164,8 @@ class RoundTests(WholeRuns):
     def test_a_run_that_goes_on_equals_one_that_never_stopped(
         self, name: str, run_method: RunMethod
     ) -> None:
-        whole = run_method(name, rounds=4)
-        half = run_method(name, rounds=4, until=2)
-        resumed = run_method(name, rounds=4, after=half)
+        whole, half = plain(name), run_method(name, until=2)
+        resumed = run_method(name, after=half)
         assert_equal(resumed.lasting, whole.lasting)
         assert_equal_models(resumed, whole)
         for client in people().clients:
@@ -253,7 +252,7 @@ class RoundTests(WholeRuns):
     def test_who_was_not_drawn_yet_is_tested_with_what_it_would_start_from(
         self, name: str, run_method: RunMethod
     ) -> None:
-        keys = {"rounds": 3, "clients_per_round": 1}
+        keys = {"rounds": 2, "clients_per_round": 1}
         sent, run = (
             run_method(name, hyper={"tested": tested}, **keys) for tested in ("received", "trained")
         )

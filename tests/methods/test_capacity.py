@@ -154,9 +154,8 @@ def test_people_of_three_capacities_train_predict_export_and_go_on(tmp_path: Pat
         found = model.probabilities(data.x)
         assert (found.argmax(1) == data.y).mean() > 0.6
         if i > 0:
-            continue  # the weakest alone: an export takes longer than the run
-        # What the file gives, by a runtime of its own, is held against ours.
-        assert (differs := export(model, "onnx", tmp_path / f"{client}.onnx")) is not None
+            continue
+        assert (differs := export(model, "torchscript", tmp_path / f"{client}.pt")) is not None
         assert differs < 1e-5
 
 
