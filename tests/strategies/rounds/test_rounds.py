@@ -12,6 +12,7 @@ import torch
 from flwr.app import Error, Message, MessageType
 from torch import Tensor
 
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import RunError
 from fedsub_core.wire import exchange
 
@@ -161,7 +162,7 @@ def test_a_bad_evaluation_is_counted_and_left_out(
 def test_a_round_without_any_usable_upload_ends_the_run(
     people: MakePeople, run_method: RunMethod, name: str
 ) -> None:
-    with pytest.raises(RunError, match=r"round 1: 0 of 4 clients sent a usable upload.*'p1': 1"):
+    with refused(RunError, "round 1", "0 of 4 clients", "'p1': 1"):
         run_method(
             people(), name, tamper=lambda r: truncated(r) if r.kind == "train" else r.message
         )
@@ -190,7 +191,7 @@ def test_a_round_needs_its_share_of_uploads(
         return None if lost else reply.message
 
     if ends:
-        with pytest.raises(RunError, match=r"round 1: 2 of 4 clients .* expected 3 at least"):
+        with refused(RunError, "round 1", "2 of 4 clients", expected=3):
             run_method(people(), "fedavg", tamper=tamper, rounds=1, quorum=quorum)
     else:
         run = run_method(people(), "fedavg", tamper=tamper, rounds=1, quorum=quorum)
