@@ -512,7 +512,10 @@ def test_a_study_that_is_killed_ends_in_the_same_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(signal.SIGINT, marks=pytest.mark.release), signal.SIGTERM, signal.SIGKILL],
+)
 def test_an_interrupted_study_ends_at_once_and_its_runs_with_it(
     how: signal.Signals, tmp_path: Path
 ) -> None:
