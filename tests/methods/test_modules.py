@@ -200,7 +200,7 @@ def test_devices_train_what_one_process_does(
 @pytest.mark.parametrize(
     ("name", "module", "formats"),
     [
-        ("fedavg", "normalised", ("torchscript", "safetensors", "onnx")),
+        ("fedavg", "normalised", ("torchscript", "safetensors")),
         ("fedsub", "convolved", ("torchscript", "safetensors")),
         ("fedavg", "residual", ("safetensors",)),
         # ONNX takes seconds.

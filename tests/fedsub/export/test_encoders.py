@@ -79,7 +79,7 @@ class Features(PersonalModule):
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
-        ("kernels:9", (2, 16)),
+        pytest.param("kernels:9", (2, 16), marks=pytest.mark.slow),
         *(pytest.param(*of, marks=LATER) for of in ENCODERS if of[1][0] == 2),
     ],
 )

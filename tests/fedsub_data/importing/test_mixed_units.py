@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsub.testing.cover import turns
 from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import ConfigError, DataError
@@ -39,28 +40,24 @@ def came(made: Recordings, folder: Path, **options: object) -> dict[str, np.ndar
     return {name: data.x for name, data in read_federation(folder / "out").clients.items()}
 
 
-@pytest.mark.parametrize("names", NAMES)
-@pytest.mark.parametrize(
-    ("people", "differ"), [(6, ["k1"]), (6, ["k2", "k4", "k6"]), (2, ["k2"])], ids=str
+UNITS = (
+    (ACCELEROMETER, 1 / G, r"g and m/s\^2.*--convert g or --convert m/s\^2 converts"),
+    (ACCELEROMETER, -1.0, "points the other way.*--convert as:k"),
+    (GYROSCOPE, DEGREES, "radians and degrees.*--convert rad or --convert deg converts"),
 )
+
+
 @pytest.mark.parametrize(
-    ("which", "times", "words"),
-    [
-        (ACCELEROMETER, 1 / G, r"g and m/s\^2.*--convert g or --convert m/s\^2 converts"),
-        (ACCELEROMETER, -1.0, "points the other way.*--convert as:k"),
-        (GYROSCOPE, DEGREES, "radians and degrees.*--convert rad or --convert deg converts"),
-    ],
-    ids=["g", "flipped", "degrees"],
+    ("names", "who", "unit"),
+    turns(NAMES, [(6, ["k1"]), (6, ["k2", "k4", "k6"]), (2, ["k2"])], UNITS),
 )
 def test_one_sensor_in_another_unit_is_refused(
     tmp_path: Path,
     names: str,
-    people: int,
-    differ: list[str],
-    which: slice,
-    times: float,
-    words: str,
+    who: tuple[int, list[str]],
+    unit: tuple[slice, float, str],
 ) -> None:
+    (people, differ), (which, times, words) = who, unit
     made = recordings(people, names)
     scale(made, which, times, *differ)
     with pytest.raises(DataError, match=words):

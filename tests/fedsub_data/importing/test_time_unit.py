@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsub
+from fedsub.testing.cover import turns
 from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
@@ -63,8 +64,9 @@ def since_boot(path: Path, tick: float, start: float, column: str = "timestamp")
     return written(path, made)
 
 
-@pytest.mark.parametrize("start", [4.68e14, 1.7e15, 1e12, 1e9, 0.0])
-@pytest.mark.parametrize("column", ["timestamp", "time_ms"])
+@pytest.mark.parametrize(
+    ("start", "column"), turns([4.68e14, 1.7e15, 1e12, 1e9, 0.0], ["timestamp", "time_ms"])
+)
 def test_the_rate_that_is_given_wins_over_size_and_name(
     tmp_path: Path, start: float, column: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsub.testing.cover import turns
 from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import (
     Card,
@@ -183,8 +184,7 @@ def test_options_are_described_for_the_command_line(kind: str) -> None:
     assert row.options(**values) == row.options()
 
 
-@pytest.mark.parametrize("name", ["wisdm", "wesad"])
-@pytest.mark.parametrize("kind", HOUSE)
+@pytest.mark.parametrize(("name", "kind"), turns(["wisdm", "wesad"], HOUSE))
 def test_real_people_can_be_split_both_ways(
     real_data: Path, tmp_path: Path, name: str, kind: str
 ) -> None:

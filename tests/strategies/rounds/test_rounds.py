@@ -12,6 +12,7 @@ import torch
 from flwr.app import Error, Message, MessageType
 from torch import Tensor
 
+from fedsub.testing.cover import turns
 from fedsub.testing.refusals import refused
 from fedsub_core.errors import RunError
 from fedsub_core.wire import exchange
@@ -92,9 +93,11 @@ def without(people: MakePeople, run_once: RunMethod) -> Callable[[int], Finished
     return cache(lambda round: run_once(people(), tamper=of_client("p2", round, silent), rounds=3))
 
 
-@pytest.mark.parametrize("round", [1, 2])
 @pytest.mark.parametrize(
-    "change", [truncated, earlier_round, other_client, not_a_number, no_score, no_payload, failed]
+    ("change", "round"),
+    turns(
+        [truncated, earlier_round, other_client, not_a_number, no_score, no_payload, failed], [1, 2]
+    ),
 )
 def test_a_bad_upload_counts_as_no_answer(
     people: MakePeople,

@@ -19,6 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import davies_bouldin_score, silhouette_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from fedsub.testing.cover import turns
 from strategies.methods.fedsub import clustering
 from strategies.methods.fedsub.clustering import (
     cluster,
@@ -162,8 +163,7 @@ def test_any_prototypes_give_canonical_labels_without_a_warning(
         assert len(seen) == min(int(rule[6:]), distinct)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize(("rule", "scale"), turns(RULES, [1e-30, 1.0, 1e30]))
 def test_scale_does_not_matter(rule: str, scale: float) -> None:
     points = blobs([3, 3, 3])
     assert (cluster(points * scale, rule, 1) == cluster(points, rule, 1)).all()
