@@ -7,7 +7,10 @@ of its values take turns (:func:`in_turn`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
+
+import pytest
 
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import METHODS
@@ -80,3 +83,21 @@ def cases(names: Sequence[str], test: Test) -> tuple[list[str], list[Case]]:
     if argument is None:
         return ["name"], [((name,), (name, i) in kept) for name, i, _ in every]
     return ["name", argument], [((name, value), (name, i) in kept) for name, i, value in every]
+
+
+#: What runs before a release alone, as a faster test shows the same.
+LATER = (pytest.mark.slow, pytest.mark.release)
+
+
+def turns(*axes: Sequence[object]) -> list[Any]:
+    """Return all combinations of some arguments' values as cases; fast are those of a cover.
+
+    In a cover each value occurs, and those of shorter axes take turns.
+    """
+    most = max(map(len, axes))
+    fast = {tuple(i % len(axis) for axis in axes) for i in range(most)}
+    return [
+        pytest.param(*(axis[i] for axis, i in zip(axes, at, strict=True)), marks=marks)
+        for at in product(*(range(len(axis)) for axis in axes))
+        for marks in [() if at in fast else LATER]
+    ]

@@ -138,9 +138,8 @@ class RoundTests(WholeRuns):
     def test_a_run_that_goes_on_equals_one_that_never_stopped(
         self, name: str, run_method: RunMethod
     ) -> None:
-        whole = run_method(name, rounds=4)
-        half = run_method(name, rounds=4, until=2)
-        resumed = run_method(name, rounds=4, after=half)
+        whole, half = plain(name), run_method(name, until=2)
+        resumed = run_method(name, after=half)
         assert_equal(resumed.lasting, whole.lasting)
         assert_equal_models(resumed, whole)
         for client in people().clients:

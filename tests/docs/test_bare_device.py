@@ -12,6 +12,7 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from torch import Tensor
 
 from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub.testing.cover import turns
 from fedsub_client.app import app as our_app
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
@@ -113,8 +114,7 @@ def test_an_encoder_is_drawn_as_ours(bare: Any, tmp_path: Path) -> None:
     assert mixed.metric("loss") == pytest.approx(ours.metric("loss"), abs=1e-4)
 
 
-@pytest.mark.parametrize("encoding", ["float32", "delta"])
-@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize(("encoding", "depth"), turns(["float32", "delta"], [0, 2]))
 def test_fedsub_is_the_run_of_our_devices(
     encoding: str, depth: int, bare: Any, tmp_path: Path
 ) -> None:

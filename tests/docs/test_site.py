@@ -55,6 +55,7 @@ def test_every_document_is_a_page(pages: dict[Path, Names]) -> None:
     assert {path.stem for path in pages} == built | {"404"} and len(built) == len(sources)
 
 
+@pytest.mark.slow
 def test_links_lead_somewhere_and_no_other_host_is_asked(pages: dict[Path, Names]) -> None:
     lost = []
     for path, page in pages.items():
@@ -74,6 +75,7 @@ def test_links_lead_somewhere_and_no_other_host_is_asked(pages: dict[Path, Names
         assert not re.search(r"url\(['\"]?https?:", path.read_text("utf-8")), path
 
 
+@pytest.mark.slow
 def test_files_that_pages_name_are_links(pages: dict[Path, Names]) -> None:
     linked: Any = SITE["linked"]
     assert linked("see `docs/data.md`", "README.md") == "see [`docs/data.md`](data.md)"
@@ -86,6 +88,7 @@ def test_files_that_pages_name_are_links(pages: dict[Path, Names]) -> None:
     assert "studies.html" in links["which-method"] and "your-data.html" in links["index"]
 
 
+@pytest.mark.slow
 def test_results_are_files_of_which_pages_show_the_tables(
     pages: dict[Path, Names], tmp_path: Path
 ) -> None:
@@ -113,12 +116,14 @@ def test_results_are_files_of_which_pages_show_the_tables(
         with_tables(text, tmp_path)
 
 
+@pytest.mark.slow
 def test_commands_and_options_are_there(pages: dict[Path, Names]) -> None:
     texts = {path.stem: path.read_text("utf-8") for path in pages}
     assert "fedsub-deploy-local" in pages[next(p for p in pages if p.stem == "commands")].ids
     assert "round-timeout" in texts["options"] and "--upload-encoding" in texts["commands"]
 
 
+@pytest.mark.slow
 def test_every_public_name_is_there_with_what_it_says(pages: dict[Path, Names]) -> None:
     path = next(path for path in pages if path.stem == "python")
     headings = {name.rpartition(".")[2] for name in pages[path].ids if name.startswith("fedsub.")}

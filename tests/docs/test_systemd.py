@@ -36,6 +36,7 @@ def known(home: Path, name: str, *part: str) -> set[str]:
     return set(re.findall(r"--[a-z-]+", told.stdout))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_flower_knows_every_option(unit: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     program, *arguments = command(unit)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fedsub.testing.cohort_tests import CARD, people
+from fedsub.testing.refusals import refused
 from fedsub_client.new_cohort import make_cohort
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
@@ -12,5 +11,5 @@ from fedsub_core.errors import ConfigError
 
 def test_hyperparameters_that_do_not_fit_the_model_are_refused() -> None:
     config = read_config(None, {"fedsub.depth": 4})
-    with pytest.raises(ConfigError, match=r"fedsub\.depth: got 4, expected at most 3"):
+    with refused(ConfigError, "fedsub.depth", got=4, expected=3):
         make_cohort(config.device_settings("fedsub"), CARD, people())

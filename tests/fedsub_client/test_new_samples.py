@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_client.new_samples import check_distances, read_samples
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling
@@ -19,11 +20,11 @@ def test_a_file_without_samples_is_refused(tmp_path: Path) -> None:
     pickled, single = io.BytesIO(), io.BytesIO()
     np.savez(pickled, x=np.array([{}], object))
     np.save(single, np.ones((5, 2)))
-    with pytest.raises(DataError, match=r"new\.npz: no such file; expected an npz with x"):
+    with refused(DataError, "new.npz", "no such file", expected="npz"):
         read_samples(file)
     for data in (b"", b"PK\x03\x04 no zip", pickled.getvalue()[:60], pickled.getvalue()):
         file.write_bytes(data)
-        with pytest.raises(DataError, match=r"new\.npz: cannot be read as npz .*savez\(path, x=x"):
+        with refused(DataError, "new.npz", "npz", "savez(path, x=x"):
             read_samples(file)
     file.write_bytes(single.getvalue())
     with pytest.raises(DataError, match="it is no npz file"):
@@ -34,7 +35,7 @@ def test_a_file_without_samples_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=said):
         read_samples(table)
     np.savez(file, z=np.ones((5, 2)))
-    with pytest.raises(DataError, match=r"new\.npz: got arrays \['z'\], expected x"):
+    with refused(DataError, "new.npz", got="['z']", expected="x"):
         read_samples(file)
     np.savez(file, x=np.ones((5, 2)), y=np.zeros(5))
     assert {name: x.shape for name, x in read_samples(file).items()} == {"x": (5, 2)}

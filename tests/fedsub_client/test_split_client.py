@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.capacity import Capacity
 from fedsub_core.config.run_config import read_config
@@ -46,7 +47,7 @@ def test_what_a_client_has_in_every_round() -> None:
 
 def test_a_client_without_data_in_round_one_is_refused() -> None:
     late = replace(person(), since=np.where(np.arange(60) < 1, 0, 9))
-    with pytest.raises(DataError, match=r"client 'p': in round 1 it has .* expected one of each"):
+    with refused(DataError, "client 'p'", "round 1"):
         split_client(late, CARD, SETTINGS)
 
 
@@ -188,5 +189,5 @@ def test_who_cannot_be_judged_by_the_same_samples_holds_none_back() -> None:
     assert same(split_client(few, CARD, settings), split_client(few, CARD, SETTINGS))
     grown = split_client(person(), CARD, settings, (30, 60))
     assert grown.validation is not None and grown.holds_back == 0
-    with pytest.raises(DataError, match=r"client 'p': best-by = validation: got samples that come"):
+    with refused(DataError, "client 'p'", "best-by = validation"):
         split_client(person(since=True), CARD, settings)

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from fedsub.testing.refusals import refused
 from fedsub_core.aggregates import Aggregate, mean_over_clients, mean_over_samples
 
 
@@ -27,5 +28,5 @@ def test_aggregates_of_parts_add_up_to_that_of_the_whole() -> None:
 
 
 def test_a_mean_over_clients_and_one_over_samples_cannot_be_added() -> None:
-    with pytest.raises(ValueError, match="mean over clients and a mean over samples"):
+    with refused(ValueError, "mean over clients", "mean over samples"):
         Aggregate(0.5, 3, "clients") + Aggregate(0.5, 30, "samples")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsub.testing.cover import turns
 from fedsub_client.split_client import split_client
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.card import Card
@@ -86,8 +87,7 @@ def test_a_schedule_on_a_schedule_is_refused() -> None:
         evolve(made, EvolutionOptions(), 0)
 
 
-@pytest.mark.parametrize("name", ["wisdm", "wesad"])
-@pytest.mark.parametrize("kind", ["stratified", "blocked"])
+@pytest.mark.parametrize(("name", "kind"), turns(["wisdm", "wesad"], ["stratified", "blocked"]))
 def test_every_person_of_real_federations_can_start(real_data: Path, name: str, kind: str) -> None:
     settings = SplitSettings(kind)
     real = read_federation(real_data / name)

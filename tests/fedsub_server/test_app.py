@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_core.config.run_config import SET, from_flat, read_config, to_flat
 from fedsub_core.config.toml import flatten
 from fedsub_core.errors import ConfigError
@@ -36,7 +37,7 @@ def test_hyperparameters_of_any_method_are_given_as_text() -> None:
     assert (config.hyper["ditto"].lam, config.hyper["fedsub"].fusion) == (0.5, "avg")
     # As a node gets them from a server that resolved them.
     assert from_flat(to_flat(config)) == config
-    with pytest.raises(ConfigError, match=r"set: unknown key 'ditto\.lamb'.*'ditto\.lam'"):
+    with refused(ConfigError, "set", "'ditto.lamb'", "'ditto.lam'"):
         from_flat(given | {SET: "ditto.lamb=0.5"})
 
 

@@ -14,6 +14,7 @@ import torch
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.simulation import build_strategy, split_clients, train_method
 from fedsub.testing import battery
+from fedsub.testing.cover import turns
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import Run, assert_equal
 from fedsub.testing.tested_model_tests import BEST, REACHED_BY, BestRoundTests, crowd
@@ -84,8 +85,7 @@ def test_a_run_that_goes_on_chooses_the_same(name: str, run_method: Runner) -> N
         assert_equal(model, whole.models()[client])
 
 
-@pytest.mark.parametrize("drawn", [0, 2])
-@pytest.mark.parametrize("name", ["fedavg", "ditto"])
+@pytest.mark.parametrize(("drawn", "name"), turns([0, 2], ["fedavg", "ditto"]))
 def test_devices_choose_what_a_simulation_does(
     name: str, drawn: int, run_method: Runner, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ import torch
 from fedsub.engines.simulation import build_grid, build_strategy, split_clients, train_method
 from fedsub.export.formats import export
 from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.refusals import refused
 from fedsub.testing.runs import Run, RunMethod, assert_equal
 from fedsub_client.cohort import Cohort
 from fedsub_client.loaded_model import load_model
@@ -154,9 +155,8 @@ def test_people_of_three_capacities_train_predict_export_and_go_on(tmp_path: Pat
         found = model.probabilities(data.x)
         assert (found.argmax(1) == data.y).mean() > 0.6
         if i > 0:
-            continue  # the weakest alone: an export takes longer than the run
-        # What the file gives, by a runtime of its own, is held against ours.
-        assert (differs := export(model, "onnx", tmp_path / f"{client}.onnx")) is not None
+            continue
+        assert (differs := export(model, "torchscript", tmp_path / f"{client}.pt")) is not None
         assert differs < 1e-5
 
 
@@ -262,5 +262,5 @@ def test_a_method_that_narrows_nothing_says_so(
 def test_one_stack_has_one_capacity() -> None:
     run = config(MIXED)
     parts = split_clients(run.split_settings, watch(2), run.capacity_settings)
-    with pytest.raises(ValueError, match=r"got capacities \[0.25, 0.5\] in one stack"):
+    with refused(ValueError, got="[0.25, 0.5]"):
         make_cohort(run.device_settings(NAME), watch(2).card, parts)

@@ -13,7 +13,7 @@ import torch
 from fedsub.engines.simulation import build_strategy, train_method
 from fedsub.export.formats import export
 from fedsub.testing import battery
-from fedsub.testing.cover import in_turn
+from fedsub.testing.cover import LATER, in_turn, turns
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.engine_tests import (
     CLIENTS,
@@ -23,6 +23,7 @@ from fedsub.testing.engine_tests import (
     engine_models,
     two_people,
 )
+from fedsub.testing.refusals import refused
 from fedsub.testing.runs import RunMethod, WholeRuns, assert_equal, people
 from fedsub_client.device import Device
 from fedsub_client.loaded_model import load_model
@@ -72,8 +73,13 @@ class ModuleTests(WholeRuns):
 TestModules = battery(*HOUSE, parts=(ModuleTests,), cover=True)
 
 
-@pytest.mark.parametrize("fusion", ["overlapping-any", "overlapping-additive", "avg", "leadership"])
-@pytest.mark.parametrize("encoding", ["float32", "delta,top-k:0.5,int8,zstd"])
+@pytest.mark.parametrize(
+    ("fusion", "encoding"),
+    turns(
+        ["overlapping-any", "overlapping-additive", "avg", "leadership"],
+        ["float32", "delta,top-k:0.5,int8,zstd"],
+    ),
+)
 def test_units_of_a_module_are_mixed_with_their_norms(
     fusion: str, encoding: str, run_method: RunMethod
 ) -> None:
@@ -110,7 +116,7 @@ def test_layers_without_a_rule_are_refused_before_the_first_round(
     name: str, run_method: RunMethod
 ) -> None:
     hyper = {"relevance": "lrp-a2b1"}
-    with pytest.raises(ConfigError, match=r"got layer_norm in layer blocks.0.norm \(LayerNorm\)"):
+    with refused(ConfigError, got=["layer_norm", "blocks.0.norm", "LayerNorm"]):
         run_method(name, hyper=hyper, model=place("residual"))
     run_method(name, hyper={"relevance": "naive"}, rounds=1, model=place("residual"))
 
@@ -123,15 +129,15 @@ def test_the_gate_needs_a_bias_of_the_last_layer(tmp_path: Path, run_method: Run
         "    return nn.Sequential(first, nn.Tanh(), nn.Linear(5, classes, bias=False))\n"
     )
     run_method("fedsub", rounds=1, model=f"{file}:plain")
-    with pytest.raises(ConfigError, match="fedsub-gated: layer 2: got no bias that is trained"):
+    with refused(ConfigError, "fedsub-gated", "layer 2", got="no bias"):
         run_method("fedsub-gated", rounds=1, model=f"{file}:plain")
 
 
 @pytest.mark.parametrize(
-    ("norm", "stay"), [("averaged", set()), ("local", NORM), ("static", STATISTICS)]
+    ("name", "norm"), turns(["fedavg", "ditto", "fedrep", "apfl"], ["averaged", "local", "static"])
 )
-@pytest.mark.parametrize("name", ["fedavg", "ditto", "fedrep", "apfl"])
-def test_what_stays_at_home(name: str, norm: str, stay: set[str], run_method: RunMethod) -> None:
+def test_what_stays_at_home(name: str, norm: str, run_method: RunMethod) -> None:
+    stay = {"averaged": set[str](), "local": NORM, "static": STATISTICS}[norm]
     run = run_method(name, rounds=2, model=place("normalised"), norm=norm)
     sent = {tensor for upload in run.uploads[-1].values() for tensor in upload.tensors}
     assert sent and not sent & stay
@@ -163,7 +169,12 @@ def test_a_resumed_run_ends_in_the_same_bits(run_method: RunMethod) -> None:
 
 @pytest.mark.parametrize(
     ("name", "module"),
-    [*(("ditto", module) for module in MODULES), *((name, "convolved") for name in OF_UNITS)],
+    [
+        ("ditto", "normalised"),
+        ("fedsub", "convolved"),
+        pytest.param("fedsub-gated", "convolved", marks=LATER),
+        *(pytest.param("ditto", module, marks=LATER) for module in MODULES if module[0] != "n"),
+    ],
 )
 def test_devices_train_what_one_process_does(
     name: str, module: str, run_method: RunMethod, tmp_path: Path
@@ -187,32 +198,48 @@ def test_devices_train_what_one_process_does(
 
 
 @pytest.mark.parametrize(
-    ("name", "module"),
-    [*(("fedavg", module) for module in MODULES), *((name, "convolved") for name in OF_UNITS)],
+    ("name", "module", "formats"),
+    [
+        ("fedavg", "normalised", ("torchscript", "safetensors")),
+        ("fedsub", "convolved", ("torchscript", "safetensors")),
+        ("fedavg", "residual", ("safetensors",)),
+        # ONNX takes seconds.
+        *(pytest.param("fedavg", module, ("onnx",), marks=LATER) for module in MODULES),
+        pytest.param("fedsub-gated", "convolved", ("onnx", "torchscript"), marks=LATER),
+    ],
 )
-def test_a_models_file_is_used_with_its_builder(name: str, module: str, tmp_path: Path) -> None:
+def test_a_models_file_is_used_with_its_builder(
+    name: str, module: str, formats: tuple[str, ...], tmp_path: Path
+) -> None:
     federation = people()
     config = RunConfig(method=name, beside="", model=place(module), rounds=1, lr=0.05)
     train_method(config, name, federation, tmp_path, lambda round: None)
     file = tmp_path / MODELS / "p1.safetensors"
-    with pytest.raises(RunError, match=r"got no --model, expected --model .*, if you trust"):
+    with refused(RunError, got="no --model", expected="--model"):
         load_model(file)
-    with pytest.raises(RunError, match=r"got --model os:getcwd, expected --model"):
+    with refused(RunError, got="--model os:getcwd", expected="--model"):
         load_model(file, "os:getcwd")
     model = load_model(file, place(module))
     x = federation.clients["p1"].x[:9]
     probabilities = model.probabilities(x)
     np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
-    for format in ("onnx", "torchscript", "safetensors"):
+    for format in formats:
         found = export(model, format, tmp_path / f"model.{format}")
         assert found is not None and found < 1e-5
-    again = load_model(tmp_path / "model.safetensors", place(module))
-    np.testing.assert_array_equal(again.probabilities(x), probabilities)
+    if "safetensors" in formats:
+        again = load_model(tmp_path / "model.safetensors", place(module))
+        np.testing.assert_array_equal(again.probabilities(x), probabilities)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    ("module", "formats"),
+    [
+        *((module, ("torchscript", "safetensors")) for module in MODULES),
+        pytest.param("recurrent", ("onnx",), marks=LATER),
+    ],
+)
 def test_a_narrow_models_file_is_used_with_the_whole_ones_builder(
-    module: str, tmp_path: Path
+    module: str, formats: tuple[str, ...], tmp_path: Path
 ) -> None:
     kind = place(module)
     model = build_model(kind, (3, 20), 4)
@@ -226,8 +253,7 @@ def test_a_narrow_models_file_is_used_with_the_whole_ones_builder(
     assert isinstance(after.architecture, TorchModel)
     assert after.architecture.tensor_shapes == small.tensor_shapes
     np.testing.assert_array_equal(after.probabilities(x), before.probabilities(x))
-    # ONNX takes seconds: of one narrow module here, of every whole one above.
-    for format in ("torchscript", "safetensors", *["onnx"] * (module == "recurrent")):
+    for format in formats:
         found = export(after, format, tmp_path / f"model.{format}")
         assert found is not None and found < 1e-5
 
@@ -241,7 +267,7 @@ def test_a_device_runs_no_code_that_its_owner_did_not_name(tmp_path: Path) -> No
     config = RunConfig(method="fedavg", beside="", model=place("recurrent"))
     node = {"client-id": "p1", "data": str(tmp_path / "data"), "state-dir": str(tmp_path)}
     for own in ({}, {"model": "os:getcwd"}):
-        with pytest.raises(RunError, match=r"client 'p1': asked to build .*, which is code of"):
+        with refused(RunError, "client 'p1'", "build", "code"):
             Device(Context(1, 1, node | own, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
     Device(Context(1, 1, node | {"model": config.model}, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedsub.engines.simulation import train_method
+from fedsub.testing.cover import turns
 from fedsub.testing.runs import RunMethod, people
 from fedsub_core.config.capacities import sizes
 from fedsub_core.config.run_config import RunConfig
@@ -48,8 +49,9 @@ def test_ones_own_size_is_tested_as_ever_and_others_beside_it(name: str, tmp_pat
     assert plain["loss"] == found["loss"] and "macro_f1_union" not in plain
 
 
-@pytest.mark.parametrize("name", ["local", "fedsub", "fedsub-gated"])
-@pytest.mark.parametrize("tested", ["received", "trained"])
+@pytest.mark.parametrize(
+    ("name", "tested"), turns(["local", "fedsub", "fedsub-gated"], ["received", "trained"])
+)
 def test_who_has_only_models_of_single_people_has_no_other_sizes(
     name: str, tested: str, tmp_path: Path
 ) -> None:

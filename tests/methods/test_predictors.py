@@ -191,7 +191,7 @@ def test_prototypes_are_a_part_of_whom_they_predict_for(
     answers = []
     for i, params in enumerate((loaded.params, some, none)):
         one = replace(loaded, params=params)
-        for format in ("onnx", "torchscript"):
+        for format in ("torchscript", *["onnx"] * (params is some)):  # ONNX takes seconds
             difference = export(one, format, tmp_path / f"{i}.{format}")
             assert difference is not None and difference < 1e-5
         x = np.random.default_rng(0).standard_normal((40, *one.shape), np.float32)

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsub
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import ConfigError, DataError
 
 from .people import people
@@ -62,14 +63,14 @@ def test_categories_and_whole_numbers_stay_what_they_are() -> None:
 def test_an_index_of_floats_is_refused() -> None:
     table = frame()
     table.index = table.index / 10
-    with pytest.raises(DataError, match=r"an index of float64 .*rename_axis\('time'\)"):
+    with refused(DataError, "index", "float64", "rename_axis('time')"):
         fedsub.federation(table)
     assert fedsub.federation(table.reset_index(drop=True), window="2s").clients
 
 
 def test_an_index_with_a_columns_name_is_refused() -> None:
     table = frame().rename_axis("time")
-    with pytest.raises(DataError, match=r"the name 'time' for an index and for a column"):
+    with refused(DataError, "'time'", "index", "column"):
         fedsub.federation(table)
 
 
@@ -79,7 +80,7 @@ def test_cells_that_are_missing_or_no_numbers_are_named(caplog: pytest.LogCaptur
     assert list(fedsub.federation(table, window="2s").clients) == ["01", "02", "03"]
     assert "Dropped 1 rows of nobody" in caplog.text
     table.at[7, "ax"] = np.arange(2)
-    with pytest.raises(DataError, match=r"row 8, column 'ax': got array\(\[0, 1\]\)"):
+    with refused(DataError, "row 8", "column 'ax'", got="array([0, 1])"):
         fedsub.federation(table)
     table["ax"] = [[1, 2]] * len(table)
     assert fedsub.federation(table, window="2s").card.features == ("ay",)
@@ -90,7 +91,7 @@ def test_cells_that_are_missing_or_no_numbers_are_named(caplog: pytest.LogCaptur
 def test_a_column_of_mixed_types_is_refused() -> None:
     table = frame().astype({"user": object})
     table.loc[7, "user"] = 1
-    with pytest.raises(DataError, match=r"column 'user': got a column of mixed types, 1 of int in"):
+    with refused(DataError, "column 'user'", got=["mixed types", "1 of int"]):
         fedsub.federation(table)
     table = frame().astype({"ax": object})
     table.loc[7, "ax"] = "high"
@@ -157,7 +158,7 @@ def test_other_data_are_refused(data: object, words: str) -> None:
 
 
 def test_options_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"unknown option 'widow'. Did you mean 'window'"):
+    with refused(ConfigError, "'widow'", "'window'"):
         fedsub.federation(frame(), widow="2s")
     with pytest.raises(ConfigError, match="its samples are made"):
         fedsub.federation("watch", window="2s")

@@ -18,6 +18,7 @@ from rich.console import Console
 from fedsub.report.report import write_report
 from fedsub.report.tables import print_results
 from fedsub.studies.run import load_data, train_methods
+from fedsub.testing.refusals import refused
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import dump_toml, read_config
 from fedsub_core.data.federation import Federation
@@ -157,7 +158,7 @@ def test_a_simulation_that_nobody_can_take_part_in_ends_at_once(
     config = read_config(None, {"method": "local", "beside": "", "device": "cpu", "threads": 1})
     everybody = glitching(town(), "p1", "p2", "p3", "p4")
     begun = time.monotonic()
-    with pytest.raises(RunError, match=r"0 of at least 1 clients can take part .*Correct their da"):
+    with refused(RunError, "0 of at least 1 clients", "data"):
         train_methods(config, everybody, tmp_path, lambda name, round: None)
     assert time.monotonic() - begun < 20
 

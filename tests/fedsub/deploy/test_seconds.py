@@ -8,6 +8,7 @@ import pytest
 
 from fedsub.deploy import answering_supernode, warm_superexec
 from fedsub.deploy.seconds import LOOK_SECONDS, WARM_SECONDS, read_seconds
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import ConfigError
 
 
@@ -24,7 +25,7 @@ def test_seconds_are_those_that_are_said(
 @pytest.mark.parametrize("said", ["", "soon", "-1", "nan", "inf", "0.2"])
 def test_what_is_no_time_is_refused(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WARM_SECONDS, said)
-    with pytest.raises(ConfigError, match=f"{WARM_SECONDS}: got '{said}', expected seconds, 0.3 "):
+    with refused(ConfigError, WARM_SECONDS, got=f"'{said}'", expected=["seconds", 0.3]):
         read_seconds(WARM_SECONDS, 600.0, 0.3)
 
 

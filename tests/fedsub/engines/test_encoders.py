@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 from fedsub.engines.simulation import build_grid, build_strategy, train_method
 from fedsub.report.methods import facts
 from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.refusals import refused
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, write_federation
@@ -168,10 +169,10 @@ def test_a_card_says_what_auto_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_what_does_not_fit_the_samples_is_refused() -> None:
     federation = people(2)
-    with pytest.raises(ConfigError, match=r"relu:5: got samples of shape .*expected feature vec"):
+    with refused(ConfigError, "relu:5", got="shape", expected="feature"):
         build_grid(config(encoder="relu:5"), "fedavg", federation)
     short = {
         c: replace(d, x=np.ascontiguousarray(d.x[..., :12])) for c, d in federation.clients.items()
     }
-    with pytest.raises(ConfigError, match=r"expected windows \[channels, time\] of 16 samples"):
+    with refused(ConfigError, expected=["windows [channels, time]", "16 samples"]):
         build_grid(config(), "fedavg", replace(federation, clients=short))

@@ -71,6 +71,7 @@ def test_a_run_ends_in_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_shares_drawn_anew_in_each_round_are_one_machines(nodes: Nodes, tmp_path: Path) -> None:
     """A worker is asked by several people, who hold other shares than in the round before."""
     given = {"method": "heterofl", "beside": "local", "rounds": "3", "seed": "3"}
@@ -102,6 +103,7 @@ def test_a_worker_whose_node_dies_is_replaced_and_its_clients_asked_again(
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_a_worker_that_always_dies_ends_the_run_and_is_named(nodes: Nodes) -> None:
     run = config()
     with ray_grids(nodes.address) as grids:

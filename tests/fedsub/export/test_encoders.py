@@ -14,6 +14,7 @@ from torch import Tensor
 from fedsub.export.encoder_module import encoder_module
 from fedsub.export.formats import PersonalModule, export
 from fedsub.export.onnx_file import encode_onnx, run_onnx
+from fedsub.testing.cover import LATER
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card
 from fedsub_core.data.standardise import Scaling, apply
@@ -78,8 +79,8 @@ class Features(PersonalModule):
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
-        ("kernels:9", (2, 16)),
-        *(pytest.param(*of, marks=pytest.mark.slow) for of in ENCODERS if of[1][0] == 2),
+        pytest.param("kernels:9", (2, 16), marks=pytest.mark.slow),
+        *(pytest.param(*of, marks=LATER) for of in ENCODERS if of[1][0] == 2),
     ],
 )
 def test_onnx_runtime_gives_our_features_of_raw_samples(
@@ -100,7 +101,7 @@ def test_onnx_runtime_gives_our_features_of_raw_samples(
 
 
 @pytest.mark.parametrize(
-    "format", [pytest.param("onnx", marks=pytest.mark.slow), "torchscript", "safetensors"]
+    "format", [pytest.param("onnx", marks=LATER), "torchscript", "safetensors"]
 )
 @pytest.mark.parametrize(("text", "shape"), [("kernels:5", (2, 50)), ("relu:7", (2,))])
 def test_a_file_maps_raw_samples_to_probabilities(

@@ -15,6 +15,8 @@ from safetensors import safe_open
 
 from fedsub.export import onnx_file
 from fedsub.export.formats import FORMATS, Format, PersonalModule, export
+from fedsub.testing.cover import LATER
+from fedsub.testing.refusals import refused
 from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import FACTS
 from fedsub_client.personal_model import PersonalModel
@@ -60,7 +62,11 @@ def test_the_module_is_the_model(trained: Callable[[str], PersonalModel], kind: 
 
 @pytest.mark.parametrize(
     "kind",
-    [k if k in ("mlp", "cnn1d") else pytest.param(k, marks=pytest.mark.slow) for k in KINDS],
+    [
+        "cnn1d",
+        pytest.param("mlp on windows", marks=pytest.mark.slow),
+        *(pytest.param(kind, marks=LATER) for kind in ("mlp", "mlp raw", "cnn1d raw")),
+    ],
 )
 def test_onnx(trained: Callable[[str], PersonalModel], kind: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
@@ -132,7 +138,7 @@ def test_a_file_that_is_there_is_kept(
 ) -> None:
     file = tmp_path / "model"
     file.write_bytes(b"mine")
-    with pytest.raises(RunError, match=r"model: already exists; it is kept\. .*--force"):
+    with refused(RunError, "model", "already exists", "--force"):
         export(trained("mlp"), format, file)
     assert file.read_bytes() == b"mine"
     export(trained("mlp"), format, file, force=True)
@@ -151,7 +157,7 @@ def test_a_file_that_computes_something_else_is_not_written(
     broken = Format(whole.encode, lambda path, model: lambda x: loaded.probabilities(x) + wrong)
     monkeypatch.setitem(FORMATS, "safetensors", broken)
     file = tmp_path / "model.safetensors"
-    with pytest.raises(RunError, match=r"client 'p': got probabilities that differ .* 0\.0001 at"):
+    with refused(RunError, "client 'p'", got="probabilities", expected=0.0001):
         export(loaded, "safetensors", file)
     assert list(tmp_path.iterdir()) == []
     file.write_bytes(b"before")
@@ -189,7 +195,7 @@ def test_places_that_cannot_be_written(
         with pytest.raises(RunError, match=words):
             export(trained("mlp"), "safetensors", place, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    with pytest.raises(ConfigError, match="'tflite': expected onnx, torchscript, safetensors"):
+    with refused(ConfigError, "'tflite'", expected="onnx, torchscript, safetensors"):
         export(trained("mlp"), "tflite", tmp_path / "model")
 
 
@@ -198,7 +204,7 @@ def test_without_the_packages_of_onnx(
 ) -> None:
     for package in ("onnx", "onnxscript", "onnxruntime"):
         monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ConfigError, match=r"onnx and onnxscript, .* 'fedsub\[export\]'"):
+    with refused(ConfigError, "onnx", "onnxscript", "'fedsub[export]'"):
         export(trained("mlp"), "onnx", tmp_path / "model.onnx")
     assert onnx_file.run_onnx(tmp_path / "model.onnx") is None
     monkeypatch.setitem(FORMATS, "onnx", Format(lambda _: b"bytes", FORMATS["onnx"].run))

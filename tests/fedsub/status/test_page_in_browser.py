@@ -88,6 +88,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> queue.Queue[Any]:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome on the path")
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_fits_a_phone_names_nobody_and_follows_the_run(
     tmp_path: Path, told: queue.Queue[Any], dark: bool

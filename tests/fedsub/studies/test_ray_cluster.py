@@ -145,6 +145,7 @@ def test_a_study_ends_in_the_bytes_of_the_local_engine(nodes: Nodes, tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_failed_runs_are_named_as_by_the_local_engine_and_lost_ones_are_repeated_a_few_times(
     nodes: Nodes, tmp_path: Path
 ) -> None:
@@ -178,6 +179,7 @@ def test_failed_runs_are_named_as_by_the_local_engine_and_lost_ones_are_repeated
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_no_more_runs_than_jobs_at_a_time(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

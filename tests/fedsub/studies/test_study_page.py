@@ -22,6 +22,7 @@ from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import renew_study_page, write_study_page
 from fedsub.studies.study_results import finished, gains_of, tables
 from fedsub.studies.study_tables import markdown, write_tables
+from fedsub.testing.refusals import refused
 from fedsub_core.config.run_config import dump_toml
 from fedsub_core.data.findings import AT_RANDOM, SplitNote
 from fedsub_core.errors import ConfigError, RunError
@@ -235,9 +236,7 @@ def test_what_no_paper_can_say_is_refused(tmp_path: Path, old: str, new: str, sa
 @pytest.mark.usefixtures("blank_figures")
 def test_some_tables_of_a_study(study: Study) -> None:
     assert shortened(study, None, None, ["epochs=2"]).cells == study.cells[1:]
-    with pytest.raises(
-        ConfigError, match=r"got 'epochs=3', expected one of data=watch, lr=0\.05, e"
-    ):
+    with refused(ConfigError, got="'epochs=3'", expected="data=watch, lr=0.05"):
         shortened(study, None, None, ["epochs=3"])
 
 
@@ -304,7 +303,7 @@ def test_tables_count_who_is_better_and_worse_than_alone_beyond_noise(tmp_path: 
 def test_some_rows_of_a_study(study: Study) -> None:
     rows = shortened(study, None, None, row=["fedavg", "local"]).entries
     assert [entry.label for entry in rows] == ["local", "fedavg"]
-    with pytest.raises(ConfigError, match="row: got 'ditto', expected one of local, fedsub mixing"):
+    with refused(ConfigError, "row", got="'ditto'", expected="local"):
         shortened(study, None, None, row=["ditto"])
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import Card, ClientData, Federation, read_federation
 from fedsub_core.data.held_out import check_trainable, unseen_clients
 from fedsub_core.data.splits import split
@@ -161,7 +162,7 @@ def test_a_class_too_short_for_the_gap_is_trained_only() -> None:
 @pytest.mark.parametrize("kind", ["stratified", "blocked"])
 @pytest.mark.parametrize("y", [[0], [0, 1], [0, 1, 2]])
 def test_a_client_without_a_part_is_refused(kind: str, y: list[int]) -> None:
-    with pytest.raises(DataError, match=rf"client 'x7': a {kind} split .* 0 for testing.*test-sh"):
+    with refused(DataError, "client 'x7'", kind, "0 for testing"):
         split(client(y, name="x7"), CARD, kind, 0.3, 0)  # type: ignore[arg-type]
 
 
@@ -230,7 +231,7 @@ def test_capacities_by_which_nobody_can_be_held_out(
 def test_only_a_federation_of_one_class_is_untrainable() -> None:
     one, two = client([1, 1]), client([2, 2], name="02")
     check_trainable(Federation(CARD, {"01": one, "02": two}))
-    with pytest.raises(DataError, match=r"'toy': all 2 clients together hold 1 class \('b'\)"):
+    with refused(DataError, "'toy'", "2 clients", "1 class", "'b'"):
         check_trainable(Federation(CARD, {"01": one, "02": one}))
 
 

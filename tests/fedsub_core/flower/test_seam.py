@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fedsub.deploy import answering_supernode, guarded_superlink, warm_superexec
+from fedsub.testing.refusals import refused
 from fedsub_core import flower
 from fedsub_core.errors import RunError
 from fedsub_core.flower import modules
@@ -102,5 +103,5 @@ def test_a_flower_of_these_series_is_taken(
 
 
 def test_what_is_no_longer_there_is_named() -> None:
-    with pytest.raises(RunError, match=r"flwr: its flwr\.app has no Nothing to replace; expected"):
+    with refused(RunError, "flwr", "flwr.app", "Nothing"):
         modules.flower_module("flwr.app", "Message", "Nothing")

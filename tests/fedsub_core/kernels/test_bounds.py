@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub.testing.refusals import refused
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.kernels.chains import Call
 from fedsub_core.kernels.known import AFFINE
@@ -214,7 +215,7 @@ def test_what_a_call_returns_says_what_is_wrong() -> None:
         check(-1)
     with pytest.raises(ValueError, match="expected layers that fit each other"):
         check(CHAIN)
-    with pytest.raises(ValueError, match="expected counts, orders and classes within"):
+    with refused(ValueError, expected="counts, orders and classes"):
         check(SAMPLES)
     with pytest.raises(ValueError, match="expected what the call takes and writes"):
         check(CALL)

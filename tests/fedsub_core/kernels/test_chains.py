@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from fedsub.testing.refusals import refused
 from fedsub_core.backend import for_passes, for_relevance
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
@@ -198,7 +199,7 @@ def test_what_does_not_fit_is_refused(kernels: library.Kernels) -> None:
     with pytest.raises(ValueError, match="expected 97 numbers of 3 clients"):
         relevance_sums(*of, params, x, y[:, :9], counts, None, False)
     for classes, many in ((y + 5, counts), (y - 1, counts), (y, [98, 97, 97]), (y, [-1, 97, 97])):
-        with pytest.raises(ValueError, match="expected counts, orders and classes within"):
+        with refused(ValueError, expected="counts, orders and classes"):
             relevance_sums(*of, params, x, classes, many, None, False)
     assert relevance_sums(*of, params, x, y, counts, None, False)
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from fedsub.testing.refusals import refused
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import ConfigError
 from fedsub_core.models import kinds, names
@@ -116,7 +117,7 @@ def test_hidden_layers_of_mlp_are_an_option() -> None:
     settings = RunConfig(hidden="7").device_settings("fedavg")
     assert settings.hidden == RunConfig(hidden="7").server_settings("fedavg").hidden == "7"
     for text in ("64;32", "0", "64,", "1000000", "-3", "½"):
-        with pytest.raises(ConfigError, match=r"hidden: got .*, expected units of each hidden"):
+        with refused(ConfigError, "hidden", expected="units"):
             RunConfig(hidden=text)
 
 
@@ -139,12 +140,12 @@ def test_models_refuse_data_they_cannot_take() -> None:
 
 
 def test_an_unknown_kind_is_refused_where_it_is_configured() -> None:
-    with pytest.raises(ConfigError, match=r"unknown model 'cnn1'\. Did you mean 'cnn1d'\?"):
+    with refused(ConfigError, "'cnn1'", "'cnn1d'"):
         RunConfig(model="cnn1")
 
 
 def test_a_file_without_a_builders_name_is_asked_for_it() -> None:
-    with pytest.raises(ConfigError, match=r"'my/mods\.py', a file, expected my/mods\.py:NAME"):
+    with refused(ConfigError, "'my/mods.py'", expected="my/mods.py:NAME"):
         RunConfig(model="my/mods.py")
 
 

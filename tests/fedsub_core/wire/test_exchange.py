@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
+from fedsub.testing.refusals import refused
 from fedsub_core.capacity import Capacity
 from fedsub_core.data.samples import Tokens
 from fedsub_core.data.standardise import Scaling, moments
@@ -51,9 +52,9 @@ def test_of_names_of_records_that_are_no_payload_little_is_quoted() -> None:
     content = RecordDict()
     for i in range(100):
         content[f"{'name ' * 100}{i}"] = ConfigRecord({"i": i})
-    with pytest.raises(ValueError, match="characters") as refused:
+    with pytest.raises(ValueError, match="characters") as caught:
         exchange.unpack(content)
-    assert len(str(refused.value)) < 500
+    assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("scaling", [None, SCALING])
@@ -189,9 +190,9 @@ def test_introductions_of_no_texts_are_refused(change: dict[str, Any], said: str
     ids = moments(np.ones((2, 2), np.int32))
     told = replace(introduction(), shape=Tokens((2,), 9, 0), moments=ids)
     assert read_introduction(told.record()).shape == told.shape
-    with pytest.raises(MessageRefused, match="client 'ann', round 0") as refused:
+    with pytest.raises(MessageRefused, match="client 'ann', round 0") as caught:
         read_introduction(ConfigRecord({**told.record(), **change}))
-    assert said in str(refused.value)
+    assert said in str(caught.value)
 
 
 def test_moments_of_features_are_read_as_they_were_written() -> None:
@@ -281,9 +282,7 @@ def test_keys_that_a_device_does_not_know_are_refused_where_the_run_gives_them()
     told = greeting(VERSION, ("lr", "warmth", "depth"))
     check_given(told, "ann", ())
     check_given(told, "ann", ("mood",))
-    with pytest.raises(
-        MessageRefused, match=r"'ann'.* run config: got depth, warmth, expected keys"
-    ):
+    with refused(MessageRefused, client="ann", what="run config", got="depth, warmth"):
         check_given(told, "ann", ("warmth", "mood", "depth"))
     del told["given"]  # a server that does not say it may mean each of them
     with pytest.raises(MessageRefused, match=r"run config: got mood, expected"):

@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 import zstandard
 
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.frame import MAGIC, compress, open_frame
@@ -72,11 +73,11 @@ def test_a_frame_holds_what_was_put_in(size: int) -> None:
 
 
 def test_the_limit_holds_before_anything_is_opened() -> None:
-    with pytest.raises(MessageRefused, match=f"size: got {LIMIT + 1} bytes, expected {LIMIT}"):
+    with refused(MessageRefused, what="size", got=LIMIT + 1, expected=LIMIT):
         opened(MAGIC + bytes(LIMIT - 3))
-    with pytest.raises(MessageRefused, match="size when decompressed: got 101 bytes") as refused:
+    with pytest.raises(MessageRefused, match="size when decompressed: got 101 bytes") as caught:
         opened(compress(bytes(101)), limit=100)
-    assert (refused.value.client, refused.value.round) == ("anna", 7)
+    assert (caught.value.client, caught.value.round) == ("anna", 7)
     assert opened(compress(bytes(100)), limit=100) == bytes(100)
 
 

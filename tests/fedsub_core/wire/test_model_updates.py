@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire.bundles import BoolArray, Bundle, Declaration, Floats, Part, dense
 from fedsub_core.wire.codec import Address, decode_download, encode_download
@@ -141,7 +142,7 @@ def test_a_device_that_cannot_read_a_whole_model_refuses_and_is_sent_all_anew(
     data = encode_download(mean, address, model, pair.encoding, pair.server)
     for lost in (None, Reference.empty(model), Reference(9, pair.device.tensors)):
         held = 0 if lost is None else lost.round
-        with pytest.raises(MessageRefused, match=f"reference: got round 1, expected round {held}"):
+        with refused(MessageRefused, what="reference", got="round 1", expected=f"round {held}"):
             decode_download(data, Envelope("anna", 2, model, lost))
     # The server forgets its reference of whoever refuses: strategies/rounds/transport.py.
     anew = encode_download(mean, address, model, pair.encoding, None)

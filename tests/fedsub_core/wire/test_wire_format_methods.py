@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fedsub.report.wire_table import BEGIN, END, renew_page, wire_table
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import ConfigError
 from fedsub_core.method_parts.layers import HeadHyperparameters, body
 from fedsub_core.methods.card import MethodCard
@@ -50,9 +51,7 @@ def test_a_page_is_renewed_between_its_marks_alone(tmp_path: Path) -> None:
     expected = f"before\n{BEGIN}{wire_table([METHODS['local']])}{END}behind\n"
     assert page.read_text("utf-8") == expected
     page.write_text("another page\n", "utf-8")
-    with pytest.raises(
-        ConfigError, match=r"got no table of methods, expected docs/wire-format\.md"
-    ):
+    with refused(ConfigError, got="table", expected="docs/wire-format.md"):
         renew_page(page, {"": [METHODS["local"]]})
 
 

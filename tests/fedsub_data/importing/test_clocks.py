@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import DataError
 from fedsub_data.importing.clocks import Clock, check_clocks
 from fedsub_data.importing.options import ImportOptions
@@ -20,10 +19,10 @@ def test_clocks_that_differ_as_clocks_do_pass() -> None:
 
 
 def test_a_clock_in_another_unit_is_refused() -> None:
-    with pytest.raises(DataError, match=r"person 'd', column 'time': got steps in time of 20"):
+    with refused(DataError, "person 'd'", "column 'time'", got=20):
         check_clocks(clocks(a=0.02, b=0.02, c=0.02, d=20.0), ImportOptions())
 
 
 def test_the_column_of_time_is_called_by_its_name() -> None:
-    with pytest.raises(DataError, match=r"person 'd', column 'stamp': got steps in time of 20"):
+    with refused(DataError, "person 'd'", "column 'stamp'", got=20):
         check_clocks(clocks(a=0.02, b=0.02, c=0.02, d=20.0), ImportOptions(), "stamp")

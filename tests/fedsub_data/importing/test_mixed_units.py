@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsub.testing.cover import turns
+from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.importing.sensors import sensors
@@ -38,28 +40,24 @@ def came(made: Recordings, folder: Path, **options: object) -> dict[str, np.ndar
     return {name: data.x for name, data in read_federation(folder / "out").clients.items()}
 
 
-@pytest.mark.parametrize("names", NAMES)
-@pytest.mark.parametrize(
-    ("people", "differ"), [(6, ["k1"]), (6, ["k2", "k4", "k6"]), (2, ["k2"])], ids=str
+UNITS = (
+    (ACCELEROMETER, 1 / G, r"g and m/s\^2.*--convert g or --convert m/s\^2 converts"),
+    (ACCELEROMETER, -1.0, "points the other way.*--convert as:k"),
+    (GYROSCOPE, DEGREES, "radians and degrees.*--convert rad or --convert deg converts"),
 )
+
+
 @pytest.mark.parametrize(
-    ("which", "times", "words"),
-    [
-        (ACCELEROMETER, 1 / G, r"g and m/s\^2.*--convert g or --convert m/s\^2 converts"),
-        (ACCELEROMETER, -1.0, "points the other way.*--convert as:k"),
-        (GYROSCOPE, DEGREES, "radians and degrees.*--convert rad or --convert deg converts"),
-    ],
-    ids=["g", "flipped", "degrees"],
+    ("names", "who", "unit"),
+    turns(NAMES, [(6, ["k1"]), (6, ["k2", "k4", "k6"]), (2, ["k2"])], UNITS),
 )
 def test_one_sensor_in_another_unit_is_refused(
     tmp_path: Path,
     names: str,
-    people: int,
-    differ: list[str],
-    which: slice,
-    times: float,
-    words: str,
+    who: tuple[int, list[str]],
+    unit: tuple[slice, float, str],
 ) -> None:
+    (people, differ), (which, times, words) = who, unit
     made = recordings(people, names)
     scale(made, which, times, *differ)
     with pytest.raises(DataError, match=words):
@@ -124,7 +122,7 @@ def test_three_units_in_one_federation(tmp_path: Path) -> None:
 def test_thousandths_of_any_quantity(tmp_path: Path) -> None:
     made = recordings(4, "eda,hr,resp,bvp,temp,skin")
     scale(made, slice(0, 1), 1e3, "k3")
-    with pytest.raises(DataError, match=r"'k3', column 'eda'.*thousandth.*--convert as:k1"):
+    with refused(DataError, "'k3'", "column 'eda'", "thousandth", "--convert as:k1"):
         came(made, tmp_path)
     found = came(made, tmp_path, convert="as:k3")
     assert found["k1"][:, 0].mean() == pytest.approx(9800, rel=0.05)
@@ -155,7 +153,7 @@ def test_what_no_factor_converts_is_refused(tmp_path: Path) -> None:
         columns["acc_var"] = columns["acc_x"] ** 2
         columns["activity"] = columns.pop("activity")
     scale(made, ACCELEROMETER, 1 / G, "k2")
-    with pytest.raises(DataError, match=r"convert: got g for .*beside column 'acc_var'"):
+    with refused(DataError, "convert", "column 'acc_var'", got="g"):
         came(made, tmp_path, convert="g")
 
 

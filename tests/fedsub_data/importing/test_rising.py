@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsub
+from fedsub.testing.cover import turns
 from fedsub_core.errors import DataError
 from fedsub_data.importing.rising import rising
 
@@ -19,25 +20,24 @@ ROWS = np.arange(60.0)
 EPOCH = 1.7e9
 
 
-def table(path: Path, column: str, values: list[object], turns: bool = False) -> Path:
+def table(path: Path, column: str, values: list[object], mixed: bool = False) -> Path:
     """Two people's rows with one more column, sorted by person or in turns."""
     rng = np.random.default_rng(1)
     rows = [
-        f"{'ab'[i % 2 if turns else i // 60]};{'xy'[i // 7 % 2]};{value};{rng.normal():.4f}"
+        f"{'ab'[i % 2 if mixed else i // 60]};{'xy'[i // 7 % 2]};{value};{rng.normal():.4f}"
         for i, value in enumerate(values)
     ]
     return written(path, [f"user;activity;{column};ax", *rows])
 
 
-@pytest.mark.parametrize("turns", [False, True], ids=["sorted", "in turns"])
 @pytest.mark.parametrize(
-    "step", [1.0, 0.02, 1e-6], ids=["a row number", "seconds", "of little steps"]
+    ("step", "start", "mixed"), turns([1.0, 0.02, 1e-6], [0.0, 45000.0], [True, False])
 )
-@pytest.mark.parametrize("start", [0.0, 45000.0])
 def test_a_column_that_rises_evenly_is_asked_about(
-    tmp_path: Path, start: float, step: float, turns: bool
+    tmp_path: Path, start: float, step: float, mixed: bool
 ) -> None:
-    path = table(tmp_path / "a.csv", "Ablauf", [start + step * i for i in range(120)], turns)
+    """Of rows, of seconds and in little steps; people one after another and in turns."""
+    path = table(tmp_path / "a.csv", "Ablauf", [start + step * i for i in range(120)], mixed)
     with pytest.raises(DataError) as error:
         imported(path, tmp_path / "out", window="none")
     assert str(error.value) == (

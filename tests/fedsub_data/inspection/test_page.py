@@ -146,6 +146,7 @@ def test_a_place_that_cannot_be_made_is_named(
         write_inspection(inspect_federation(make_synthetic(2), 0), tmp_path / "file" / "look")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome on the path")
 def test_a_browser_shows_all_four_figures(written: tuple[Inspection, Path], tmp_path: Path) -> None:
     assert BROWSER is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.windows import Clock
 
@@ -21,5 +22,5 @@ def test_pauses_within_and_between_blocks() -> None:
 def test_time_that_repeats_or_runs_backwards_names_its_line(again: float) -> None:
     clock = Clock("f.csv", 4)
     clock.pauses(np.array([11.0, 11.25]), 2)
-    with pytest.raises(DataError, match=rf"f.csv, line 4: got {again:g} s after 11.25 s"):
+    with refused(DataError, "f.csv", "line 4", "11.25 s", got=f"{again:g} s"):
         clock.pauses(np.array([again, 12.0]), 4)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
+from fedsub.testing.cover import turns
 from strategies.rounds import delivery, link
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
@@ -73,8 +74,7 @@ def assert_the_others_train_alike(run: FinishedRun, honest: FinishedRun) -> None
     assert {c for _, c in run.metric("loss")} == {*HONEST}
 
 
-@pytest.mark.parametrize("trick", UNREADABLE.values(), ids=UNREADABLE.keys())
-@pytest.mark.parametrize("name", ["fedsub", "fedavg"])
+@pytest.mark.parametrize(("trick", "name"), turns([*UNREADABLE.values()], ["fedavg", "fedsub"]))
 def test_replies_that_cannot_be_read_are_refused_and_named(
     name: str,
     trick: Callable[[Message], Message],

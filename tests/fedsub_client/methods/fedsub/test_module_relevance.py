@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fedsub.testing.cover import turns
 from fedsub_client.methods.fedsub.module_lrp import require_rules
 from fedsub_client.methods.fedsub.module_relevance import module_sums
 from fedsub_client.methods.fedsub.relevance import unit_relevance
@@ -63,9 +64,9 @@ def trained(model: TorchModel, clients: int = 1) -> Params:
     return params
 
 
-@pytest.mark.parametrize("start", ["logits", "target"])
-@pytest.mark.parametrize("rule", ALL_RULES)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("start", "rule", "name"), turns(["logits", "target"], ALL_RULES, list(NETWORKS))
+)
 def test_a_chain_as_a_module_has_the_chains_relevance(name: str, rule: str, start: str) -> None:
     module, shape = NETWORKS[name]
     chain, params = from_torch(module, shape)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from fedsub.testing.cover import turns
 from fedsub_client.methods.fedsub.lrp import AlphaBeta, propagate, signed_parts
 from fedsub_client.methods.fedsub.relevance import representatives, unit_relevance
 from fedsub_client.methods.fedsub.relevance_pass import class_sums
@@ -172,8 +173,9 @@ def test_naive_is_the_mean_activation_after_the_nonlinearity() -> None:
         torch.testing.assert_close(got["layer3"][0, c], logits[of_class].mean(0))
 
 
-@pytest.mark.parametrize("rule", ["naive", "lrp-a1b0", "lrp-a2b1"])
-@pytest.mark.parametrize("shape", [(5,), (3, 40)])
+@pytest.mark.parametrize(
+    ("rule", "shape"), turns(["naive", "lrp-a1b0", "lrp-a2b1"], [(5,), (3, 40)])
+)
 def test_a_stack_equals_each_client_alone_and_padding_never_counts(
     rule: str, shape: tuple[int, ...]
 ) -> None:

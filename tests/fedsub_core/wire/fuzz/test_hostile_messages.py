@@ -9,6 +9,7 @@ from time import process_time
 
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire.bundles import Bundle, dense
 from fedsub_core.wire.codec import decode_download, decode_upload
@@ -39,23 +40,23 @@ def test_a_shape_of_many_axes_is_refused_in_little_memory() -> None:
     data = pb.Bundle(schema_version=2, client_id="anna", round=ROUND, tensors=[tensor])
     tracemalloc.start()
     try:
-        with pytest.raises(MessageRefused, match="shape of weight") as refused:
+        with pytest.raises(MessageRefused, match="shape of weight") as caught:
             decode_upload(data.SerializeToString(), ENVELOPE)
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
-    assert len(str(refused.value)) < 400
+    assert len(str(caught.value)) < 400
 
 
 def test_a_refusal_quotes_little_of_a_hostile_message() -> None:
     data = pb.Bundle(schema_version=2, client_id="x" * (1 << 19)).SerializeToString()
-    with pytest.raises(MessageRefused, match=r"client id: got 'x+\.\.\. \(524290 char") as refused:
+    with refused(MessageRefused, "524290 characters", what="client id") as caught:
         decode_upload(data, ENVELOPE)
-    assert len(str(refused.value)) < 400
+    assert len(str(caught.value)) < 400
     with pytest.raises(MessageRefused, match="size: got"):
         decode_upload(data, replace(ENVELOPE, limit=1 << 18))
     name = pb.Bundle(schema_version=2, client_id="anna", round=ROUND)
     name.tensors.add(name="y" * (1 << 19))
-    with pytest.raises(MessageRefused, match=r"tensor: got 'y+\.\.\. \(524290 char") as refused:
+    with pytest.raises(MessageRefused, match=r"tensor: got 'y+\.\.\. \(524290 char") as caught:
         decode_upload(name.SerializeToString(), ENVELOPE)
-    assert len(str(refused.value)) < 400
+    assert len(str(caught.value)) < 400

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsub.testing.cover import turns
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.errors import DataError
 from fedsub_data.preparing import tables
@@ -155,8 +156,7 @@ def test_a_client_is_a_person_or_a_phone(tmp_path: Path) -> None:
     assert list(read_federation(tmp_path / "out").clients) == list(device.federation.clients)
 
 
-@pytest.mark.parametrize("features", ["mean", "raw"])
-@pytest.mark.parametrize("block_bytes", [500, 4000])
+@pytest.mark.parametrize(("features", "block_bytes"), turns(["mean", "raw"], [500, 4000]))
 def test_interleaved_rows_and_small_blocks_give_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str, block_bytes: int
 ) -> None:

@@ -14,6 +14,7 @@ import neurokit2 as nk
 import numpy as np
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.preparing.options import WESADOptions
@@ -249,5 +250,5 @@ def test_sources_that_are_not_wesad(tmp_path: Path) -> None:
 
 
 def test_a_window_too_short_for_beats_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"window-s: got 5, expected 0 or at least 10 s"):
+    with refused(ConfigError, "window-s", got=5, expected=[0, "10 s"]):
         prepare(tmp_path, WESADOptions(window_s=5.0), 1, lambda done, total: None)

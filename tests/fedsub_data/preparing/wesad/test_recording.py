@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.wesad.recording import Recording, Signal, Unusable, featured_windows
 
@@ -92,11 +93,11 @@ def test_unusable_windows_are_dropped_and_counted_by_reason() -> None:
 
 @pytest.mark.parametrize("wrong", [9, -1, 300])
 def test_an_unknown_label_is_refused(wrong: int) -> None:
-    with pytest.raises(DataError, match=rf"S2\.pkl: got label {wrong} at row 3, expected .*0 to 7"):
+    with refused(DataError, "S2.pkl", got=[f"label {wrong}", "row 3"], expected="0 to 7"):
         featured_windows(recording([1, 1, 1, wrong], a=seconds(4, 10.0)), extent, NAMES, 0.2, 0.1)
 
 
 def test_a_person_without_windows_is_refused() -> None:
     label = [0] * 30 + [1] * 19 + [7] * 10
-    with pytest.raises(DataError, match=r"S2\.pkl: got no usable window .*30 rows dropped"):
+    with refused(DataError, "S2.pkl", "30 rows", got="no usable window"):
         featured_windows(recording(label, a=seconds(59, 10.0)), extent, NAMES, 2.0, 1.0)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.options import WISDMOptions
 from fedsub_data.preparing.preparation import Prepared
@@ -116,7 +117,7 @@ def test_a_header_alone_and_other_bytes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x\.arff, line 2: got byte 0xff"):
         read_windows([b"@relation a\n", b"\xff\n"], "x.arff")
     (tmp_path / "x.arff").write_text(arff([]))
-    with pytest.raises(DataError, match=r"x\.arff: got no window of user 1 out of 0 rows"):
+    with refused(DataError, "x.arff", got=["user 1", "0 rows"]):
         prepared(tmp_path / "x.arff")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation, write_federation
 from fedsub_core.data.splits import split
 from fedsub_core.errors import ConfigError, DataError
@@ -147,7 +148,7 @@ def test_what_is_prepared_can_be_written_and_read(tmp_path: Path) -> None:
 
 def test_a_person_without_a_window_is_named(tmp_path: Path) -> None:
     text = "".join(line + "\n" for line in raw_text(20).splitlines() if not line.startswith("9,"))
-    with pytest.raises(DataError, match=r"raw\.txt: got no window of user 9 out of 0 rows"):
+    with refused(DataError, "WISDM_ar_v1.1_raw.txt", got=["user 9", "0 rows"]):
         prepared(written(tmp_path, text))
     with pytest.raises(DataError, match=r"got no window of user 1 out of 114 rows"):
         prepared(written(tmp_path, raw_text(19)))
@@ -158,14 +159,14 @@ def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
     content = path.read_bytes()
     for share in (0.1, 0.5, 0.95):
         path.write_bytes(content[: int(len(content) * share)])
-        with pytest.raises(DataError, match=r"latest\.tar\.gz: cannot be read to its end"):
+        with refused(DataError, "WISDM_ar_latest.tar.gz", "EOFError"):
             prepared(path)
 
 
 def test_sources_that_are_something_else_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nothing: got no such file or folder, expected WISDM"):
+    with refused(DataError, "nothing", got="no such file", expected="WISDM_ar_latest.tar.gz"):
         prepared(tmp_path / "nothing")
-    with pytest.raises(DataError, match=r"a folder without it, expected WISDM_ar_latest"):
+    with refused(DataError, "folder", expected="WISDM_ar_latest"):
         prepared(tmp_path)
     other = tmp_path / "WISDM_ar_v1.1_transformed.arff"
     other.touch()
@@ -182,7 +183,7 @@ def test_sources_that_are_something_else_are_refused(tmp_path: Path) -> None:
 
 
 def test_options_that_the_features_do_not_have_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"window-s: got 2\.0, but features = transformed"):
+    with refused(ConfigError, "window-s", "features = transformed", got="2.0"):
         prepared(tmp_path, features="transformed", window_s=2.0)
     with pytest.raises(ConfigError, match=r"missing: got 'rows', but features = mean"):
         prepared(tmp_path, missing="rows")

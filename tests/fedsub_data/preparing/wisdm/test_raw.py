@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import DataError
 from fedsub_data.preparing.wisdm.raw import Rows, read_rows
 
@@ -112,7 +113,7 @@ def test_refused_with_file_and_line(line: str) -> None:
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(DataError, match=r"raw\.txt, line 2: got byte 0xff, expected text in UTF-8"):
+    with refused(DataError, "raw.txt", "line 2", got="0xff", expected="UTF-8"):
         read_rows([f"{FIRST};\n".encode(), b"33,Jog\xffing,1,2,3,4;\n"], "raw.txt")
 
 

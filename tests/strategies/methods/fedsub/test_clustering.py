@@ -19,6 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import davies_bouldin_score, silhouette_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from fedsub.testing.cover import turns
 from strategies.methods.fedsub import clustering
 from strategies.methods.fedsub.clustering import (
     cluster,
@@ -75,17 +76,14 @@ def test_well_separated_groups_are_found(rule: str) -> None:
 @pytest.mark.parametrize("score", ["dbi", "silhouette"])
 def test_k_is_the_best_of_scikit_learns_own_scores(score: str, wisdm: Points) -> None:
     """The index at the chosen K is as good as the best that scikit-learn finds anywhere."""
-    for y in (4, 5):  # the classes with the fewest clients, for speed
-        points, least = wisdm[y], np.inf
-        for k in range(2, len(points)):
-            labels = KMeans(k, n_init=10, random_state=3).fit_predict(points)
-            sign = 1 if score == "dbi" else -1
-            index = davies_bouldin_score if score == "dbi" else silhouette_score
-            least = min(least, sign * index(points, labels))
-        labels = cluster(points, score, 3)
-        ours = sign * index(points, labels)
-        # Two different local optima of k-means may differ a little; a wrong K differs by more.
-        assert ours <= least + 0.02, f"class {y}: {ours} against {least}"
+    points, least = min(wisdm.values(), key=len), np.inf
+    sign, index = (1, davies_bouldin_score) if score == "dbi" else (-1, silhouette_score)
+    for k in range(2, len(points)):
+        labels = KMeans(k, n_init=5, random_state=3).fit_predict(points)
+        least = min(least, sign * index(points, labels))
+    ours = sign * index(points, cluster(points, score, 3))
+    # Two different local optima of k-means may differ a little; a wrong K differs by more.
+    assert ours <= least + 0.02, f"{ours} against {least}"
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 20), st.integers(1, 5))
@@ -124,7 +122,7 @@ def test_davies_bouldin_calls_one_shared_centroid_the_worst() -> None:
 
 
 def test_dbi_leaves_nearly_every_client_alone_on_wisdm_and_the_cap_does_not(wisdm: Points) -> None:
-    for points in wisdm.values():
+    for points in islice(wisdm.values(), 2):
         n = len(points)
         assert n - 2 <= cluster(points, "dbi", 0).max() + 1 <= n - 1
         capped = cluster(points, "dbi-capped", 0).max() + 1
@@ -165,8 +163,7 @@ def test_any_prototypes_give_canonical_labels_without_a_warning(
         assert len(seen) == min(int(rule[6:]), distinct)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize(("rule", "scale"), turns(RULES, [1e-30, 1.0, 1e30]))
 def test_scale_does_not_matter(rule: str, scale: float) -> None:
     points = blobs([3, 3, 3])
     assert (cluster(points * scale, rule, 1) == cluster(points, rule, 1)).all()
@@ -234,7 +231,7 @@ def test_a_few_k_are_tried_and_the_choice_is_that_of_all(
 ) -> None:
     stream = np.random.default_rng(0)
     towns = np.concatenate([stream.normal(at, 0.1, (9, 2)) for at in (0, 3, 6, 20)])
-    for points in (*islice(wisdm.values(), 2), towns):
+    for points in (min(wisdm.values(), key=len), towns):
         with monkeypatch.context() as patched:
             patched.setattr(clustering, "FITTED", {rule: 10**6})
             expected = cluster(points, rule, 1)

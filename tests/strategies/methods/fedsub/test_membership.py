@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import ConfigError
 from strategies.methods.fedsub.membership import Clusters, cluster_weights
 
@@ -44,7 +45,7 @@ def test_scores_of_zero_weigh_equally_and_lead_by_index() -> None:
 
 def test_a_wrong_fusion_is_refused_with_the_nearest() -> None:
     ones = np.ones((1, 1))
-    with pytest.raises(ConfigError, match=r"got 'overlaping'.*Did you mean 'overlapping'\?"):
+    with refused(ConfigError, "'overlapping'", got="'overlaping'"):
         cluster_weights("overlaping", ones.astype(np.int64), ones.astype(bool), ones)
 
 
