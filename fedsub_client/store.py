@@ -50,7 +50,7 @@ class Store(Protocol):
         """Let no other process of this client work meanwhile."""
 
     def load(self) -> Saved | None:
-        """Return what was saved last, None where there is nothing or nothing usable."""
+        """Return the last saved state, None where there is none that can be used."""
 
     def find(self, run: str, method: str) -> Saved | None:
         """Return the last state of a run's method, wherever it stands; None where there is none."""
@@ -62,10 +62,10 @@ class Store(Protocol):
         """
 
     def load_sums(self, run: str) -> bytes | None:
-        """Return what a participant in a run's secure sums kept; None where there is nothing."""
+        """Return a participant's secrets of a run's secure sums; None where there are none."""
 
     def save_sums(self, kept: bytes, run: str) -> None:
-        """Keep it in place of what it kept before."""
+        """Keep the secrets in place of those before."""
 
 
 class ContextStore:
@@ -81,7 +81,7 @@ class ContextStore:
         yield
 
     def load(self) -> Saved | None:
-        """Return what was saved last."""
+        """Return the last saved state."""
         if self.name not in self.records:
             return None
         record = cast(ArrayRecord, self.records[self.name])
@@ -97,13 +97,13 @@ class ContextStore:
         self.records[self.name] = exchange.pack(saved.to_bytes())
 
     def load_sums(self, run: str) -> bytes | None:
-        """Return what a participant in secure sums kept; a context belongs to one run."""
+        """Return a participant's secrets of secure sums; a context belongs to one run."""
         if self.sums not in self.records:
             return None
         return cast(ArrayRecord, self.records[self.sums])[exchange.PAYLOAD].data
 
     def save_sums(self, kept: bytes, run: str) -> None:
-        """Keep it."""
+        """Keep a participant's secrets."""
         self.records[self.sums] = exchange.pack(kept)
 
 
@@ -122,7 +122,7 @@ class FolderStore:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The file of the newest state."""
         return self.folder / beside(STATE_FILE, self.method)
 
     @contextmanager
@@ -147,7 +147,7 @@ class FolderStore:
             yield
 
     def load(self) -> Saved | None:
-        """Return what was saved last.
+        """Return the last saved state.
 
         Where that is damaged the client starts anew from the server's next download; raises as
         :func:`load_state`.
@@ -199,7 +199,7 @@ class FolderStore:
             ) from error
 
     def load_sums(self, run: str) -> bytes | None:
-        """Return what a participant in a run's secure sums kept.
+        """Return a participant's secrets of a run's secure sums.
 
         Raises
         ------
