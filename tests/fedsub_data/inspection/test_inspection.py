@@ -18,9 +18,9 @@ from fedsub_core.data.federation import (
     write_federation,
 )
 from fedsub_core.data.sources import load_outlines
+from fedsub_data.evolution import Arrival
 from fedsub_data.inspection.inspection import (
     REMAINDERS,
-    Arrival,
     Look,
     inspect_federation,
     token_features,
