@@ -36,7 +36,7 @@ from pathlib import Path
 from weak_device import alone  # a script beside this one
 
 from fedsub.engines.rehearsal import Rehearsal
-from fedsub_client.store import STATE_FILE, beside
+from fedsub_client.store import STATE_FILE, kept_as
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.watch import watch_federation
@@ -195,7 +195,8 @@ def deployed(
                 raise RunError(f"{method}: {got}")
             for share, name in names.items():
                 ticks = [n for (who, _), n in rehearsal.seconds.items() if who == name]
-                state = rehearsal.place.state / name / beside(STATE_FILE, method * (method != main))
+                file = kept_as(STATE_FILE, method * (method != main))
+                state = rehearsal.place.state / name / file
                 found[method, share] = Need(
                     max(ticks, default=0) / TICK,
                     rehearsal.most[name],

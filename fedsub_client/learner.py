@@ -150,9 +150,7 @@ class Learner(MeanModels, Vectors, ABC):
         else:
             kept = [(name, self.get(with_means(state), name)) for name in self.models]
             each = {name: self.model.settled(params, data) for name, params in kept}
-        new = {
-            f"{name}.{key}": t for name, statistics in each.items() for key, t in statistics.items()
-        }
+        new = {f"{name}.{key}": t for name, stats in each.items() for key, t in stats.items()}
         return new | {MEAN + name: t for name, t in new.items() if MEAN + name in state}
 
     def personal(self, state: State) -> Params:

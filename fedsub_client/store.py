@@ -36,7 +36,7 @@ RECORD = "fedsub"
 SUMS_FILE, SUMS_RECORD = "sums.json", "fedsub-sums"
 
 
-def beside(name: str, method: str) -> str:
+def kept_as(name: str, method: str) -> str:
     """Return the name under which a method beside the run's main one ("") keeps something."""
     stem, dot, ending = name.partition(".")
     return f"{stem}-{method}{dot}{ending}" if method else name
@@ -72,8 +72,8 @@ class ContextStore:
     """In the node's context: travels with Flower's messages in a simulation, and dies with it."""
 
     def __init__(self, records: RecordDict, method: str = "") -> None:
-        self.records, self.name = records, beside(RECORD, method)
-        self.sums = beside(SUMS_RECORD, method)
+        self.records, self.name = records, kept_as(RECORD, method)
+        self.sums = kept_as(SUMS_RECORD, method)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -123,7 +123,7 @@ class FolderStore:
     @property
     def path(self) -> Path:
         """The file of the newest state."""
-        return self.folder / beside(STATE_FILE, self.method)
+        return self.folder / kept_as(STATE_FILE, self.method)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -225,8 +225,8 @@ class FolderStore:
 
     def _sums(self, run: str) -> tuple[Path, Path]:
         """Return the run's file, and the one of earlier releases."""
-        own = self._at(beside(beside(SUMS_FILE, run_digest(run)), self.method))
-        return own, self._at(beside(SUMS_FILE, self.method))
+        own = self._at(kept_as(kept_as(SUMS_FILE, run_digest(run)), self.method))
+        return own, self._at(kept_as(SUMS_FILE, self.method))
 
     def _at(self, name: str) -> Path:
         return self.folder / name
@@ -244,4 +244,4 @@ class FolderStore:
 
 def _both(name: str, method: str) -> tuple[str, str]:
     """Return the names under which a method's file may stand: the main method's, and its own."""
-    return name, beside(name, method)
+    return name, kept_as(name, method)
