@@ -34,7 +34,7 @@ from script import parsed, today
 from weak_device import alone  # a script beside this one
 
 from fedsub.engines.rehearsal import Rehearsal
-from fedsub_client.store import STATE_FILE, beside
+from fedsub_client.store import STATE_FILE, kept_as
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.watch import watch_federation
@@ -158,7 +158,9 @@ def deployed(
                 raise RunError(f"{method}: {got}")
             for share, name in names.items():
                 took = [s for (who, _), s in rehearsal.seconds.items() if who == name]
-                state = rehearsal.place.state / name / beside(STATE_FILE, method * (method != main))
+                state = (
+                    rehearsal.place.state / name / kept_as(STATE_FILE, method * (method != main))
+                )
                 found[method, share] = Need(
                     max(took, default=0.0),
                     rehearsal.most[name],

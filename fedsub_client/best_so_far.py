@@ -20,7 +20,7 @@ ROUND, MACRO_F1, LOSS = "best round", "best macro_f1", "best loss"
 
 
 def nothing_yet(state: State) -> State:
-    """Return what clients keep of the best round before the first one was judged."""
+    """Return the best tensors of clients before the first round was judged."""
     clients = len(next(iter(state.values())))
     return {
         ROUND: torch.zeros(clients, dtype=torch.int64),
@@ -31,7 +31,7 @@ def nothing_yet(state: State) -> State:
 
 
 def best_tensors(state: State) -> State:
-    """Return what of a state belongs to the best round; empty where none is chosen."""
+    """Return the tensors of the best round in a state; empty where none is chosen."""
     own = (ROUND, MACRO_F1, LOSS)
     return {n: t for n, t in state.items() if n in own or n.startswith(BEST)}
 

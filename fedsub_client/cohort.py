@@ -89,7 +89,7 @@ class Cohort:
     # What a client says and keeps.
 
     def introductions(self) -> list[Introduction]:
-        """Return what each client says of itself, and what it has, before the first round."""
+        """Return the introduction of each client, with what it has before the first round."""
         return [
             Introduction(
                 c.client,
@@ -112,7 +112,7 @@ class Cohort:
         return replace(own, sum=0 * own.sum, sumsq=0 * own.sumsq)
 
     def client_state(self, i: int) -> State:
-        """Return all that the `i`-th client keeps, as named tensors without a client axis."""
+        """Return the kept tensors of the `i`-th client, by name, without a client axis."""
         reference = self.references[i]
         wire = {} if reference is None else reference.copy().state()
         return {name: tensor[i].cpu() for name, tensor in self.state.items()} | wire

@@ -86,7 +86,7 @@ def on_validation_parts(
 
 
 def _said_of(stack: Stack, data: ScaledData, predict: Callable[[Tensor], Said]) -> list[Said]:
-    """Return what is predicted of a stack's samples, in blocks that are tested at a time."""
+    """Return the predictions of a stack's samples, in blocks that are tested at a time."""
     # A graph is seen whole.
     size = stack.x.shape[1] if stack.context else data.tested_at_a_time
     blocks = torch.split(stack.x, size, 1)

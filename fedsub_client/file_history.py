@@ -26,11 +26,11 @@ class FileHistory:
 
     @classmethod
     def first(cls, client: ClientData, card: Card) -> FileHistory:
-        """Return what is remembered of a file that is seen for the first time."""
+        """Return the history of a file that is seen for the first time."""
         return cls((len(client.y),), _digest(client, card, len(client.y)))
 
     def continued(self, client: ClientData, card: Card) -> FileHistory | None:
-        """Return what to remember now; None where the file does not continue the one seen.
+        """Return the new history; None where the file does not continue the one seen.
 
         Then the old samples were changed or removed, and nothing says which of the new ones were
         trained on before.

@@ -32,7 +32,7 @@ class KeptStates:
         self._node, self._context = node, context
 
     def store(self, method: str) -> Store:
-        """Return where the state of `method` is kept.
+        """Return the store of the state of `method`.
 
         Raises
         ------
@@ -55,7 +55,7 @@ class KeptStates:
         return self.store(instructions.method).find(instructions.run, instructions.method)
 
     def of_run(self, run: str) -> Saved | None:
-        """Return what is kept of a run, of the first of its methods that keeps something."""
+        """Return the state of a run: of the first of its methods that keeps one."""
         states = [self.store(name).load() for name in self.methods]
         return next((saved for saved in states if saved is not None and saved.run == run), None)
 

@@ -39,7 +39,7 @@ Fitted = tuple[State, list[Bundle], list[Report]]
 
 
 class Learner(MeanModels, Vectors, ABC):
-    """What a device does with its data, its state and what the server sends.
+    """A method's device half: its work on data, state and what the server sends.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Learner(MeanModels, Vectors, ABC):
         return state
 
     def settled(self, state: State, data: Stack) -> State:
-        """Return what follows from the clients' own training samples once they are tested.
+        """Return the statistics that follow from clients' training samples once they are tested.
 
         With static norms these are statistics of the personal model, put into every model, so that
         a method that mixes models finds them in the mix; where several predict, of each its own.
@@ -153,13 +153,11 @@ class Learner(MeanModels, Vectors, ABC):
         else:
             kept = [(name, self.get(with_means(state), name)) for name in self.models]
             each = {name: self.model.settled(params, data) for name, params in kept}
-        new = {
-            f"{name}.{key}": t for name, statistics in each.items() for key, t in statistics.items()
-        }
+        new = {f"{name}.{key}": t for name, stats in each.items() for key, t in stats.items()}
         return new | {MEAN + name: t for name, t in new.items() if MEAN + name in state}
 
     def personal(self, state: State) -> Params:
-        """Return what the predictor goes by: the parameters of the clients' own models.
+        """Return the predictor's tensors: the parameters of the clients' own models.
 
         As the `state` has them; :meth:`predicted_by` says which predict.
         """
@@ -206,11 +204,11 @@ class Learner(MeanModels, Vectors, ABC):
         return state | {MEAN + name: state[name] for name in self.averaged}
 
     def predicted_by(self, state: State) -> Params:
-        """Return what predictions go by: :meth:`personal`, of means where these predict."""
+        """Return the tensors of predictions: :meth:`personal`, of means where these predict."""
         return self.personal(with_means(state) if self.averaged else state)
 
     def trained_by(self, x: Tensor) -> Backend:
-        """Return who trains on samples such as `x`, with the run's model, loss and optimiser."""
+        """Return the backend that trains on samples such as `x`, with the run's model and loss."""
         return Gradient(self.model, self.loss).trained_by(x, self.settings)
 
     # What methods are made of.

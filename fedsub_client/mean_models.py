@@ -28,7 +28,7 @@ SOON = 10
 
 
 def smoothed(state: State, names: Collection[str], most: float, round: int) -> State:
-    """Return new means of the tensors `names`: what a round adds is at least ``1 - most``.
+    """Return new means of the tensors `names`; a round counts ``1 - most`` at least.
 
     In a run's first rounds, when models still move far, it is more: all of it in the first.
     """

@@ -66,7 +66,7 @@ def computes(model: PersonalModel) -> str:
 
 
 def facts(model: PersonalModel) -> dict[str, Any]:
-    """Return what a reader needs beside the tensors, as values of JSON."""
+    """Return the facts that a reader needs beside the tensors, as values of JSON."""
     encoder = model.encoder
     encoded = {} if encoder is None else {"encoder": encoder.text, "encoder_seed": encoder.seed}
     card = card_table(replace(model.card, capacities=None))  # it is no matter of one person's model
@@ -90,7 +90,7 @@ def facts(model: PersonalModel) -> dict[str, Any]:
 
 
 def _architecture(model: Model | Unbuilt) -> dict[str, Any]:
-    """Return how to compute: a chain's layers, or that the kind's builder makes the module."""
+    """Return the architecture's facts: a chain's layers, or the norm of a module."""
     if isinstance(model, Chain):
         return {"layers": describe(model)}
     assert isinstance(model, (TorchModel, Unbuilt))
@@ -98,14 +98,14 @@ def _architecture(model: Model | Unbuilt) -> dict[str, Any]:
 
 
 def scaling_tensors(model: PersonalModel) -> tuple[Tensor, Tensor]:
-    """Return what samples are standardised with, float32 [F]: 0 and 1 where they are not."""
+    """Return mean and deviation of samples, float32 [F]: 0 and 1 where none are standardised."""
     if model.scaling is None:
         return torch.zeros(model.shape[0]), torch.ones(model.shape[0])
     return torch.from_numpy(model.scaling.mean.copy()), torch.from_numpy(model.scaling.std.copy())
 
 
 def feature_tensors(model: PersonalModel) -> dict[str, Tensor]:
-    """Return what an encoder's features are standardised with, by its name in the file.
+    """Return mean and deviation of an encoder's features, by their names in the file.
 
     Both are float32 [features]; {} where they are not.
     """
@@ -115,7 +115,7 @@ def feature_tensors(model: PersonalModel) -> dict[str, Tensor]:
 
 
 def standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
-    """Return all that a file holds beside the parameters, by name; nothing of token ids."""
+    """Return the tensors of a file beside the parameters, by name; none of token ids."""
     if isinstance(model.shape, Tokens):
         return {}
     mean, std = scaling_tensors(model)
@@ -188,7 +188,7 @@ def model_of(data: bytes) -> PersonalModel:
 
 
 def _described(stated: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what a file says of the method's own predictor; None: the model predicts alone.
+    """Return a file's facts on the method's own predictor; None: the model predicts alone.
 
     Before format 6 it was what a mixture mixes, or what a model lacks without which it answers
     otherwise than it was tested: its predictor finds its tensors missing.
@@ -201,7 +201,7 @@ def _described(stated: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _unbuilt(stated: Mapping[str, Any], seen: Shape, tensors: dict[str, Tensor]) -> Unbuilt:
-    """Return what the file says of a module; takes its constants out of the `tensors`."""
+    """Return the module that a file describes; takes its constants out of the `tensors`."""
     names = [name for name in tensors if name.startswith(CONSTANT)]
     constants = {name.removeprefix(CONSTANT): tensors.pop(name) for name in names}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}

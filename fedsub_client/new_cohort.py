@@ -55,7 +55,7 @@ def make_cohort(
 def held_and_learner(
     settings: DeviceSettings, card: Card, shape: Shape, capacity: float = 1.0
 ) -> tuple[Held, Learner]:
-    """Return what devices with samples of `shape` hold, and the learner that trains it.
+    """Return the share of a model that devices with samples of `shape` hold, and its learner.
 
     Raises
     ------

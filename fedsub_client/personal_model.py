@@ -85,7 +85,7 @@ class PersonalModel:
 
     @cached_property
     def predictor(self) -> Predictor:
-        """What computes with the parameters."""
+        """The predictor that computes with the parameters."""
         if isinstance(self.architecture, Unbuilt):
             raise RunError(f"client {self.client!r}: its model {self.kind!r} is not built yet")
         return self.predicts.described(self.architecture, self.described or {})

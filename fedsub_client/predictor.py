@@ -46,7 +46,7 @@ class Predictor:
         return cls(model)
 
     def describe(self) -> dict[str, Any] | None:
-        """Return what a file says of the predictor beside its model, as values of JSON.
+        """Return the facts on the predictor beside its model, as values of JSON.
 
         None: nothing, for the model predicts alone, and a reader needs no method to use it.
         """
@@ -72,5 +72,5 @@ class Predictor:
         return to_torch(self.model, params)
 
     def fatal(self, params: Params, broken: Collection[str]) -> list[str]:
-        """Return which of the `broken` tensors, not finite, leave no answer; of one client."""
+        """Return the `broken` tensors, not finite, that leave no answer; of one client."""
         return list(broken)

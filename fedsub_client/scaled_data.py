@@ -31,7 +31,7 @@ TESTED_VALUES, LEAST_TESTED, MOST_TESTED = 2**15, 32, 64
 
 @dataclass
 class ScaledData:
-    """What clients hold in a round, as two stacks.
+    """The training and test samples of clients in a round, as two stacks.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class ScaledData:
         self._made = self._held_back = None
 
     def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
-        """Return what the `i`-th client's samples are standardised with in `round`."""
+        """Return the scaling of the `i`-th client's samples in `round`."""
         return self._scaling(self.clients[i].at(round), shared)
 
     def shared_moments(self, i: int, part: str) -> Moments | None:

@@ -97,7 +97,7 @@ class SplitClient:
 
     @property
     def can_hold(self) -> Capacity:
-        """What its device can hold in one round and another."""
+        """Capacity of the client's device, in one round and another."""
         return Capacity(min(self.drawn, default=self.capacity), self.drawn)
 
     @property
@@ -106,7 +106,7 @@ class SplitClient:
         return 0 if self.validation is None else len(self.validation)
 
     def held(self, round: int) -> tuple[int, int]:
-        """Return how many training and test samples the client has in `round`."""
+        """Return the numbers of training and test samples of the client in `round`."""
         if self.train_since is None or self.test_since is None:
             return len(self.train_y), len(self.test_y)
         return (
@@ -115,7 +115,7 @@ class SplitClient:
         )
 
     def at(self, round: int) -> SplitClient:
-        """Return what the client has in `round`; before the first round, what it starts with."""
+        """Return the client with its samples of `round`; before the first, those at the start."""
         if self.train_since is None or self.test_since is None:
             return self
         train, test = self.train_since <= max(round, 1), self.test_since <= max(round, 1)

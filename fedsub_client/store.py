@@ -36,7 +36,7 @@ RECORD = "fedsub"
 SUMS_FILE, SUMS_RECORD = "sums.json", "fedsub-sums"
 
 
-def beside(name: str, method: str) -> str:
+def kept_as(name: str, method: str) -> str:
     """Return the name under which a method beside the run's main one ("") keeps something."""
     stem, dot, ending = name.partition(".")
     return f"{stem}-{method}{dot}{ending}" if method else name
@@ -50,7 +50,7 @@ class Store(Protocol):
         """Let no other process of this client work meanwhile."""
 
     def load(self) -> Saved | None:
-        """Return what was saved last, None where there is nothing or nothing usable."""
+        """Return the last saved state, None where there is none that can be used."""
 
     def find(self, run: str, method: str) -> Saved | None:
         """Return the last state of a run's method, wherever it stands; None where there is none."""
@@ -62,18 +62,18 @@ class Store(Protocol):
         """
 
     def load_sums(self, run: str) -> bytes | None:
-        """Return what a participant in a run's secure sums kept; None where there is nothing."""
+        """Return a participant's secrets of a run's secure sums; None where there are none."""
 
     def save_sums(self, kept: bytes, run: str) -> None:
-        """Keep it in place of what it kept before."""
+        """Keep the secrets in place of those before."""
 
 
 class ContextStore:
     """In the node's context: travels with Flower's messages in a simulation, and dies with it."""
 
     def __init__(self, records: RecordDict, method: str = "") -> None:
-        self.records, self.name = records, beside(RECORD, method)
-        self.sums = beside(SUMS_RECORD, method)
+        self.records, self.name = records, kept_as(RECORD, method)
+        self.sums = kept_as(SUMS_RECORD, method)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -81,7 +81,7 @@ class ContextStore:
         yield
 
     def load(self) -> Saved | None:
-        """Return what was saved last."""
+        """Return the last saved state."""
         if self.name not in self.records:
             return None
         record = cast(ArrayRecord, self.records[self.name])
@@ -97,13 +97,13 @@ class ContextStore:
         self.records[self.name] = exchange.pack(saved.to_bytes())
 
     def load_sums(self, run: str) -> bytes | None:
-        """Return what a participant in secure sums kept; a context belongs to one run."""
+        """Return a participant's secrets of secure sums; a context belongs to one run."""
         if self.sums not in self.records:
             return None
         return cast(ArrayRecord, self.records[self.sums])[exchange.PAYLOAD].data
 
     def save_sums(self, kept: bytes, run: str) -> None:
-        """Keep it."""
+        """Keep a participant's secrets."""
         self.records[self.sums] = exchange.pack(kept)
 
 
@@ -122,8 +122,8 @@ class FolderStore:
 
     @property
     def path(self) -> Path:
-        """The file."""
-        return self.folder / beside(STATE_FILE, self.method)
+        """The file of the newest state."""
+        return self.folder / kept_as(STATE_FILE, self.method)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -147,7 +147,7 @@ class FolderStore:
             yield
 
     def load(self) -> Saved | None:
-        """Return what was saved last.
+        """Return the last saved state.
 
         Where that is damaged the client starts anew from the server's next download; raises as
         :func:`load_state`.
@@ -199,7 +199,7 @@ class FolderStore:
             ) from error
 
     def load_sums(self, run: str) -> bytes | None:
-        """Return what a participant in a run's secure sums kept.
+        """Return a participant's secrets of a run's secure sums.
 
         Raises
         ------
@@ -225,8 +225,8 @@ class FolderStore:
 
     def _sums(self, run: str) -> tuple[Path, Path]:
         """Return the run's file, and the one of earlier releases."""
-        own = self._at(beside(beside(SUMS_FILE, run_digest(run)), self.method))
-        return own, self._at(beside(SUMS_FILE, self.method))
+        own = self._at(kept_as(kept_as(SUMS_FILE, run_digest(run)), self.method))
+        return own, self._at(kept_as(SUMS_FILE, self.method))
 
     def _at(self, name: str) -> Path:
         return self.folder / name
@@ -244,4 +244,4 @@ class FolderStore:
 
 def _both(name: str, method: str) -> tuple[str, str]:
     """Return the names under which a method's file may stand: the main method's, and its own."""
-    return name, beside(name, method)
+    return name, kept_as(name, method)

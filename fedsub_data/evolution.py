@@ -72,7 +72,7 @@ def evolve(federation: Federation, options: EvolutionOptions, seed: int) -> Fede
 
 @dataclass(frozen=True)
 class Arrival:
-    """What becomes available in one round: samples, and clients that gain some of them."""
+    """The samples that come in one round, and how many clients gain some of them."""
 
     round: int
     samples: int

@@ -16,7 +16,7 @@ from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
 from fedsub_client.loaded_model import load_model
 from fedsub_client.saved_state import Saved
-from fedsub_client.store import STATE_FILE, beside
+from fedsub_client.store import STATE_FILE, kept_as
 from fedsub_core.config.run_config import from_flat
 from fedsub_core.data.federation import Card, Federation, write_federation
 from fedsub_core.data.watch import watch_federation
@@ -67,7 +67,7 @@ def engine_models(
     found: dict[str, Mapping[str, Tensor]] = {
         path.stem: load_model(path, builder).params for path in simulated
     }
-    for path in folder.parent.glob(f"state/*/{beside(STATE_FILE, '' if name == main else name)}"):
+    for path in folder.parent.glob(f"state/*/{kept_as(STATE_FILE, '' if name == main else name)}"):
         saved = Saved.of_bytes(path.read_bytes())
         assert saved.method == name and saved.round == ROUNDS and saved.model is not None
         assert not found.get(saved.client), "a person's model left the device"

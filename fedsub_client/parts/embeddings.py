@@ -16,7 +16,7 @@ BLOCK = 256
 def embeddings(
     model: Model, params: Params, x: Tensor, head_layers: int = 1, scale: Tensor | None = None
 ) -> Tensor:
-    """Return what the head sees, ``[clients, samples, *d]``, of ``x [clients, samples, *]``.
+    """Return the head's inputs, ``[clients, samples, *d]``, of ``x [clients, samples, *]``.
 
     `x` and `scale` are a stack's, or `x` is what a model sees of samples.
     """

@@ -29,7 +29,7 @@ _lock = Lock()
 
 @dataclass(frozen=True, eq=False)
 class There:
-    """What sums hold of a client.
+    """The samples of a client that sums hold.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class There:
 
     @classmethod
     def of(cls, bundle: Bundle) -> There:
-        """Return what a download says of it."""
+        """Return the samples that a download names."""
         held, counted, _ = (int(n) for n in bundle.floats(HELD))
         return cls(bundle.version, held, counted)
 
@@ -101,7 +101,7 @@ class Own:
         return bundle.version == self.version and bool(bundle.floats(HELD)[2])
 
     def lacks(self, there: There) -> Statistics | None:
-        """Return what sums must be given to hold these samples once; None: they do.
+        """Return the statistics that sums lack to hold these samples once; None: they do.
 
         Of samples that the server holds of this person and that were not the first of these, the
         device knows nothing any more: they stay in the sums beside these.
@@ -127,7 +127,7 @@ class Own:
         return self._statistics(len(self.y), classes)
 
     def _before(self, version: int, held: int) -> int | None:
-        """Return how many of the first samples have that name; None: none have.
+        """Return the number of first samples that have a name; None: none have.
 
         `held` is as how many they counted: all once if nothing is forgotten.
         """
@@ -177,7 +177,7 @@ class Known:
         return sound(sums, int(sums.counts.sum()) // 10 + 1)
 
     def candidates(self, own: Own) -> Solved:
-        """Return what is known of a client's candidates on these sums, and on its own alone."""
+        """Return the solved candidates of a client, on these sums and on its own alone."""
         return dict(self._candidates.get(own.name, {}))
 
     def keep(self, own: Own, solved: Solved) -> None:

@@ -13,7 +13,7 @@ GOLDEN = 0.6180339887498949
 
 
 def held_back(data: Stack, share: float) -> tuple[Stack, Stack]:
-    """Return what is trained, and what is held back: of each class the last `share` of its samples.
+    """Return the trained and the held-back samples: of each class the last `share` is held back.
 
     In the order of the file, so that windows which overlap in time are not torn apart but at one
     place of each class, and that nothing moves from one round to the next. Rounded to samples; a
@@ -29,7 +29,7 @@ def held_back(data: Stack, share: float) -> tuple[Stack, Stack]:
 
 
 def share_held_back(data: Stack, share: float, seed: int) -> tuple[Stack, Stack]:
-    """Return what is trained, and what is held back: a `share` of all of a person's samples.
+    """Return the trained and the held-back samples: a `share` of all of a person's.
 
     Of each class the last ones, as in :func:`held_back`; but where a class has so few that a share
     of it is less than a sample, some people hold one of it back: who, is drawn by `seed`. Every
@@ -55,7 +55,7 @@ def _different(data: Stack) -> Tensor:
 
 
 def _last(data: Stack, wanted: Tensor) -> Tensor:
-    """Return which are the last `wanted` [clients, classes] of their class, but for its first."""
+    """Return a mask of the last `wanted` [clients, classes] samples of a class but its first."""
     different = _different(data)
     count = different.sum(1)
     first = (count - torch.minimum(wanted, count - 1)).gather(1, data.y)

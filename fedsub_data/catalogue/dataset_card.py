@@ -78,7 +78,7 @@ class Windowing:
 
 @dataclass(frozen=True)
 class Collection:
-    """What a set of images, texts or nodes of a graph holds, of which nobody knows the people.
+    """A set of images, texts or nodes of a graph, of which nobody knows the people.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Paper:
 
 @dataclass(frozen=True)
 class Preparation:
-    """What ``fedsub data prepare`` needs as ``--source``."""
+    """The ``--source`` that ``fedsub data prepare`` needs, in words."""
 
     source: str
 

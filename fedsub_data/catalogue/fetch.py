@@ -26,7 +26,7 @@ Report = Callable[[str], None]
 
 
 def terms(card: DatasetCard) -> str:
-    """Return what a person must know and agree to before the files of `card` are fetched."""
+    """Return the terms that a person must agree to before the files of `card` are fetched."""
     source = card.source
     lines = [
         f"{card.name}: {card.task}, {card.holds}",

@@ -31,7 +31,7 @@ class DataSet:
 
 @cache
 def installed() -> dict[str, EntryPoint]:
-    """Return what installed packages offer, by name; nothing of them is imported."""
+    """Return the data sets of installed packages, by name; no package is imported."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 

@@ -176,7 +176,7 @@ def _array(
     where: str,
     needed: bool = True,
 ) -> str | None:
-    """Return which array plays a role; None where none does and none is needed."""
+    """Return the name of the array of a role; None where there is none and none is needed."""
     if given and given != "none":
         if given not in arrays:
             raise DataError(

@@ -64,7 +64,7 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
 
 
 def _columns(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return of each row and feature one number that is NaN or infinite if any of its values is.
+    """Return a number for each row and feature: NaN or infinite if any of its values is.
 
     Of windows [n, F, time] the sum over time.
     """
@@ -88,7 +88,7 @@ def _without(
 
 
 def first_place(rows: Rows, which: Mask, source: Source, column: str | None) -> str:
-    """Return where the first of some rows stands."""
+    """Return the place, in words, of the first of some rows."""
     first = int(which.argmax())
     where = source.place(int(rows.file[first]), int(rows.row[first]), column)
     return f"{where}, person {rows.person!r}"

@@ -38,7 +38,7 @@ class Columns:
         return not kind.startswith(_DATES)
 
     def selected(self, owner: str | None, ticks: bool) -> str:
-        """Return what is selected of each row; an `owner` where all rows of a file are one's."""
+        """Return the columns to select of each row, in SQL; `owner` of a file of one person."""
         whose = self._subject() if owner is None else f"{literal(owner)}::VARCHAR"
         time = [] if self.roles.time is None else [self._time(self.roles.time, ticks)]
         numbers = [self._number(feature) for feature in self.roles.features]

@@ -44,7 +44,7 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the database and its folder."""
         with suppress(AttributeError):
             self.connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -67,7 +67,7 @@ class Database:
         return plain
 
     def asked(self, ask: Callable[[], Found], file: int = 0, expected: str = "") -> Found:
-        """Ask the database.
+        """Return the answer of a call to the database, whose errors are those of a file.
 
         Parameters
         ----------

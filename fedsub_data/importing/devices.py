@@ -160,7 +160,7 @@ class SameTimes:
 
 
 def _way_out(what: str) -> str:
-    """Return what to do with files of one person, by what they are."""
+    """Return the advice on files of one person: by sensors, devices or parts of a set."""
     name = spelt("subject-from-name")
     return {
         "part": "If they are parts of a data set, name the column of people with "

@@ -50,7 +50,7 @@ def ending(path: Path) -> str | None:
 
 
 def kind_of(files: Sequence[Path]) -> str:
-    """Return what all files are; raise DataError where they are not of one kind or unknown."""
+    """Return the kind of all files; raise DataError where there are several or an unknown one."""
     kinds: dict[str, Path] = {}
     for path in files:
         end = ending(path)
@@ -67,7 +67,7 @@ def kind_of(files: Sequence[Path]) -> str:
 
 
 def people_of(files: Sequence[Path], pattern: str) -> list[str]:
-    """Return whose each file is: by the pattern's first group, else by its name without ending.
+    """Return the person of each file: the pattern's first group, else its name without ending.
 
     Raises
     ------

@@ -37,7 +37,7 @@ from fedsub_data.preparing.preparation import REPORT_FILE, Progress
 
 @dataclass
 class Imported:
-    """What an import made.
+    """The outcome of an import.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0}
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What an import is told; every default fits a clean file of raw signals or features."""
+    """Options of an import; every default fits a clean file of raw signals or features."""
 
     subject: str = option("", "column with the person of each row; guessed if left out")
     subject_from_name: str = option(
@@ -193,7 +193,7 @@ class ImportOptions:
 
     @property
     def conversions(self) -> tuple[str, ...]:
-        """What ``convert`` names, each once."""
+        """Units and people that ``convert`` names, each once."""
         words = (part.strip() for part in self.convert.split(","))
         return tuple(dict.fromkeys(word for word in words if word))
 

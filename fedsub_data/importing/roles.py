@@ -47,7 +47,7 @@ _MOST_LABELS = 50
 
 @dataclass(frozen=True)
 class Roles:
-    """What each column is; None: there is none.
+    """The columns of a table by their role; None: there is none.
 
     `notes` say what was guessed and what is left out. `rising` are guessed features that in the
     first rows rise as a time does.
@@ -81,7 +81,7 @@ def is_number(text: str) -> bool:
 
 
 def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, where: str) -> Roles:
-    """Return what each column is.
+    """Return the role of each column.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class Source(Protocol):
         ...
 
     def place(self, file: int, row: int, column: str | None) -> str:
-        """Return where a value stands and what it is: file, line, column."""
+        """Return the place of a value, and the value, in words: file, line, column."""
         ...
 
     def lost(self) -> dict[Why, int]:

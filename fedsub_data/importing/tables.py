@@ -91,7 +91,7 @@ class TableSource:
                 yield Rows(self.people[code], file[mine], row[mine], y[mine], own, x[mine])
 
     def place(self, file: int, row: int, column: str | None) -> str:
-        """Return where a value stands and what it is; the file is looked at once more."""
+        """Return the place of a value, and the value, in words; the file is read once more."""
         path, row = self._files[file], row + self.options.skip
         where = f"{path}, row {row + 1}"
         if self._text:

@@ -91,7 +91,7 @@ def name(text: str) -> str:
 
 
 def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) -> Dialect:
-    """Return how the file is written: what the options say, else by its first lines.
+    """Return the form of a file: as the options say, else by its first lines.
 
     Raises
     ------

@@ -72,7 +72,7 @@ def hopkins(x: NDArray[Any], seed: int) -> float | None:
 
 
 def _by_tree(points: FloatArray, asked: FloatArray, place: int) -> FloatArray:
-    """Return of each of `asked` the distance to its nearest point, or to the `place`-th nearest."""
+    """Return the distance from each of `asked` to its `place`-th nearest point."""
     # A balanced tree would take longer to build than a thousand points take to be looked up.
     tree = KDTree(points, compact_nodes=False, balanced_tree=False)
     distance: FloatArray = tree.query(asked, [place])[0][:, 0]

@@ -30,7 +30,7 @@ _BY_AXES = {2: FEATURES, 3: WINDOW, 4: IMAGE}
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What a federation holds.
+    """The contents of a federation: who has what, and how alike people are.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Look:
     def inspection(
         self, federation: Federation, seed: int = 0, resampled: Sequence[str] = ()
     ) -> Inspection:
-        """Return what `federation` holds, all of whose clients were seen.
+        """Return the inspection of `federation`, all of whose clients were seen.
 
         `resampled` are sentences on people whose signals an import resampled, for the warnings.
         It may be outlines (:meth:`fedsub_core.data.client_data.ClientData.outline`). Equal for an
@@ -196,7 +196,7 @@ class Look:
 
 
 def inspect_federation(federation: Federation, seed: int = 0) -> Inspection:
-    """Return what `federation` holds; equal for an equal `seed`, whatever the clients' order."""
+    """Return a federation's inspection; equal for an equal `seed`, whatever the clients' order."""
     look = Look()
     for data in federation.clients.values():
         look.see(data, federation.card)

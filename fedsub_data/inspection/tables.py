@@ -33,7 +33,7 @@ _NAMED = 100
 
 
 def fact_rows(inspection: Inspection) -> list[Row]:
-    """Return what one sample is and how windows lie in time: name and value."""
+    """Return the facts on one sample and on windows in time, name and value."""
     card, timing = inspection.card, inspection.timing
     kind, reduced, names = _KINDS[inspection.kind]
     if isinstance(shape := inspection.shape, Tokens):

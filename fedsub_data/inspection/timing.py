@@ -52,7 +52,7 @@ class Timing:
 
 
 def inspect_timing(federation: Federation) -> Timing:
-    """Return how the windows of `federation` lie in time, with warnings."""
+    """Return the timing of a federation's windows, with warnings."""
     card, clients = federation.card, list(federation.clients.values())
     known = dict(Counter(time_known(client, card) for client in clients))
     length = window_seconds(clients[0], card)
@@ -63,7 +63,7 @@ def inspect_timing(federation: Federation) -> Timing:
 
 
 def counted(people: Mapping[Known, int] | Mapping[SplitKind, int]) -> str:
-    """Return what holds of all people, or what of how many."""
+    """Return the word that holds of all people, or each word with the number of its people."""
     if len(people) == 1:
         return next(iter(people))
     return ", ".join(f"{what} for {n} of {sum(people.values())}" for what, n in people.items())

@@ -137,7 +137,7 @@ def _rotation(axis: FloatArray, angle: float) -> FloatArray:
 
 
 def _triples(features: tuple[str, ...]) -> list[int]:
-    """Return where three consecutive features of one name start that are its x, y and z axis."""
+    """Return the index of each x axis that is followed by the y and z axis of its sensor."""
     axes = [_AXIS.fullmatch(name) for name in features]
     return [
         i

@@ -134,7 +134,7 @@ def pathological(
 
 
 def label_divergence(federation: Federation) -> float:
-    """Return how far clients' labels are from everybody's: the clients' mean KL divergence, nats.
+    """Return the mean KL divergence of clients' labels from everybody's, nats.
 
     0 where all have the same shares of classes; ``ln(classes)`` where each has one of equally
     frequent classes.
@@ -166,7 +166,7 @@ def _level(table: IntArray, least: int) -> int:
 
 
 def _shard_counts(sizes: IntArray, most: IntArray, total: int) -> IntArray:
-    """Return how many shards each class is cut into: `total` in all, from 1 to `most`.
+    """Return the number of shards of each class: `total` in all, from 1 to `most`.
 
     In proportion to its samples by Sainte-Laguë's quotients, which round to the nearest.
     """
@@ -177,7 +177,7 @@ def _shard_counts(sizes: IntArray, most: IntArray, total: int) -> IntArray:
 
 
 def _holders(shards: IntArray, clients: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return who holds which class, bool [clients, classes], nearly uniform among all ways."""
+    """Return the clients' classes, bool [clients, classes], nearly uniform among all ways."""
     left, holds = np.full(clients, k), np.zeros((clients, len(shards)), np.bool_)
     for column, count in enumerate(shards):
         # Whoever still lacks most gets it: by Gale and Ryser's theorem this always comes out.

@@ -71,7 +71,7 @@ class Pool:
     known: bool = True
 
     def sizes(self) -> IntArray:
-        """Return how many samples each class has, int64 [classes]."""
+        """Return the number of samples of each class, int64 [classes]."""
         return np.bincount(self.y, minlength=self.classes)
 
     def client(self, name: str, rows: IntArray) -> ClientData:
@@ -192,7 +192,7 @@ def draw(pool: Pool, wanted: IntArray, rng: np.random.Generator) -> list[IntArra
 
 
 def _clock(person: ClientData, card: Card) -> FloatArray | None:
-    """Return when each window starts: as measured, as follows from the order, or None."""
+    """Return the start of each window: as measured, as follows from the order, or None."""
     if person.t is not None:
         return person.t
     length = window_seconds(person, card)

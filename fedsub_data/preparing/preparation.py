@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 class Counts(dict[str, int]):
-    """What was read, repaired, dropped and kept, in the order in which it was first counted."""
+    """Counts of rows and windows read, repaired, dropped and kept, in the order of counting."""
 
     @classmethod
     def zero(cls, *what: str) -> Counts:

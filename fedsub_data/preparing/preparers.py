@@ -20,7 +20,7 @@ from fedsub_data.preparing.preparation import REPORT_FILE, Prepared, Progress
 
 
 class Preparer(Protocol):
-    """What a preparer's module has."""
+    """The function of a preparer's module."""
 
     def prepare(self, source: Path, options: Any, workers: int, progress: Progress) -> Prepared:
         """Return the federation in the official files at `source`."""

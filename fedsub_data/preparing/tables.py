@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 
 @dataclass(frozen=True)
 class Table:
-    """What the lines of a file are.
+    """The columns of a file, and how its lines are written.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ DAMAGED = (
 
 
 def most_unpacked(packed: int) -> int:
-    """Return how many bytes a file of `packed` bytes may unpack to.
+    """Return the most bytes that a file of `packed` bytes may unpack to.
 
     The files of the catalogue shrink by a factor of 85 at most: a graph's zeros and ones.
     """

@@ -10,7 +10,7 @@ from fedsub_data.preparing.preparation import Counts, Prepared, Progress
 
 
 def prepare(source: Path, options: NothingToChoose, workers: int, progress: Progress) -> Prepared:
-    """Return what ``data = "watch"`` trains on; `source` is not needed, it comes along."""
+    """Return the federation of ``data = "watch"``; it comes along, without a `source`."""
     federation = watch_federation()
     counts = Counts()
     counts.add("people", len(federation.clients))

@@ -37,7 +37,7 @@ def stretches(*columns: Array, breaks: Array | None = None) -> Iterator[tuple[in
 
 
 def window_starts(start: int, end: int, window: int, step: int) -> range:
-    """Return where the windows of `window` rows start in ``[start, end)``, `step` rows apart.
+    """Return the first rows of windows of `window` rows in ``[start, end)``, `step` rows apart.
 
     What is left at the end is no window.
     """

@@ -18,46 +18,24 @@ from collections.abc import Mapping
 import neurokit2 as nk
 import numpy as np
 
-from fedsub_data.preparing.wesad.physiology import beat_features, eda_features
+from fedsub_data.preparing.wesad.physiology import (
+    EDA_FEATURES,
+    TIME_DOMAIN,
+    beat_features,
+    eda_features,
+)
 from fedsub_data.preparing.wesad.recording import Signal
 from fedsub_data.preparing.windows import Array
 
-SIGNALS = ("ECG", "EDA")
 UNITS = (
     "rates a minute; NN in ms, pNN in %, HF power in ln ms^2, amplitudes of the ECG in mV, EDA in "
     "uS and uS/s; shares and quality from 0 to 1"
 )
 FEATURES = (
-    "ecg_rate_mean",
-    "ecg_rate_sd",
-    "ecg_rate_min",
-    "ecg_rate_max",
-    "hrv_median_nn",
-    "hrv_mad_nn",
-    "hrv_iqr_nn",
-    "hrv_sdnn",
-    "hrv_rmssd",
-    "hrv_sdrmssd",
-    "hrv_cvnn",
-    "hrv_cvsd",
-    "hrv_pnn20",
-    "hrv_pnn50",
-    "hrv_ln_hf",
-    "hrv_hf_share",
-    "ecg_qrs_share",
-    "ecg_r_mean",
-    "ecg_r_sd",
-    "ecg_quality",
-    "eda_tonic_mean",
-    "eda_tonic_sd",
-    "eda_tonic_range",
-    "eda_tonic_slope",
-    "eda_phasic_sd",
-    "eda_phasic_min",
-    "eda_phasic_max",
-    "eda_phasic_abs_mean",
-    "scr_rate",
-    "scr_amplitude_sum",
+    *(f"ecg_rate_{statistic}" for statistic in ("mean", "sd", "min", "max")),
+    *(*TIME_DOMAIN, "hrv_ln_hf", "hrv_hf_share"),
+    *("ecg_qrs_share", "ecg_r_mean", "ecg_r_sd", "ecg_quality"),
+    *EDA_FEATURES,
 )
 
 #: Hz: where QRS complexes have their power, and the whole ECG (pSQI, Zhao & Zhang 2018).

@@ -24,7 +24,7 @@ _HF, _ALL = (0.15, 0.4), (0.04, 0.5)
 _INTERPOLATION_HZ = 4  # customary for times between beats (Kubios)
 
 #: The statistics of times between beats that NeuroKit2's `hrv_time` is asked for.
-_TIME_DOMAIN = {
+TIME_DOMAIN = {
     "hrv_median_nn": "HRV_MedianNN",
     "hrv_mad_nn": "HRV_MadNN",
     "hrv_iqr_nn": "HRV_IQRNN",
@@ -58,7 +58,7 @@ def beat_features(peaks: Array, rate_hz: float, window_s: float) -> dict[str, fl
         "rate_sd": rate.std(),
         "rate_min": rate.min(),
         "rate_max": rate.max(),
-        **{name: float(time_domain[column]) for name, column in _TIME_DOMAIN.items()},
+        **{name: float(time_domain[column]) for name, column in TIME_DOMAIN.items()},
         **_frequency_domain(1000 * between_s, peaks[1:] / rate_hz),
     }
 
@@ -85,6 +85,12 @@ def _frequency_domain(between_ms: Array, at_s: Array) -> dict[str, float]:
     return {"hrv_ln_hf": float(np.log(high)), "hrv_hf_share": float(high / every)}
 
 
+#: The features of electrodermal activity.
+EDA_FEATURES = (
+    *(f"eda_tonic_{statistic}" for statistic in ("mean", "sd", "range", "slope")),
+    *(f"eda_phasic_{statistic}" for statistic in ("sd", "min", "max", "abs_mean")),
+    *("scr_rate", "scr_amplitude_sum"),
+)
 #: uS; a smaller rise is noise (Boucsein 2012, section 2.3.1.2.2, names 0.01 to 0.05 uS).
 LEAST_SCR = 0.01
 
@@ -106,18 +112,12 @@ def eda_features(values: Array, rate_hz: float) -> dict[str, float]:
     parts = nk.eda_phasic(clean, sampling_rate=rate_hz)
     tonic, phasic = parts["EDA_Tonic"].to_numpy(), parts["EDA_Phasic"].to_numpy()
     amplitudes = _scr_amplitudes(phasic, rate_hz)
-    return {
-        "eda_tonic_mean": tonic.mean(),
-        "eda_tonic_sd": tonic.std(),
-        "eda_tonic_range": np.ptp(tonic),
-        "eda_tonic_slope": slope(tonic, rate_hz),
-        "eda_phasic_sd": phasic.std(),
-        "eda_phasic_min": phasic.min(),
-        "eda_phasic_max": phasic.max(),
-        "eda_phasic_abs_mean": np.abs(phasic).mean(),
-        "scr_rate": 60 * rate_hz * len(amplitudes) / len(values),
-        "scr_amplitude_sum": amplitudes.sum(),
-    }
+    computed = (
+        *(tonic.mean(), tonic.std(), np.ptp(tonic), slope(tonic, rate_hz)),
+        *(phasic.std(), phasic.min(), phasic.max(), np.abs(phasic).mean()),
+        *(60 * rate_hz * len(amplitudes) / len(values), amplitudes.sum()),
+    )
+    return dict(zip(EDA_FEATURES, computed, strict=True))
 
 
 def _scr_amplitudes(phasic: Array, rate_hz: float) -> Array:

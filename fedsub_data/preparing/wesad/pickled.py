@@ -55,7 +55,7 @@ class Person:
 
 
 def find_people(source: Path) -> list[Person]:
-    """Return who is in `source`, by number: the zip, or a folder that it was unpacked into.
+    """Return the people in `source`, by number: the zip, or a folder that it was unpacked into.
 
     Raises
     ------

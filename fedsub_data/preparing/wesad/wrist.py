@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import neurokit2 as nk
 import numpy as np
 
-from fedsub_data.preparing.wesad.physiology import beat_features, eda_features, slope
+from fedsub_data.preparing.wesad.physiology import EDA_FEATURES, beat_features, eda_features, slope
 from fedsub_data.preparing.wesad.recording import Signal
 from fedsub_data.preparing.windows import Array
 
@@ -21,30 +21,11 @@ UNITS = (
     "and uS/s, temperature in degrees Celsius (slope: a minute), acceleration in g"
 )
 FEATURES = (
-    "pulse_rate_mean",
-    "pulse_rate_sd",
-    "hrv_median_nn",
-    "hrv_sdnn",
-    "hrv_rmssd",
-    "hrv_ln_hf",
-    "bvp_amplitude",
-    "bvp_quality",
-    "eda_tonic_mean",
-    "eda_tonic_sd",
-    "eda_tonic_range",
-    "eda_tonic_slope",
-    "eda_phasic_sd",
-    "eda_phasic_min",
-    "eda_phasic_max",
-    "eda_phasic_abs_mean",
-    "scr_rate",
-    "scr_amplitude_sum",
-    "temp_mean",
-    "temp_sd",
-    "temp_slope",
-    "acc_mean",
-    "acc_sd",
-    "acc_range",
+    *("pulse_rate_mean", "pulse_rate_sd"),
+    *("hrv_median_nn", "hrv_sdnn", "hrv_rmssd", "hrv_ln_hf"),
+    *("bvp_amplitude", "bvp_quality"),
+    *EDA_FEATURES,
+    *("temp_mean", "temp_sd", "temp_slope", "acc_mean", "acc_sd", "acc_range"),
 )
 
 _ACC_PER_G = 64  # the E4 reports 1/64 g

@@ -17,7 +17,7 @@ from fedsub_client.cohort import Cohort
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import SplitClient, split_client
-from fedsub_client.store import RECORD, STATE_FILE, beside
+from fedsub_client.store import RECORD, STATE_FILE, kept_as
 from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.data.card import Card
@@ -138,9 +138,9 @@ class Phone:
     def saved_of(self, method: str) -> Saved:
         other = "" if method == self.config.method else method
         if self.context is not None:
-            record = self.context.array_records[beside(RECORD, other)]
+            record = self.context.array_records[kept_as(RECORD, other)]
             return Saved.of_bytes(record[exchange.PAYLOAD].data)
-        return Saved.of_bytes((self.states / beside(STATE_FILE, other)).read_bytes())
+        return Saved.of_bytes((self.states / kept_as(STATE_FILE, other)).read_bytes())
 
     def files(self) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in sorted(self.states.iterdir())}

@@ -11,7 +11,7 @@ import pytest
 from fedsub_client import state_files
 from fedsub_client.saved_state import Saved
 from fedsub_client.state_files import kept_in, kept_name
-from fedsub_client.store import PREVIOUS_FILE, STATE_FILE, FolderStore, beside
+from fedsub_client.store import PREVIOUS_FILE, STATE_FILE, FolderStore, kept_as
 from fedsub_core.errors import RunError
 
 
@@ -50,7 +50,7 @@ def test_it_stands_once_after_its_run_went_on(
     store.path.rename(store.folder / PREVIOUS_FILE)
     beside_it = FolderStore(store.folder.parent, "p", "local")
     begin(beside_it, saved(4, run="b"))
-    assert sorted(names()) == sorted([kept_name(saved(3, run="a")), beside(STATE_FILE, "local")])
+    assert sorted(names()) == sorted([kept_name(saved(3, run="a")), kept_as(STATE_FILE, "local")])
     assert_whole(store.find("b", "local"), 4)
 
 

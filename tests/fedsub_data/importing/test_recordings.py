@@ -1,18 +1,20 @@
-"""Recordings that follow one another in a file are not sorted into each other."""
+"""Recordings in a file are not sorted into each other, nor read with the newest row first."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import fedsub
 from fedsub.testing.refusals import refused
 from fedsub_core.errors import DataError
 from fedsub_data.importing.recordings import interleaved
 from fedsub_data.importing.source import Rows
 
-from .made_tables import imported, lines, written
+from .made_tables import as_parquet, imported, lines, written
 
 SECONDS = np.arange(200) / 10
 
@@ -25,7 +27,7 @@ def rows(*recordings: np.ndarray) -> Rows:
     return Rows("p", none, np.arange(len(t)), none, t, x)
 
 
-def found(one: Rows) -> bool:
+def sorted_together(one: Rows) -> bool:
     assert one.t is not None
     return bool(interleaved(one, np.argsort(one.t, kind="stable")))
 
@@ -42,7 +44,7 @@ def found(one: Rows) -> bool:
     ids=["at once", "in turns", "three", "the ends", "unsteady"],
 )
 def test_recordings_that_would_take_turns_are_found(recordings: tuple[np.ndarray, ...]) -> None:
-    assert found(rows(*recordings))
+    assert sorted_together(rows(*recordings))
 
 
 @pytest.mark.parametrize(
@@ -61,13 +63,13 @@ def test_recordings_that_would_take_turns_are_found(recordings: tuple[np.ndarray
          "shuffled", "events, shuffled"],
 )  # fmt: skip
 def test_rows_of_one_recording_may_be_sorted(t: np.ndarray) -> None:
-    assert not found(rows(t))
+    assert not sorted_together(rows(t))
 
 
 def test_rows_that_stand_there_twice_are_no_recording() -> None:
     one = rows(SECONDS, SECONDS)
     one.x[200:] = one.x[:200]
-    assert not found(one)
+    assert not sorted_together(one)
 
 
 def test_a_file_of_recordings_is_split_and_never_sorted(tmp_path: Path) -> None:
@@ -93,3 +95,42 @@ def test_shuffled_rows_are_sorted(tmp_path: Path) -> None:
     with refused(DataError, "--backwards sort"):
         imported(path, tmp_path / "out")
     assert imported(path, tmp_path / "out", backwards="sort").samples == 18
+
+
+def newest_first(path: Path) -> Path:
+    """The table from its last row to its first."""
+    head, *rest = lines()
+    return written(path, [head, *rest[::-1]])
+
+
+@pytest.mark.parametrize("given", [{}, {"rate": 10.0}, {"backwards": "split"}])
+def test_files_with_the_newest_row_first_are_named_with_the_one_way_out(
+    tmp_path: Path, given: dict[str, object]
+) -> None:
+    path = newest_first(tmp_path / "a.csv")
+    with pytest.raises(DataError) as error:
+        imported(path, tmp_path / "out", **given)
+    assert str(error.value) == (
+        f"{path}, line 2, column 'time': got '11.900', person '03': got time that runs backwards "
+        "in 119 of 119 steps: the newest row is the first (so in 3 recordings); expected the "
+        "oldest first. --backwards sort puts rows in order of time"
+    )
+    sorted_ = given | {"backwards": "sort"}
+    made = imported(path, tmp_path / "sorted", **sorted_)
+    assert made.samples == 18 and made.card.sampling_rate_hz == 10 and not made.dropped.counts
+
+
+def test_the_newest_row_is_first_in_parquet_and_in_a_table_in_memory(tmp_path: Path) -> None:
+    path = newest_first(tmp_path / "a.csv")
+    with pytest.raises(DataError, match="the newest row is the first"):
+        imported(as_parquet(path), tmp_path / "out")
+    frame = pd.read_csv(path)
+    with pytest.raises(DataError, match=r"the newest row is the first.*backwards='sort' puts"):
+        fedsub.federation(frame)
+    made = fedsub.federation(frame, backwards="sort", window="2s", overlap=0)
+    assert made.clients["3"].x.shape == (6, 2, 20)
+
+
+def test_rows_that_are_samples_may_stand_in_any_order(tmp_path: Path) -> None:
+    path = newest_first(tmp_path / "a.csv")
+    assert imported(path, tmp_path / "out", window="none").samples == 360
