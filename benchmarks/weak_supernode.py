@@ -158,9 +158,8 @@ def deployed(
                 raise RunError(f"{method}: {got}")
             for share, name in names.items():
                 took = [s for (who, _), s in rehearsal.seconds.items() if who == name]
-                state = (
-                    rehearsal.place.state / name / kept_as(STATE_FILE, method * (method != main))
-                )
+                file = kept_as(STATE_FILE, method * (method != main))
+                state = rehearsal.place.state / name / file
                 found[method, share] = Need(
                     max(took, default=0.0),
                     rehearsal.most[name],

@@ -22,7 +22,7 @@ from strategies.rounds.server_half import ServerHalf
 
 ROUNDS = 3
 #: What a driver asks a half for.
-ASKED = ("participants", "addends", "downloads", "tested_with", "check", "placed", "aggregate",
+ASKED = ("participants", "sum_request", "downloads", "tested_with", "check", "placed", "aggregate",
          "aggregate_sum", "without", "of_nobody")  # fmt: skip
 
 

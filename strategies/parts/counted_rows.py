@@ -21,7 +21,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.secure import slots, uploads
 from fedsub_core.wire.bundles import Bits, Bundle, Declaration
-from strategies.rounds.context import Addends, Opened, Sender
+from strategies.rounds.context import Opened, Sender, SumRequest
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
 
@@ -54,7 +54,7 @@ class CountedRows(ServerHalf):
         none = {one.name: torch.zeros(one.shape, dtype=torch.int64) for one in counts}
         return none | {COUNTED: torch.zeros(2, dtype=torch.int64)}
 
-    def addends(self, state: State, round: Round, clients: Sequence[str]) -> Addends | None:
+    def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
         """Return what is added up: counts of now, and what enough people have by the last count.
 
         Weak devices are in no sum: their rows have fewer numbers.
@@ -71,8 +71,8 @@ class CountedRows(ServerHalf):
         opened_of = people - (fewest - secure.secure_least) if fewest else 0
         numbers = int(addends.asked_for(self.adds(round.model), asked).sum())
         numbers += uploads.length(self._weighted(round))
-        return Addends(
-            whole, numbers, secure.secure_range, opened_of, others=self.others, request=asked
+        return SumRequest(
+            whole, numbers, secure.secure_range, opened_of, others=self.others, detail=asked
         )
 
     def asking(self, round: Round, clients: Sequence[str], sent: Sequence[Bundle]) -> list[Bundle]:
@@ -155,7 +155,7 @@ class CountedRows(ServerHalf):
 
 def requested(round: Round) -> Mapping[str, Bools]:
     """Return which entries a round asks for, by mask, as a download says it."""
-    return {} if round.requested is None else round.requested.request
+    return {} if round.requested is None else round.requested.detail
 
 
 def was_counted(state: State, client: str) -> bool:

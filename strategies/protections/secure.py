@@ -42,20 +42,20 @@ class Secure(Protection):
         """Let a round's clients prepare a sum."""
         round = replace(round, vectors={})
         with self.own_time:
-            addends = self.half.addends(state, round, clients)
-        if addends is None:
+            asked = self.half.sum_request(state, round, clients)
+        if asked is None:
             return Begun(round, clients)
-        round = replace(round, requested=addends)
+        round = replace(round, requested=asked)
         try:
-            weight, longest = self._most_weight(addends.clients), self.half.settings.noise.longest
-            begun = self.sums.begin(self.connection, round.number, addends, weight, longest)
+            weight, longest = self._most_weight(asked.clients), self.half.settings.noise.longest
+            begun = self.sums.begin(self.connection, round.number, asked, weight, longest)
         except TooFew as error:
-            if addends.needed:
+            if asked.needed:
                 raise
             log.warning("round %d: nothing is added up: %s", round.number, error)
-            return Begun(round, clients if addends.others else [])
+            return Begun(round, clients if asked.others else [])
         round = replace(round, vectors=begun.vectors)
-        return Begun(round, clients if addends.others else list(begun.vectors), begun)
+        return Begun(round, clients if asked.others else list(begun.vectors), begun)
 
     def _most_weight(self, clients: Sequence[str]) -> int:
         """Return as how many samples one person counts at most; with noise all count alike."""

@@ -30,7 +30,7 @@ from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.wire.bundles import Bundle, Declaration
 from strategies.rounds.connection import Connection
-from strategies.rounds.context import Addends, Opened
+from strategies.rounds.context import Opened, SumRequest
 from strategies.rounds.link import Link
 from strategies.rounds.questions import ask
 from strategies.rounds.transport import Transport
@@ -92,7 +92,7 @@ class SecureSums:
         self,
         connection: Connection,
         round: int,
-        addends: Addends,
+        asked: SumRequest,
         weight: int,
         longest: float,
     ) -> OpenSum:
@@ -100,7 +100,7 @@ class SecureSums:
 
         Parameters
         ----------
-        addends : whose vectors, and what these are.
+        asked : of whom, and what their vectors are.
         weight : as how many samples one person counts at most.
         longest : greatest L2 norm of a person's change where sums get noise; infinite: they do not.
 
@@ -112,24 +112,24 @@ class SecureSums:
             If they have more samples than sums can bear, or rounding moves a change by too much of
             what it may be long.
         """
-        timeout, most = connection.rounds.round_timeout, connection.most_of(len(addends.clients))
+        timeout, most = connection.rounds.round_timeout, connection.most_of(len(asked.clients))
         asks = partial(
             self._ask, connection.link, connection.population.nodes, round, timeout, most
         )
-        one = self._prepared(asks, round, sorted(addends.clients), addends.numbers)
-        one.opened_of = max(one.least, addends.opened_of)
+        one = self._prepared(asks, round, sorted(asked.clients), asked.numbers)
+        one.opened_of = max(one.least, asked.opened_of)
         try:
             # Of the list that all were shown: each device makes the same of it.
-            levels = Levels.of_people(len(one.keys), weight, addends.range)
+            levels = Levels.of_people(len(one.keys), weight, asked.range)
         except ValueError as error:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"
             ) from None
-        _check_clip(round, levels, addends.numbers - BESIDE, longest)
+        _check_clip(round, levels, asked.numbers - BESIDE, longest)
         plans = self._plans(one, levels)
         beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
-        left = frozenset(addends.clients) - plans.keys()
-        declared = dict.fromkeys(sorted(plans), vectors.declared_of(addends.numbers))
+        left = frozenset(asked.clients) - plans.keys()
+        declared = dict.fromkeys(sorted(plans), vectors.declared_of(asked.numbers))
         return OpenSum(one, levels, longest < inf, declared, beside, left)
 
     def close(

@@ -32,7 +32,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Addends:
+class SumRequest:
     """What is added up in a round of secure sums.
 
     Parameters
@@ -43,7 +43,7 @@ class Addends:
     opened_of : of how many people at least it may be opened; 0: as many as any sum.
     others : whether all others of the round are sent their downloads, too, and answer with nothing.
     needed : whether the run ends where too few people take part.
-    request : what that is, in the method's own words, for who makes downloads and takes the sum.
+    detail : what that is, in the method's own words, for who makes downloads and takes the sum.
     """
 
     clients: tuple[str, ...]
@@ -52,7 +52,7 @@ class Addends:
     opened_of: int = 0
     others: bool = False
     needed: bool = True
-    request: Any = None
+    detail: Any = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from fedsub_core.placement import Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 from fedsub_core.wire.handshake import Facts
-from strategies.rounds.context import Addends
+from strategies.rounds.context import SumRequest
 from strategies.rounds.held_models import HeldModels
 
 logger = logging.getLogger("fedsub")
@@ -61,7 +61,7 @@ class Round:
     classes: tuple[str, ...] = ()
     facts: Mapping[str, Facts] = field(default_factory=dict)
     sent: Mapping[str, Bundle] = field(default_factory=dict)
-    requested: Addends | None = None
+    requested: SumRequest | None = None
     vectors: Mapping[str, Declaration] | None = None
     log: OnceLog = field(default_factory=OnceLog)
 

@@ -19,7 +19,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import uploads as vectors
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.rounds.context import Addends, Opened, Sender, Start
+from strategies.rounds.context import Opened, Sender, Start, SumRequest
 from strategies.rounds.round import Round
 
 State = dict[str, Tensor]
@@ -79,13 +79,13 @@ class ServerHalf(ABC):
         """Raise MessageRefused (:meth:`Sender.refuse`) if an upload cannot be used as declared."""
         return  # what is as the card declares it can be used
 
-    def addends(self, state: State, round: Round, clients: Sequence[str]) -> Addends | None:
+    def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
         """Return what a round's `clients` add up where uploads are summed; None: nothing.
 
         Here all that the method sends, of all of them.
         """
         numbers = vectors.length(round.sends)
-        return Addends(tuple(clients), numbers, self.settings.secure.secure_range)
+        return SumRequest(tuple(clients), numbers, self.settings.secure.secure_range)
 
     def aggregate_sum(
         self, state: State, round: Round, opened: Opened | None, uploads: Mapping[str, Bundle]

@@ -37,7 +37,7 @@ from strategies.methods.fedsub_ridge.strategy import (
     parts,
     released_anew,
 )
-from strategies.rounds.context import Addends, Opened, Sender, Start
+from strategies.rounds.context import Opened, Sender, Start, SumRequest
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -80,7 +80,7 @@ class Asked:
     kind : :mod:`fedsub_core.closed_form.summing`'s.
     clients : of whom.
     classes : of which classes statistics are, bool [classes].
-    opened_of : :class:`Addends`'s.
+    opened_of : :class:`SumRequest`'s.
     """
 
     kind: int
@@ -109,7 +109,7 @@ class SummedRidgeServer(FedSubRidgeServer):
 
     # What is asked.
 
-    def addends(self, state: State, round: Round, clients: Sequence[str]) -> Addends | None:
+    def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
         """Return what is added up in a round; None: nothing is owed, or by too few."""
         asked = self._asks(state, round, clients)
         if asked is None:
@@ -118,7 +118,9 @@ class SummedRidgeServer(FedSubRidgeServer):
         numbers = summing.numbers(asked.kind, features, classes, card.equations(self.hyper))
         range = summing.range_of(asked.kind, classes)
         needed = not state[VERSIONS][0]
-        return Addends(asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked)
+        return SumRequest(
+            asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked
+        )
 
     def _asks(self, state: State, round: Round, clients: Sequence[str]) -> Asked | None:
         least, of_sums = self.settings.secure.secure_least, int(state[VERSIONS][0])
@@ -277,7 +279,7 @@ class SummedRidgeServer(FedSubRidgeServer):
 
 def _asked(round: Round) -> Asked | None:
     """Return what a round asks for; None: nothing."""
-    return None if round.requested is None else round.requested.request
+    return None if round.requested is None else round.requested.detail
 
 
 def _noted(client: str, one: Member) -> State:

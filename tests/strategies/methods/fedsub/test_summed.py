@@ -28,7 +28,7 @@ from fedsub_core.secure.uploads import NO_VECTOR
 from fedsub_core.training import TrainingSettings
 from fedsub_core.wire.bundles import Bits, Bundle, Floats
 from strategies.methods.fedsub.summed import KNOWN, MEANS, SummedFedSubServer
-from strategies.rounds.context import Addends
+from strategies.rounds.context import SumRequest
 from strategies.rounds.round import Round as Asking
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
@@ -176,9 +176,9 @@ def test_people_who_go_silent_open_no_unit_of_fewer_than_it_takes(
     for name in LAYERS:
         state[name + USED] = torch.zeros_like(state[name + USED])
     state["linear1" + USED][:2] = torch.tensor([4, 3])
-    asked = half.addends(state, round, round.clients)
+    asked = half.sum_request(state, round, round.clients)
     assert asked is not None and asked.opened_of == 5
-    assert asked.request["linear1" + ASKED].tolist() == [True] + [False] * 7
+    assert asked.detail["linear1" + ASKED].tolist() == [True] + [False] * 7
 
 
 def test_it_is_said_once_that_nothing_is_fused(
@@ -290,14 +290,14 @@ UNITS = ((1, 8), (2, 3))
 
 def asking(round: Asking, asked: dict[str, np.ndarray]) -> Asking:
     """Return a round that asks for these units."""
-    return replace(round, requested=Addends(round.clients, 0, 1.0, request=asked))
+    return replace(round, requested=SumRequest(round.clients, 0, 1.0, detail=asked))
 
 
 def opened(half: SummedFedSubServer, round: Asking, parts: dict[str, Array]) -> Any:
     """Return a sum of four people whose slots are these parts."""
     every = np.concatenate([one.ravel() for one in parts.values()])
     assert round.requested is not None
-    numbers = every[addends.asked_for(half.adds(round.model), round.requested.request)]
+    numbers = every[addends.asked_for(half.adds(round.model), round.requested.detail)]
     levels = Levels.of_people(4, 1, 8.0)
     sums = levels_of(levels).vector(numbers, 1)[:-2].astype(np.int32)
     of = sums * (levels.range / levels.each)
