@@ -207,7 +207,7 @@ class Transport:
         """Count a message that is not used, and log it.
 
         Where its numbers are none, the round's log says it of all at once
-        (:mod:`strategies.rounds.diverging`).
+        (:func:`strategies.rounds.uploads.warn_of_divergence`).
         """
         self.refusals[client] += 1
         self._refused_now[client] += 1

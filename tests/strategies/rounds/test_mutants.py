@@ -36,7 +36,7 @@ from strategies.rounds.held_models import HeldModels
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.round import Round
-from strategies.rounds.round_metrics import RoundMetrics
+from strategies.rounds.round_log import RoundMetrics
 from strategies.rounds.transport import Transport
 
 from .mutant_grid import NODE, MutantGrid

@@ -1,7 +1,8 @@
-"""The metrics of one round, as clients report them, and what else is to be known of it."""
+"""The log of one round: metrics as clients report them, who answered, what is done now."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +13,9 @@ from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics, MetricRow, confusion_rows
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Content
+
+#: What a run can be doing, in the order of a round.
+GATHERING, TRAINING, EVALUATING, AGGREGATING = "gathering", "training", "evaluating", "aggregating"
 
 
 class RoundMetrics:
@@ -81,3 +85,21 @@ class RoundLog:
     rows: list[MetricRow] = field(default_factory=list)
     answered: dict[str, bool] = field(default_factory=dict)
     slow: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Now:
+    """What a run is doing; replaced, never changed, so that it is whole to whoever looks.
+
+    Parameters
+    ----------
+    round : that it is in; 0 is the handshake.
+    phase : one of those above.
+    since : when that began, seconds since 1970.
+    limit : how long answers are waited for at most, s; 0 where none are.
+    """
+
+    round: int = 0
+    phase: str = GATHERING
+    since: float = field(default_factory=time.time)
+    limit: float = 0.0
