@@ -21,10 +21,10 @@ def read_live(folder: Path) -> dict[str, Any] | None:
     It may have been written by another version: whoever reads it must expect keys to lack.
     """
     try:
-        found = json.loads((folder / LIVE_FILE).read_text("utf-8"))
+        facts = json.loads((folder / LIVE_FILE).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return facts if isinstance(facts, dict) else None
 
 
 def nodes_of(live: Mapping[str, Any] | None) -> tuple[dict[str, int], set[str]]:

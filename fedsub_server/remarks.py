@@ -79,15 +79,15 @@ def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
     summaries, one a seed: each counts.
     """
     absent = _methods_by((s.left_out, s.method) for s in summaries)
-    found = [f"Not in the numbers of {', '.join(m)}: {who}." for who, m in absent.items()]
-    found += [
+    sentences = [f"Not in the numbers of {', '.join(m)}: {who}." for who, m in absent.items()]
+    sentences += [
         f"The numbers of {s.method} are of {s.clients} of {s.people} people, fewer than half: what "
         "they are above or below those of other rounds or methods is no gain and no loss."
         for s in summaries
         if 0 < 2 * s.clients < s.people
     ]
     wrong = _methods_by((s.diverged, s.method) for s in summaries)
-    found += [
+    sentences += [
         f"The loss of {', '.join(m)} is not a number for {who}: training diverged, and scores of "
         f"such models mean nothing.{lower(*m)}"
         for who, m in wrong.items()
@@ -97,13 +97,13 @@ def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
     # Of several seeds, if it is so of most.
     going = [label for label, falls in each.items() if 2 * sum(falls) > len(falls)]
     if going:
-        found.append(
+        sentences.append(
             f"Not converged: {', '.join(going)}. The loss still fell by more than {FALLS:.0%} in "
             "the last quarter of the rounds; more rounds or a higher lr would change these numbers."
         )
     happened = _methods_by((s.in_rounds, s.method) for s in summaries)
-    found += [f"{', '.join(m)}: {said}" for said, m in happened.items()]
-    return found
+    sentences += [f"{', '.join(m)}: {text}" for text, m in happened.items()]
+    return sentences
 
 
 def diverged(losses: Mapping[str, float]) -> str:
@@ -112,8 +112,8 @@ def diverged(losses: Mapping[str, float]) -> str:
 
 
 def _methods_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found = defaultdict[str, list[str]](list)
-    for said, method in pairs:
-        if said and method not in found[said]:
-            found[said].append(method)
-    return {said: methods for said, methods in found.items() if methods}
+    methods_by_text = defaultdict[str, list[str]](list)
+    for text, method in pairs:
+        if text and method not in methods_by_text[text]:
+            methods_by_text[text].append(method)
+    return {text: methods for text, methods in methods_by_text.items() if methods}

@@ -22,9 +22,9 @@ _DEVICES = {
 
 def in_rounds(db: RunDatabase, method: str) -> str:
     """Return the remarks on a method's rounds that a table must not go without; "" for none."""
-    said = []
+    sentences = []
     if wild := _rounds(db, DIVERGED):
-        said.append(
+        sentences.append(
             f"What came of {_who(wild)} held NaN, infinite or huge numbers, as of training that "
             f"diverged, and was not used.{lower(method)}"
         )
@@ -33,10 +33,10 @@ def in_rounds(db: RunDatabase, method: str) -> str:
         for client, rounds in _rounds(db, "refused_replies").items()
     }
     if refused := {client: rounds for client, rounds in refused.items() if rounds}:
-        said.append(f"What came could not be used of {_who(refused)}; the log says why.")
+        sentences.append(f"What came could not be used of {_who(refused)}; the log says why.")
     if out := _rounds(db, "left_out"):
-        said.append(f"Left out from then on, as the others' training broke: {_who(out)}.")
-    said += [
+        sentences.append(f"Left out from then on, as the others' training broke: {_who(out)}.")
+    sentences += [
         f"{words}: {_who(rounds)}."
         for metric, words in _DEVICES.items()
         if (rounds := _rounds(db, metric))
@@ -44,8 +44,8 @@ def in_rounds(db: RunDatabase, method: str) -> str:
     undone = sorted({row.round for row in db.metrics("undone")})
     if undone:
         when = f"round{'s' * (len(undone) > 1)} {', '.join(map(str, undone))}"
-        said.append(f"The server went back to an earlier state in {when}.")
-    return " ".join(said)
+        sentences.append(f"The server went back to an earlier state in {when}.")
+    return " ".join(sentences)
 
 
 def lower(*methods: str) -> str:
@@ -63,7 +63,7 @@ def why_untested(db: RunDatabase, since: Mapping[str, int]) -> dict[str, str]:
     ----------
     since : the round of that test, by client; 0 for none. Who failed in no round since is left out.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for metric, words in (
         ("missing_replies", "did not answer in round {}"),
         ("left_out", "left out from round {} on, as the others' training broke"),
@@ -72,17 +72,17 @@ def why_untested(db: RunDatabase, since: Mapping[str, int]) -> dict[str, str]:
     ):
         for client, rounds in _rounds(db, metric).items():
             if client in since and rounds[-1] > since[client]:
-                found[client] = words.format(rounds[-1])
-    return found
+                reasons[client] = words.format(rounds[-1])
+    return reasons
 
 
 def _rounds(db: RunDatabase, metric: str) -> dict[str, list[int]]:
     """Return the rounds in which a metric counts something, by client, ascending."""
-    found = defaultdict[str, set[int]](set)
+    by_client = defaultdict[str, set[int]](set)
     for row in db.metrics(metric):
         if row.value > 0 and row.round > 0:
-            found[row.client].add(row.round)
-    return {client: sorted(rounds) for client, rounds in sorted(found.items())}
+            by_client[row.client].add(row.round)
+    return {client: sorted(rounds) for client, rounds in sorted(by_client.items())}
 
 
 def _who(rounds: Mapping[str, list[int]]) -> str:

@@ -193,5 +193,5 @@ class RunDatabase(RunNotes):
     def seconds_by_round(self) -> dict[int, float]:
         """Return each commit's time, s, by the last round in it, ascending."""
         with self._reading():
-            found = self._connection.execute("SELECT round, seconds FROM rounds ORDER BY round")
-            return dict(found.fetchall())
+            rows = self._connection.execute("SELECT round, seconds FROM rounds ORDER BY round")
+            return dict(rows.fetchall())

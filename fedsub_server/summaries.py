@@ -156,15 +156,15 @@ def _by_capacity(
 
     A mean that is no number is left out.
     """
-    found: dict[str, dict[str, float]] = {}
+    by_share: dict[str, dict[str, float]] = {}
     tested = reached.get("macro_f1", {})
     for share in sorted({capacities[c] for c in tested if c in capacities}, reverse=True):
         people = [client for client in tested if capacities.get(client) == share]
         means = {name: _mean(each[c] for c in people) for name, each in reached.items()}
-        found[f"{share:g}"] = {"people": len(people)} | {
+        by_share[f"{share:g}"] = {"people": len(people)} | {
             name: mean for name, mean in means.items() if mean is not None and math.isfinite(mean)
         }
-    return found
+    return by_share
 
 
 def _encoding(config: dict[str, Any]) -> str | None:

@@ -302,7 +302,7 @@ class PersonalizedStrategy(Strategy):
                 f"began last: {last}"
             )
         round, note = begun.round, self.log
-        found = take_uploads(
+        answers = take_uploads(
             self.half,
             before,
             round,
@@ -312,12 +312,12 @@ class PersonalizedStrategy(Strategy):
             begun.also,
             self.own_time,
         )
-        uploads, asked = found.usable, self.transport.asked
-        diverged = warn_of_divergence(found, server_round, len(asked), self.half)
-        found.note(note, self.connection)
+        uploads, asked = answers.usable, self.transport.asked
+        diverged = warn_of_divergence(answers, server_round, len(asked), self.half)
+        answers.note(note, self.connection)
         if self.settings.rounds.clients_per_round:
             self.memory.trained |= uploads.keys()
-        refused = found.refused_for(round, asked, self.settings.wire.largest)
+        refused = answers.refused_for(round, asked, self.settings.wire.largest)
         if self.undoing.broken(refused, asked) and self._recover(server_round, diverged):
             # That theirs could not be used is not the others' fault: nobody rests for it.
             note.answered = {}
@@ -337,10 +337,10 @@ class PersonalizedStrategy(Strategy):
         """Go on from a state that leads nobody astray (:func:`recovered`); False: there is none."""
         assert self.state is not None
         left_out, begin = self.memory.left_out, self.begin
-        found = recovered(self.half, self.state, self.undoing, left_out, begin, round, diverged)
-        if found is None:
+        after = recovered(self.half, self.state, self.undoing, left_out, begin, round, diverged)
+        if after is None:
             return False
-        self.state, rows = found
+        self.state, rows = after
         self._note(rows)
         return True
 

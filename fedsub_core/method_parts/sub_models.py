@@ -61,13 +61,13 @@ def ascending_shares(key: str, text: str) -> tuple[float, ...]:
         If they do not ascend, or one is none; it names `key`.
     """
     try:
-        found = tuple(map(float, text.split(",")))
+        shares = tuple(map(float, text.split(",")))
     except ValueError:
-        found = ()
-    ascending = all(first < second for first, second in pairwise(found))
-    if not found or not ascending or not 0 < found[0] <= found[-1] <= 1:
+        shares = ()
+    ascending = all(first < second for first, second in pairwise(shares))
+    if not shares or not ascending or not 0 < shares[0] <= shares[-1] <= 1:
         raise ConfigError(f"{key}: got {text!r}, expected ascending shares above 0, at most 1")
-    return found
+    return shares
 
 
 def sends(model: Architecture, hyper: Any) -> Declaration:

@@ -121,14 +121,14 @@ def robust_mean(
     if not uploads or not start:  # nobody sent, or a method sends nothing, as local
         return dict(start)
     counted = weights(uploads, settings.most_examples)
-    found = clip(uploads, start, counted, longest, most) if settings.clip else None
-    too_long = found is not None and found.shortens
+    clipped = clip(uploads, start, counted, longest, most) if settings.clip else None
+    too_long = clipped is not None and clipped.shortens
     if not settings.multi_krum and settings.mean == "mean" and not too_long:
         return weighted_mean(uploads, start, counted, rule)
     by = torch.tensor(counted, dtype=torch.float64)
     moves = torch.stack([way_to(upload, start) for upload in uploads.values()])
-    if found is not None:
-        found.shorten(moves)
+    if clipped is not None:
+        clipped.shorten(moves)
     f, people = malicious(settings, len(moves)), list(uploads.values())
     if settings.multi_krum:
         kept = krum(torch.cdist(moves, moves), f)

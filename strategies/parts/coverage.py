@@ -26,12 +26,12 @@ def positions_of(model: Model) -> dict[str, int]:
     """
     if not isinstance(model, Chain):
         return {n: 1 for n, s in model.parameter_shapes.items() if is_weight(s)}
-    shape, found = model.input_shape, dict[str, int]()
+    shape, places = model.input_shape, dict[str, int]()
     for layer in model.layers:
         shape = layer.output_shape(shape)
         if isinstance(layer, Affine):
-            found[f"{layer.name}.weight"] = prod(shape[1:])
-    return found
+            places[f"{layer.name}.weight"] = prod(shape[1:])
+    return places
 
 
 def multiplications(model: Model) -> int:
@@ -68,6 +68,6 @@ def covered(
             if isinstance(part, Floats):
                 count += part.at.held(shape)
     shares = np.concatenate([count.ravel() for count in counts]) / len(uploads)
-    found = {"none": float((shares == 0).mean())}
-    found |= {name: float(np.percentile(shares, p)) for name, p in PERCENTILES.items()}
-    return [MetricRow(round, "", None, f"held_by_{name}", v) for name, v in found.items()]
+    held = {"none": float((shares == 0).mean())}
+    held |= {name: float(np.percentile(shares, p)) for name, p in PERCENTILES.items()}
+    return [MetricRow(round, "", None, f"held_by_{name}", v) for name, v in held.items()]

@@ -37,7 +37,7 @@ class LastModelsServer(ServerHalf):
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's model, and without the pairs that it is in."""
         roster = self.roster(state)
-        kept = [i for i, one in enumerate(roster.clients) if one != client]
+        kept = [i for i, other in enumerate(roster.clients) if other != client]
         left = {name: tensor[kept] for name, tensor in state.items() if name != CLIENTS}
         return left | {CLIENTS: roster.without(client).tensor(), PAIRS: left[PAIRS][:, kept]}
 

@@ -38,7 +38,7 @@ class Roster:
 
     def without(self, client: str) -> Roster:
         """Return the roster of its other clients."""
-        return Roster(tuple(one for one in self.clients if one != client))
+        return Roster(tuple(other for other in self.clients if other != client))
 
     def moved(self, tensor: Tensor, into: Tensor, after: Roster) -> Tensor:
         """Return `into`, whose rows are `after`'s, with `tensor`'s rows at their new places."""

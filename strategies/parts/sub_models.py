@@ -64,7 +64,7 @@ class SubModelServer(FedAvgServer):
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody its part of the global tensors."""
         made: dict[tuple[Placement, ...], Bundle] = {}
-        found = []
+        bundles = []
         for client in clients:
             places = self.places(state, round, client)
             key = tuple(places.values())
@@ -72,8 +72,8 @@ class SubModelServer(FedAvgServer):
                 made[key] = Bundle(
                     tensors={n: Floats(places[n].take(t).numpy()) for n, t in state.items()}
                 )
-            found.append(made[key])
-        return found
+            bundles.append(made[key])
+        return bundles
 
     def tested_as_in(self, round: Round) -> Round:
         """Return the next round: clients are tested with what they are sent for it."""

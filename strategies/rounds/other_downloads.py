@@ -56,8 +56,8 @@ def tested_downloads(
     if not half.evaluates_download:
         asked = [] if trained is None else [c for c in clients if c not in trained]
     sent = half.tested_with(state, half.tested_as_in(round), asked) if asked else []
-    found = dict(zip(asked, sent, strict=True))
-    return [found.get(client, Bundle()) for client in clients]
+    bundles = dict(zip(asked, sent, strict=True))
+    return [bundles.get(client, Bundle()) for client in clients]
 
 
 def nobodys_downloads(

@@ -61,7 +61,7 @@ class Population:
 
     def usual_examples(self) -> float:
         """Return the median over clients of how many training samples they said that they have."""
-        return float(median(one.facts.examples for one in self.registry.introductions.values()))
+        return float(median(each.facts.examples for each in self.registry.introductions.values()))
 
     def gather(self, link: Link, all_answers: bool = False) -> None:
         """Let nodes join and leave: :func:`strategies.rounds.handshake.gather`."""
@@ -150,14 +150,14 @@ def capacities_of(
 
     Who came in another round may hold less.
     """
-    found, registry = {}, population.registry
-    for client, said in list(registry.introductions.items()):
-        capacity = said.facts.capacity
+    shares, registry = {}, population.registry
+    for client, introduction in list(registry.introductions.items()):
+        capacity = introduction.facts.capacity
         if why := why_unfit(models.card, wire, models.whole, capacity.share):
             registry.turn_away(client, f"client {client!r}: {why}")
             continue
-        found[client] = held_in(models.card, capacity, seed, client, round)
-    return found
+        shares[client] = held_in(models.card, capacity, seed, client, round)
+    return shares
 
 
 def capacity_rows(

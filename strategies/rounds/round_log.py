@@ -57,10 +57,10 @@ class RoundMetrics:
         """Return the unweighted mean over clients; None where nobody said anything."""
         if not self.found:
             return None
-        found = [self.found[client] for client in sorted(self.found)]
-        examples = torch.tensor([m.examples for m in found])
+        known = [self.found[client] for client in sorted(self.found)]
+        examples = torch.tensor([m.examples for m in known])
         means: dict[str, int | float | list[int] | list[float]] = {
-            name: mean_over_clients(torch.tensor([getattr(m, name) for m in found]), examples).value
+            name: mean_over_clients(torch.tensor([getattr(m, name) for m in known]), examples).value
             for name in ("macro_f1", "loss")
         }
         return MetricRecord(means)

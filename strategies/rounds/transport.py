@@ -90,11 +90,11 @@ class Transport:
         # Many clients may get one and the same bundle: its tensors are encoded once.
         encoded: dict[int, Tensors] = {}
         many = Counter(map(id, bundles))
-        records = {id(told): told.record() for told in set(instructions.values())}
+        records = {id(each): each.record() for each in set(instructions.values())}
         written = list(zip(instructions.items(), bundles, strict=True))
         if link is not None and link.stacked:
             written.sort(key=lambda one: nodes[one[0][0]])
-        for (client, told), bundle in written:
+        for (client, instruction), bundle in written:
             reference, receives = self.references.get(client), round.received_by(client)
             shared = None
             if reference is None or not self.wire.download.delta:
@@ -111,7 +111,7 @@ class Transport:
                 reference,
                 shared,
             )
-            content = {exchange.PAYLOAD: payload, exchange.TURN: records[id(told)]}
+            content = {exchange.PAYLOAD: payload, exchange.TURN: records[id(instruction)]}
             if client in beside:
                 content[SECURE] = beside[client]
             # Twice the deadline: a reply that comes late is to be seen and counted.

@@ -82,7 +82,7 @@ def take_uploads(
     also : whose are expected there.
     """
     transport, population = connection.transport, connection.population
-    found, number, usual = Uploads(), round.number, population.usual_examples()
+    uploads, number, usual = Uploads(), round.number, population.usual_examples()
     for client, content in transport.read(number, replies):
         sender = Sender(client, round.turn)
         if client in also and exchange.METRICS in content:
@@ -95,14 +95,14 @@ def take_uploads(
                 half.check(state, round, sender, upload)
         except (MessageRefused, ValueError) as error:
             transport.refuse(client, number, error)
-            found.refused.add(client)
+            uploads.refused.add(client)
             if isinstance(error, NumbersRefused):
-                found.wild[client] = error
+                uploads.wild[client] = error
             continue
         report = exchange.read_report(content, {*half.card.reports, ANEW})
         if report.pop(ANEW, 0) and (last := transport.usable.get(client)):
             # A newcomer never had a state.
-            found.rows.append(MetricRow(number, client, None, ANEW, last))
+            uploads.rows.append(MetricRow(number, client, None, ANEW, last))
             log.warning(
                 "client %s: begins anew in round %d: its device keeps no state of this run that it "
                 "can use, though it trained round %d. Was its state-dir lost or changed?",
@@ -113,11 +113,11 @@ def take_uploads(
         transport.accept(client, upload, content, round)
         # Beyond what a device said before the first round it may have what most have, no more.
         most = max(population.facts(client).examples, usual)
-        found.usable[client] = replace(upload, examples=min(upload.examples, int(most)))
+        uploads.usable[client] = replace(upload, examples=min(upload.examples, int(most)))
         report["bytes_full_model"] = round.model.full_bytes
-        found.rows += [MetricRow(number, client, None, name, v) for name, v in report.items()]
-    found.usable = dict(sorted(found.usable.items()))
-    return found
+        uploads.rows += [MetricRow(number, client, None, name, v) for name, v in report.items()]
+    uploads.usable = dict(sorted(uploads.usable.items()))
+    return uploads
 
 
 def take_metrics(
@@ -132,17 +132,17 @@ def take_metrics(
     return True
 
 
-def warn_of_divergence(found: Uploads, round: int, asked: int, half: ServerHalf) -> str:
+def warn_of_divergence(uploads: Uploads, round: int, asked: int, half: ServerHalf) -> str:
     """Warn of uploads without finite numbers, or with huge ones; return the warning, "" of none.
 
     Parameters
     ----------
     asked : how many were asked to train.
     """
-    wild = found.wild
+    wild = uploads.wild
     if not wild:
         return ""
-    found.rows += [MetricRow(round, client, None, DIVERGED, 1) for client in wild]
+    uploads.rows += [MetricRow(round, client, None, DIVERGED, 1) for client in wild]
     named = [f"{client} ({error.what})" for client, error in sorted(wild.items())[:NAMED]]
     more = f" and {len(wild) - NAMED} more" if len(wild) > NAMED else ""
     error = next(iter(wild.values()))
