@@ -132,7 +132,7 @@ def run_method(
 
 
 def standardised_before(folder: Path) -> Scaling | None:
-    """Return what methods of a folder standardise by, whichever these are."""
+    """Return the scaling that methods of a folder standardise by, whichever these are."""
     scaling = None
     for path in sorted(folder.glob(f"*/{DATABASE_FILE}")):
         with RunDatabase(path) as database:

@@ -77,7 +77,7 @@ def _of_splits(splits: Mapping[str, SplitNote], validated: bool) -> list[str]:
 
 
 def forget_notes(folder: Path, client: str) -> None:
-    """Leave nothing of a client in a run's notes: no text that may name it either.
+    """Remove a client from a run's notes, and texts that may name it.
 
     A simulation that goes on says anew what holds without it.
     """

@@ -60,7 +60,7 @@ def decisive(config: RunConfig, method: str) -> dict[str, Value]:
 
 
 def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """Return in words what is other now: keys with both values, people by name."""
+    """Return the differences of two configurations in words: keys and values, people by name."""
     person = fingerprint_key("")
     people = sorted(
         key.removeprefix(person) for key in before.keys() | now.keys() if key.startswith(person)

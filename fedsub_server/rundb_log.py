@@ -46,7 +46,7 @@ def write_back(connection: sqlite3.Connection) -> None:
 
 
 def lost_commits(database: Path) -> int:
-    """Return how many commits in the log beside `database` SQLite will not read.
+    """Return the number of commits in the log beside `database` that SQLite will not read.
 
     A last commit that power failed in counts, too: it was never said to be done.
     """

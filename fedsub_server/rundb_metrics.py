@@ -32,7 +32,7 @@ class MetricRows:
         return [client for (client,) in rows if client]
 
     def last_rounds(self, metric: str) -> dict[str, int]:
-        """Return by client the last round that has this metric of it."""
+        """Return each client's last round that has this metric of it."""
         rows = self._connection.execute(
             "SELECT client, max(round) FROM metrics WHERE metric = ? AND client != '' "
             "GROUP BY client",

@@ -131,7 +131,7 @@ def _spread(name: str, over: OverClients | None, *more: str) -> dict[str, Any]:
 def _of_own_heads(
     db: RunDatabase, macro_f1: Mapping[int, Mapping[str, float]], round: int
 ) -> dict[str, Any]:
-    """Return what people's own heads reached, as fields of a summary."""
+    """Return the scores of people's own heads, as fields of a summary."""
     alone = _over_clients(macro_f1, round)
     return {
         "own_heads_clients": alone.n if alone else 0,
@@ -152,7 +152,7 @@ def _sizes(db: RunDatabase) -> dict[str, Any]:
 def _by_capacity(
     capacities: Mapping[str, float], reached: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
-    """Return how many people have each capacity, the greatest first, and the means they reached.
+    """Return the people of each capacity, the greatest first: their number, and their means.
 
     A mean that is no number is left out.
     """
@@ -214,7 +214,7 @@ def _ratio(value: float | None, full: float | None) -> float | None:
 
 
 class Epsilon(NamedTuple):
-    """What noise has spent, at which delta, and what it is of; all None without noise."""
+    """The epsilon that noise has spent, its delta, and what it is of; all None without noise."""
 
     epsilon: float | None = None
     epsilon_delta: float | None = None

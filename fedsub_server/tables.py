@@ -39,7 +39,7 @@ def _macro_f1(summary: MethodSummary) -> str:
 
 
 def _tested(summary: MethodSummary) -> str:
-    """Return which model is tested, short: a table of a terminal is narrow."""
+    """Return the tested model, short: a table of a terminal is narrow."""
     chosen = "" if summary.best_round is None else f", round {summary.best_round:g}*"
     return (summary.tested or "-") + chosen
 
@@ -111,7 +111,7 @@ Table = tuple[tuple[Column, ...], Sequence[MethodSummary]]
 
 
 def tables_of(summaries: Sequence[MethodSummary]) -> list[Table]:
-    """Return what is printed of a run, in its order, without columns that hold dashes alone."""
+    """Return the tables of a run, in their order, without columns that hold dashes alone."""
     tables: list[Table] = [(reached(summaries), with_own_heads(summaries))]
     tables += [(each, summaries) for each in (FAIRNESS, BYTES, by_capacity(summaries))]
     filled = [
@@ -137,7 +137,7 @@ def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) ->
 
 
 def encodings(summaries: Sequence[MethodSummary]) -> str:
-    """Return in a line how each method's messages were encoded: bytes compare only within one."""
+    """Return the encodings of methods' messages in a line: bytes compare only within one."""
     users: dict[str, dict[str, None]] = {}
     for summary in summaries:
         users.setdefault(summary.encoding or "unknown", {})[summary.method] = None
@@ -145,7 +145,7 @@ def encodings(summaries: Sequence[MethodSummary]) -> str:
 
 
 def legend(summaries: Sequence[MethodSummary]) -> list[str]:
-    """Return in lines what a run's tables leave unsaid: what is counted, and what a star means."""
+    """Return the lines under a run's tables: what is counted, and what a star means."""
     lines = ["Models up and down: full models in float32, a person and round, as sent."]
     if any(summary.full_models_up_union is not None for summary in summaries):
         lines[0] += (
@@ -163,7 +163,7 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
 
 
 def spent_by_noise(summaries: Sequence[MethodSummary]) -> list[str]:
-    """Return in lines what each method's noise has spent; none without noise."""
+    """Return the epsilon that each method's noise has spent, in lines; none without noise."""
     lines = [
         f"{summary.method}: epsilon {summary.epsilon:.3g} at delta {summary.epsilon_delta:g}, of "
         f"{summary.epsilon_of}."

@@ -25,7 +25,7 @@ from strategies.rounds.transport import Transport
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """What a run begins or goes on with.
+    """The beginning of a run, or of its going on: its people, models and secure sums.
 
     Parameters
     ----------

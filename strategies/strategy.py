@@ -383,7 +383,7 @@ class PersonalizedStrategy(Strategy):
         return tested_downloads(self.half, self.state, round, clients, trained)
 
     def tested_holding(self, clients: Sequence[str], capacity: float) -> list[Bundle]:
-        """Return what clients are tested with that hold as much: :func:`nobodys_downloads`."""
+        """Return the downloads of clients that hold as much: :func:`nobodys_downloads`."""
         assert self.state is not None
         round = self.round(self.finished_rounds)
         return nobodys_downloads(self.half, self.state, round, clients, capacity)
@@ -400,7 +400,7 @@ class PersonalizedStrategy(Strategy):
         )
 
     def model_record(self) -> ModelRecord:
-        """Return what a device that holds everything trains, once the run is connected."""
+        """Return the record of the model of a device that holds everything, once connected."""
         agreed, seed = self.population.agreed, self.settings.rounds.seed
         return ModelRecord.of(self.settings, seed, agreed.shape, len(agreed.classes))
 

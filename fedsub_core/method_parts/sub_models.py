@@ -42,7 +42,7 @@ DECISIONS = (
 
 @dataclass(frozen=True)
 class SubModelHyperparameters(ReceivedHyperparameters):
-    """Of methods whose weak devices hold some units of each hidden layer."""
+    """The hyperparameters of methods whose weak devices hold some units of each hidden layer."""
 
     weights: str = choice(
         "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"

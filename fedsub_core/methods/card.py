@@ -52,7 +52,7 @@ def smooth(default: float) -> Any:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What every method has; a method's own dataclass adds to it."""
+    """The hyperparameters of every method; a method's own dataclass adds to them."""
 
     tested: str = tested("trained")
     smooth: float = smooth(0.0)
@@ -60,14 +60,14 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class ReceivedHyperparameters(Hyperparameters):
-    """Of methods whose personal model is what the server sends."""
+    """The hyperparameters of methods whose personal model is what the server sends."""
 
     tested: str = tested("received")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a device computes, in epochs of plain training on its own data.
+    """The cost of a device, in epochs of plain training on its own data.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def any_run(hyper: Any, rounds: int) -> None:
 
 @dataclass(frozen=True)
 class Training:
-    """How a device computes a round.
+    """The training of a device in a round.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Training:
 
 @dataclass(frozen=True)
 class WeakDevices:
-    """What a device of a capacity below 1 holds.
+    """The part of a model that a device of a capacity below 1 holds.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class WeakDevices:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a person is tested with, uses and exports.
+    """The predictor that a person is tested with, uses and exports.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ PLAIN = ("optimiser", "momentum", "weight-decay", "clip-norm")
 
 
 def plain_cost(hyper: Any, epochs: int) -> Cost:
-    """Return what a method costs that does the round's epochs and no more."""
+    """Return the cost of a method that does the round's epochs and no more."""
     return Cost(epochs)
 
 

@@ -27,7 +27,7 @@ FEWEST = 3
 
 
 def most_added(uploads: int) -> float:
-    """Return how many medians one of so many `uploads` may add to a mean.
+    """Return the number of medians that one upload may add to a mean of so many `uploads`.
 
     A third of how many others there are, from 1 to :data:`MOST_ADDED`: where the others add the
     median, nobody adds more than a third of what they do together (of three people half). Three
@@ -37,7 +37,7 @@ def most_added(uploads: int) -> float:
 
 
 def scales(added: Sequence[float], most: float = 0.0) -> list[float]:
-    """Return what shortens each update to the longest that ``clip`` allows; 1 where it is shorter.
+    """Return the factor of each update to the longest that ``clip`` allows; 1 where it is shorter.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def scales(added: Sequence[float], most: float = 0.0) -> list[float]:
 
 @dataclass(frozen=True)
 class Clip:
-    """What shortens each upload's update, by how many uploads hold a number.
+    """The factors that shorten each upload's update, by how many uploads hold a number.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def clip(
     longest: float = inf,
     most: float = 0.0,
 ) -> Clip:
-    """Return what shortens uploads, so that of each number's holders none adds too much.
+    """Return the factors of uploads by which no holder of a number adds too much to it.
 
     Numbers that equally many hold have one bound: :func:`most_added` of their holders, times the
     median of what those add who hold some of them. What one or two hold nobody can vouch for:
@@ -114,7 +114,7 @@ def factors(
     longest: float = inf,
     most: float = 0.0,
 ) -> NDArray[np.float64]:
-    """Return what shortens each of n updates, by how many hold a number, float64 [n, n + 1].
+    """Return the factors of n updates, by how many hold a number, float64 [n, n + 1].
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def moved(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor]) -> list[fl
 
 
 def _holders(uploads: Mapping[str, Bundle], name: str, before: Tensor) -> int | NDArray[np.int64]:
-    """Return how many uploads hold each number [*shape]; one number where all hold the same."""
+    """Return the uploads that hold each number, counted [*shape]; one count where all hold all."""
     places = [upload.part(name).at for upload in uploads.values()]
     if len(set(places)) == 1:
         return len(places)

@@ -56,7 +56,7 @@ def was_counted(state: State, client: str) -> bool:
 
 
 def absent(state: State, clients: Sequence[str]) -> int:
-    """Return how many of those who were counted last are not among `clients`.
+    """Return the number of people who were counted last and are not among `clients`.
 
     Each of them may have what any slot is of.
     """
@@ -78,5 +78,5 @@ def opened_of(sure: NDArray[np.int64], least: int, people: int) -> int:
 
 
 def ever_counted(state: State) -> int:
-    """Return how many people were in a sum since people were last counted anew."""
+    """Return the number of people who were in a sum since people were last counted anew."""
     return sum(name.startswith(COUNTED_IN) for name in state)

@@ -20,7 +20,7 @@ PERCENTILES = {"p10": 10, "median": 50, "p90": 90}
 
 
 def positions_of(model: Model) -> dict[str, int]:
-    """Return by how many places of a sample each weight is multiplied, by its name.
+    """Return the number of places of a sample that each weight is multiplied by, by its name.
 
     A convolution's at every place of its output; a module's, of which these are not known, at one.
     """
@@ -35,7 +35,7 @@ def positions_of(model: Model) -> dict[str, int]:
 
 
 def multiplications(model: Model) -> int:
-    """Return by how many multiplications a model's weights answer for one sample."""
+    """Return the number of multiplications that a model's weights take for one sample."""
     shapes = model.parameter_shapes
     return sum(prod(shapes[name]) * places for name, places in positions_of(model).items())
 
@@ -53,7 +53,7 @@ def multiplied_share(model: Model, numbers: Mapping[str, int]) -> float:
 def covered(
     shapes: Mapping[str, Shape], uploads: Mapping[str, Bundle], round: int
 ) -> list[MetricRow]:
-    """Return how many of a round's uploads have a number, as the whole federation's metrics.
+    """Return the shares of a round's uploads that have a number, as the whole run's metrics.
 
     ``held_by_none`` is the share of the model's numbers that no upload has; ``held_by_p10``,
     ``_median`` and ``_p90`` are percentiles over these numbers of the share of uploads that have

@@ -96,7 +96,7 @@ class GroupedServer(ServerHalf):
         return [bundles[self.group(state, client)] for client in clients]
 
     def sent(self, state: State, group: int | None, models: State) -> Bundle:
-        """Return what the members of a group get."""
+        """Return the download of a group's members."""
         model = self.model_of(state, group, models)
         return Bundle(tensors={name: Floats(tensor.numpy()) for name, tensor in model.items()})
 
@@ -121,7 +121,7 @@ class GroupedServer(ServerHalf):
         return {n.removeprefix(_MODEL): t for n, t in state.items() if n.startswith(_MODEL)}
 
     def count(self, state: State) -> int:
-        """Return how many groups there are."""
+        """Return the number of groups."""
         return len(next(iter(self.models(state).values())))
 
     def group(self, state: State, client: str) -> int | None:
@@ -218,7 +218,7 @@ class GroupedServer(ServerHalf):
             )
 
     def _feature(self, state: State, client: str, upload: Bundle) -> Tensor:
-        """Return what a client is told apart by, float32 [numbers]."""
+        """Return the vector by which a client is told apart, float32 [numbers]."""
         start = self.model_of(state, self.group(state, client), self.models(state))
         sent = {name: torch.from_numpy(upload.floats(name).copy()) for name in start}
         if self.similarity == "update":

@@ -35,7 +35,7 @@ REMEMBERED = 0.9
 
 
 class Delivery:
-    """What one server sends and awaits.
+    """The messages that one server sends, and the replies that it awaits.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Delivery:
         self._close(kind, since, box)
 
     def _close(self, kind: str, since: float, box: Outbox) -> None:
-        """Note who has not answered a kind of message sent at `since`, and who was slow."""
+        """Note the clients that did not answer messages sent at `since`, or were slow."""
         for identity, (client, _) in box.awaited.items():
             self._overdue[identity] = kind, client, since, self.pace
         self._waited = time.monotonic() - since

@@ -105,7 +105,7 @@ def _await_answers(
     kind: Kind | None = None,
     card: Card | None = None,
 ) -> None:
-    """Look who is there until enough fit together, and all have answered, or time is up.
+    """Look for nodes until enough fit together, and all have answered, or time is up.
 
     They fit if they are of `kind`; before it is agreed on, if they are of that of most who fit
     `card`. Who does not fit that is turned away. Once there are enough, no sign of life of others
@@ -152,7 +152,7 @@ def _votes(registry: NodeRegistry) -> Counter[Kind]:
 
 
 def _majority(registry: NodeRegistry) -> Kind | None:
-    """Return what more than half of those who are there say, None where they are divided."""
+    """Return the classes and shape of more than half of those there; None if they are divided."""
     votes = _votes(registry)
     for kind, count in votes.most_common(1):
         if 2 * count > votes.total():
@@ -190,7 +190,7 @@ def _turn_away_strangers(registry: NodeRegistry, card: Card) -> None:
 
 
 def _of_samples(shape: Shape, card: Card) -> list[tuple[str, object, object]]:
-    """Return what is to be equal of a client's samples and the card's: what, got, expected."""
+    """Return facts of samples that must be as on the card: what, got, expected."""
     if card.sample != TOKENS:
         return [
             ("graphs", facts_of(shape).get("graphs"), 1 if card.sample == NODE else None),

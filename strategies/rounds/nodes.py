@@ -102,7 +102,7 @@ class NodeRegistry:
         return self._key(self.nodes.get(client, 0)).activated
 
     def refresh(self, link: Link) -> None:
-        """Note who is connected, ask those who are new, and take the answers that have come."""
+        """Note the connected nodes, ask those that are new, and take the answers that have come."""
         before, self._keys, now = self._keys, link.nodes(), time.monotonic()
         connected = set(self._keys)
         # Once the client's first node is gone, the second of that id may be the one.

@@ -43,7 +43,7 @@ def tested_downloads(
     clients: Sequence[str],
     trained: Collection[str] | None = None,
 ) -> list[Bundle]:
-    """Return what makes each client's state the one it is tested in.
+    """Return the downloads that make each client's state the one that is tested.
 
     Where few are drawn for each round, who was in none yet is tested with what it would start from:
     all that the run has for it.
@@ -63,7 +63,7 @@ def tested_downloads(
 def nobodys_downloads(
     half: ServerHalf, state: State, round: Round, clients: Sequence[str], capacity: float
 ) -> list[Bundle]:
-    """Return what clients are tested with that hold as much, and have no models of their own.
+    """Return the downloads of clients that hold as much, and have no models of their own.
 
     That tells how a size does that few or none trained.
     """

@@ -72,7 +72,7 @@ class Outbox:
         return {client for client, _ in self.awaited.values()} | self.stranded.keys()
 
     def send(self) -> list[Message]:
-        """Send what was not sent yet; return an error for each whose node lets none through."""
+        """Send the messages; return an error for each client whose node lets none through."""
         return self._send(dict(self.stranded), self.stranded)
 
     def send_again(self) -> Iterator[Message]:

@@ -56,7 +56,7 @@ class Population:
         return list(self.nodes)
 
     def facts(self, client: str) -> Facts:
-        """Return what is known of a client: its samples, its capacity."""
+        """Return the facts that a client stated: of its samples, its capacity."""
         return self.registry.introductions[client].facts
 
     def usual_examples(self) -> float:
@@ -68,7 +68,7 @@ class Population:
         gather(link, self.registry, self.settings, self.agreed, all_answers)
 
     def taking_part(self, round: int) -> list[str]:
-        """Return who may train in a round: who is connected and does not rest.
+        """Return the clients that may train in a round: connected, and not resting.
 
         Held-out people join late.
         """
@@ -89,14 +89,14 @@ class Population:
         return [clients[i] for i in sorted(chosen.tolist())]
 
     def evaluated(self, round: int) -> list[str]:
-        """Return who is evaluated in a round: once the held-out people have joined, only they."""
+        """Return the clients evaluated in a round: once held-out people have joined, only they."""
         joined = bool(self.agreed.unseen) and self._joined(round)
         there = [c for c in self._online() if (c in self.agreed.unseen) == joined]
         resting = set(self.patience.resting(there, round))
         return [c for c in there if c not in resting]
 
     def resting(self, round: int) -> list[str]:
-        """Return who is connected, and not asked in a round."""
+        """Return the clients that are connected, and not asked in a round."""
         return self.patience.resting(self._online(), round)
 
     def _online(self) -> list[str]:

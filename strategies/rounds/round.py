@@ -116,7 +116,7 @@ class Round:
         return self.receives if held is self.model else self._declared(held)[1]
 
     def uploaded_by(self, client: str) -> Declaration:
-        """Return what a client's upload holds: its tensors, or its vector in a sum."""
+        """Return the tensors of a client's upload: its own, or its vector in a sum."""
         return self.sent_by(client) if self.vectors is None else self.vectors.get(client, {})
 
     def _declared(self, held: Model) -> tuple[Declaration, Declaration]:

@@ -32,7 +32,7 @@ class RoundMetrics:
         self.found: dict[str, ClientMetrics] = {}
 
     def take(self, client: str, content: Content) -> None:
-        """Note what `client` says of its test part.
+        """Note a client's metrics of its test part.
 
         Raises
         ------
@@ -45,7 +45,7 @@ class RoundMetrics:
         self.found[client] = exchange.read_metrics(record, client, self.round, self.classes)
 
     def rows(self) -> list[MetricRow]:
-        """Return all of it as rows, and everybody's confusion matrix."""
+        """Return all metrics as rows, and everybody's confusion matrix."""
         rows = [
             row
             for client, metrics in self.found.items()
@@ -89,7 +89,7 @@ class RoundLog:
 
 @dataclass(frozen=True)
 class Now:
-    """What a run is doing; replaced, never changed, so that it is whole to whoever looks.
+    """The present phase of a run; replaced, never changed, so that it is whole to whoever looks.
 
     Parameters
     ----------

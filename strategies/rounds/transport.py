@@ -34,7 +34,7 @@ NOTHING_BESIDE: Mapping[str, ConfigRecord] = {}
 
 
 class Transport:
-    """What goes out to a federation's clients and comes back.
+    """The transport of messages to a federation's clients, and of their replies.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class Transport:
         self.asked = tuple(asked)
 
     def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, Content]]:
-        """Yield who answered what; error replies are refused."""
+        """Yield clients and the contents of their replies; error replies are refused."""
         for reply in replies:
             client = self.delivery.client_of(reply)
             if reply.has_error():
@@ -225,7 +225,7 @@ class Transport:
             self.references.pop(client, None)
 
     def collect(self, round: int) -> list[MetricRow]:
-        """Return what was sent and what failed since the last call, by client; start anew."""
+        """Return rows of bytes and failures since the last call, by client; start anew."""
         counts = self.delivery.counts() | {"refused_replies": self._refused_now}
         rows = [
             MetricRow(round, client, None, metric, count)

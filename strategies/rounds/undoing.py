@@ -97,7 +97,7 @@ class Undoing:
         self._done.append(Done(state, moves, examples))
 
     def made(self, clients: Collection[str]) -> None:
-        """Note who made rounds before this process did."""
+        """Note the clients that made rounds before this process did."""
         self._made |= set(clients)
 
     def broken(self, refused: Collection[str], asked: Collection[str]) -> bool:
@@ -147,7 +147,7 @@ def made_by(moved: Mapping[str, float], most: int) -> list[str]:
 def parts_of_move(
     moves: Mapping[str, NDArray[np.float32]], examples: Mapping[str, float], robust: RobustSettings
 ) -> dict[str, float]:
-    """Return how much of a round's move each client made; the parts sum to its squared length.
+    """Return each client's part of a round's move; the parts sum to its squared length.
 
     The round's move is the mean of everybody's [numbers], weighted by samples and bounded as in
     :func:`~strategies.parts.averaging.robust_mean` where all hold all; a client's part of it is

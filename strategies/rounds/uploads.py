@@ -45,7 +45,7 @@ class Uploads:
     rows: list[MetricRow] = field(default_factory=list)
 
     def note(self, note: RoundLog, connection: Connection) -> None:
-        """Note who answered, and how: in the round's log, and for the rounds that follow."""
+        """Note the answers in the round's log, and for the rounds that follow."""
         transport, registry = connection.transport, connection.population.registry
         registry.bind(self.usable)
         registry.departures.retired |= transport.delivery.unregistered
@@ -55,7 +55,7 @@ class Uploads:
         note.slow = transport.delivery.pace.slow
 
     def refused_for(self, round: Round, asked: Collection[str], largest: float) -> set[str]:
-        """Return whose uploads could not be used, and who was sent numbers above the `largest`.
+        """Return the clients that were refused, or that were sent numbers above the `largest`.
 
         The latter have no say, as no device takes them: the state is to blame, as when most uploads
         that came of it cannot be used.
