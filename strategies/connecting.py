@@ -15,11 +15,11 @@ from strategies.protections.standardising import agreed_scaling, features_sent
 from strategies.rounds.connection import Connection
 from strategies.rounds.departures import Departures
 from strategies.rounds.handshake import agree
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.population import Population
+from strategies.rounds.round import HeldModels
 from strategies.rounds.transport import Transport
 
 

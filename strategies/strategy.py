@@ -29,14 +29,13 @@ from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, Protection
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Start
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.other_downloads import nobodys_downloads, tested_downloads
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.population import Population, capacity_rows, round_now
 from strategies.rounds.recovery import recovered
-from strategies.rounds.round import OnceLog, Round
+from strategies.rounds.round import HeldModels, OnceLog, Round
 from strategies.rounds.round_log import (
     AGGREGATING,
     EVALUATING,

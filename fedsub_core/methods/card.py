@@ -271,7 +271,7 @@ class MethodCard:
         return _load(self.prediction.predictor)
 
     def load_strategy(self, sums: bool = False) -> Any:
-        """Import and return the server half, a ``PersonalizedStrategy``; chosen likewise."""
+        """Import and return the server half, a ``ServerHalf`` class; that of secure `sums`."""
         return _load((self.summed_strategy if sums else "") or self.strategy)
 
 

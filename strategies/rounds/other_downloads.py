@@ -8,9 +8,8 @@ from fedsub_core.config.halves import ServerSettings
 from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.memory import Memory
-from strategies.rounds.round import Round
+from strategies.rounds.round import HeldModels, Round
 from strategies.rounds.server_half import ServerHalf, State
 
 

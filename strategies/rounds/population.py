@@ -19,11 +19,10 @@ from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.handshake import Facts
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.handshake import gather
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.patience import Patience
-from strategies.rounds.round import OnceLog, Round
+from strategies.rounds.round import HeldModels, OnceLog, Round
 
 
 @dataclass

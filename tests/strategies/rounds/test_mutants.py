@@ -32,10 +32,9 @@ from fedsub_core.wire.codec import Address, encode_upload
 from fedsub_core.wire.encoding import WireSettings, parse_encoding
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.handshake import Facts, Introduction
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
-from strategies.rounds.round import Round
+from strategies.rounds.round import HeldModels, Round
 from strategies.rounds.round_log import RoundMetrics
 from strategies.rounds.transport import Transport
 
