@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, WeakDevices, whole_model
+from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, whole_model
+from fedsub_core.methods.card_parts import WeakDevices
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, rows

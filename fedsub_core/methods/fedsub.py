@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, WeakDevices
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card_parts import WeakDevices
 from fedsub_core.methods.fedsub_sums import not_in_sums, receives_in_sums
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import PLAIN, Cost, Hyperparameters, MethodCard, Training
+from fedsub_core.methods.card import PLAIN, Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card_parts import Training
 from fedsub_core.options import option
 
 
