@@ -14,8 +14,7 @@ from scipy.special import stdtrit
 from fedsub_core.metric_names import BEST_ROUND, CAPACITY, OWN_HEADS
 from fedsub_server.convergence import last_fall
 from fedsub_server.method_summary import FEWEST, MethodSummary
-from fedsub_server.remarks import by_reason, diverged, left_out
-from fedsub_server.round_remarks import in_rounds
+from fedsub_server.remarks import by_reason, diverged, in_rounds, left_out
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.twins import Scores, held_against
 
