@@ -79,8 +79,8 @@ def main(grid: Grid, context: Context) -> None:
     for columns, rows in tables_of(summaries):
         log.warning("\n%s", text_table(rows, columns))
     log.warning("encoding: %s", encodings(summaries))
-    for said in (*legend(summaries), *data_in_words(read_notes(folder))):
-        log.warning("note: %s", said)
+    for note in (*legend(summaries), *data_in_words(read_notes(folder))):
+        log.warning("note: %s", note)
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.
     write_reports(folder.resolve())
@@ -132,13 +132,13 @@ def run_method(
 
 
 def standardised_before(folder: Path) -> Scaling | None:
-    """Return what methods of a folder standardise by, whichever these are."""
-    found = None
+    """Return the scaling that methods of a folder standardise by, whichever these are."""
+    scaling = None
     for path in sorted(folder.glob(f"*/{DATABASE_FILE}")):
         with RunDatabase(path) as database:
             memory, _ = Memory.split(database.load()[1].get(SERVER, {}))
-        found = merged(found, memory.agreed.scaling if memory.agreed else None)
-    return found
+        scaling = merged(scaling, memory.agreed.scaling if memory.agreed else None)
+    return scaling
 
 
 def run_folder(config: RunConfig) -> Path:
@@ -163,8 +163,8 @@ def write_reports(folder: Path) -> None:
         try:
             log.warning("%s: %s", point.name, point.load()(folder))
         except Exception as error:  # a package that is missing, or whatever another one raises
-            said = f"{type(error).__name__}: {error}"
-            log.warning("%s: not written (%s); %s", point.name, said, later)
+            reason = f"{type(error).__name__}: {error}"
+            log.warning("%s: not written (%s); %s", point.name, reason, later)
 
 
 def collect_models(link: Link, population: Population, most: int, folder: Path, run: str) -> None:
@@ -174,9 +174,9 @@ def collect_models(link: Link, population: Population, most: int, folder: Path, 
     all say that they are simulated. One of more than `most` bytes of parameters is refused.
     A node that did not train in the run called `run` has another run's model, and gives none.
     """
-    said = population.registry.introductions
+    introductions = population.registry.introductions
     simulated = sorted(population.registry.online)
-    if not simulated or not all(said[client].people for client in simulated):
+    if not simulated or not all(introductions[client].people for client in simulated):
         return
     make_folder(folder)
     remove_drafts(folder)

@@ -44,7 +44,7 @@ def write_notes(folder: Path, notes: DataNotes) -> None:
 
 def note_devices(
     folder: Path,
-    said: Mapping[str, Introduction],
+    introductions: Mapping[str, Introduction],
     best_by: str,
     behind: Mapping[str, str],
     warnings: Sequence[str] = (),
@@ -57,9 +57,9 @@ def note_devices(
     validated = best_by == "validation"
     before = _of_splits(kept.splits, validated)
     others = [text for text in kept.warnings if text not in before]
-    new = {client: one.split for client, one in said.items() if one.split is not None}
+    new = {client: own.split for client, own in introductions.items() if own.split is not None}
     splits = {**kept.splits, **new}
-    away = {client: release for client, release in kept.behind.items() if client not in said}
+    away = {c: release for c, release in kept.behind.items() if c not in introductions}
     notes = DataNotes(
         dict(sorted(splits.items())),
         tuple(dict.fromkeys([*_of_splits(splits, validated), *others, *warnings])),
@@ -77,7 +77,7 @@ def _of_splits(splits: Mapping[str, SplitNote], validated: bool) -> list[str]:
 
 
 def forget_notes(folder: Path, client: str) -> None:
-    """Leave nothing of a client in a run's notes: no text that may name it either.
+    """Remove a client from a run's notes, and texts that may name it.
 
     A simulation that goes on says anew what holds without it.
     """

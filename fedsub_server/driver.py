@@ -22,7 +22,7 @@ class ClientStates(Protocol):
         """Return every client's state, ``client/<id>`` to named tensors."""
 
     def load_state(self, state: Mapping[str, State]) -> None:
-        """Inverse of :meth:`state`."""
+        """Take over a state: the inverse of :meth:`state`."""
 
 
 class Checkpoints:

@@ -42,7 +42,7 @@ def forget(folder: Path, client: str) -> str:
     names = sorted(path.parent.name for path in folder.glob(f"*/{DATABASE_FILE}"))
     databases = {name: RunDatabase(folder / name / DATABASE_FILE) for name in names}
     try:
-        known = {one for database in databases.values() for one in database.clients()}
+        known = {person for database in databases.values() for person in database.clients()}
         kept = {path.stem for name in names for path in (folder / name / MODELS).glob("*")}
         if client not in known | kept and not _told(folder, names, client):
             hint = suggestion(client, sorted(known))

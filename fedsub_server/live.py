@@ -86,7 +86,7 @@ class Live:
         asked = set(transport.asked) if now.limit else set[str]()
         # Each is copied before it is gone through: the rounds go on meanwhile.
         last, retired = dict(registry.departures.nodes), set(registry.departures.retired)
-        said, again = dict(registry.introductions), dict(strategy.memory.patience.again)
+        known, again = dict(registry.introductions), dict(strategy.memory.patience.again)
         usable, refused = dict(transport.usable), dict(transport.refused)
         online, nodes = set(registry.online), dict(registry.nodes)
         took, left_out = dict(strategy.transport.delivery.pace.took), strategy.memory.left_out
@@ -97,9 +97,9 @@ class Live:
                 "retired": client in retired,
                 "online": client in online,
                 "since": registry.since(client) if client in online else None,
-                "version": said[client].version if client in said else None,
-                "capacity": said[client].facts.capacity.share if client in said else None,
-                "examples": said[client].facts.examples if client in said else None,
+                "version": known[client].version if client in known else None,
+                "capacity": known[client].facts.capacity.share if client in known else None,
+                "examples": known[client].facts.examples if client in known else None,
                 "usable": usable.get(client),
                 "refused": refused.get(client),
                 "rests_until": again.get(client),

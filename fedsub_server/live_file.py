@@ -16,15 +16,15 @@ BEAT_SECONDS = 30.0
 
 
 def read_live(folder: Path) -> dict[str, Any] | None:
-    """Return what the server last said of itself; None where there is no such file or it is none.
+    """Return the server's last report on itself; None where there is no such file, or it is none.
 
     It may have been written by another version: whoever reads it must expect keys to lack.
     """
     try:
-        found = json.loads((folder / LIVE_FILE).read_text("utf-8"))
+        facts = json.loads((folder / LIVE_FILE).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return facts if isinstance(facts, dict) else None
 
 
 def nodes_of(live: Mapping[str, Any] | None) -> tuple[dict[str, int], set[str]]:
@@ -37,7 +37,7 @@ def nodes_of(live: Mapping[str, Any] | None) -> tuple[dict[str, int], set[str]]:
 
 
 def forget_live(folder: Path, client: str) -> None:
-    """Leave nothing of a client in what the server last said: no text that may name it either.
+    """Remove a client from the server's last report, and texts that may name it.
 
     Of others stay the nodes that the next process must know; it writes all else anew.
     """

@@ -61,7 +61,7 @@ class MethodRun:
         """The hyperparameters with which it began, of a card that is there."""
         assert self.card is not None
         kind, prefix = self.card.hyperparameters, f"{self.method}."
-        own = {one.key: one.default for one in describe(kind)}
+        own = {option.key: option.default for option in describe(kind)}
         given = {key.removeprefix(prefix): value for key, value in self.config.items()}
         own |= {key: given[key] for key in own.keys() & given.keys()}
         return kind(**{key.replace("-", "_"): value for key, value in own.items()})
@@ -104,15 +104,15 @@ class MethodRun:
         if len(layers) > MOST_LAYERS:
             half, left = MOST_LAYERS // 2, len(layers) - MOST_LAYERS
             layers[half:-half] = [f"{left} more layers"]
-        said = f"{record.kind}, {record.numbers:,} numbers: {', '.join(layers)}"
+        words = f"{record.kind}, {record.numbers:,} numbers: {', '.join(layers)}"
         if record.encoder == NONE:
-            return said
+            return words
         kind, size = parse_encoder(record.encoder)
         drawn = f"the vector and {size} random units"
         if kind == KERNELS:
             drawn = f"{size} random kernels of {PER_KERNEL} features"
         return (
-            f"{said}, on {record.features:,} features of the encoder {record.encoder} ({drawn}, "
+            f"{words}, on {record.features:,} features of the encoder {record.encoder} ({drawn}, "
             "drawn from the seed, never trained)"
         )
 
@@ -132,13 +132,13 @@ def method_runs(folder: Path, config: RunConfig | None, names: Iterable[str]) ->
     RunError
         If a database cannot be read.
     """
-    found = []
+    runs = []
     for name in names:
         with RunDatabase(folder / name / DATABASE_FILE) as db:
             flat = json.loads(db.meta().get("config", "{}"))
             model, version = db.model(), db.trained_by()
-        found.append(method_run(name, name, flat, config, model, version))
-    return found
+        runs.append(method_run(name, name, flat, config, model, version))
+    return runs
 
 
 def method_run(
@@ -164,7 +164,7 @@ def alike(
     runs: Iterable[MethodRun], words: Callable[[MethodRun], str]
 ) -> dict[str, tuple[str, ...]]:
     """Return the names of methods, each once, by the `words` that hold for them."""
-    found: dict[str, dict[str, None]] = defaultdict(dict)
+    names_by_text: dict[str, dict[str, None]] = defaultdict(dict)
     for run in runs:
-        found[words(run)][run.name] = None
-    return {text: tuple(names) for text, names in found.items()}
+        names_by_text[words(run)][run.name] = None
+    return {text: tuple(names) for text, names in names_by_text.items()}

@@ -24,7 +24,7 @@ def _unit(text: str) -> Any:
 
 @dataclass(frozen=True)
 class MethodSummary:
-    """What one method reached, each number with its unit; None is what the run does not hold."""
+    """The summary of one method, each number with its unit; None is what the run does not hold."""
 
     method: str
     tested: str | None = _unit("the model that is tested: received or trained")

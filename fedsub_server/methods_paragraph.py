@@ -40,15 +40,17 @@ def methods_paragraph(runs: Sequence[MethodRun], notes: DataNotes) -> list[str]:
     There is one run at least; data, split and rounds are said of the first.
     """
     flat = runs[0].config
-    said = [*_data(runs, notes), f"Split: {split_in_words(flat)}.", *_parts(notes)]
+    sentences = [*_data(runs, notes), f"Split: {split_in_words(flat)}.", *_parts(notes)]
     for model, names in alike(runs, lambda run: run.model_words).items():
         solves = all(run.solves for run in runs if run.name in names)
-        said.append(f"Model {'solved for' if solves else 'trained'} by {_and(names)}: {model}.")
-    said += _standardised(runs)
+        sentences.append(
+            f"Model {'solved for' if solves else 'trained'} by {_and(names)}: {model}."
+        )
+    sentences += _standardised(runs)
     for rule, names in alike(runs, lambda run: run.rule).items():
-        said.append(f"On a device {_and(names)} compute{'s' * (len(names) == 1)}: {rule}.")
-    said += {run.name: _method(run) for run in runs}.values()
-    return [*said, *_rounds(runs), f"Versions: fedsub {', '.join(versions(runs))}."]
+        sentences.append(f"On a device {_and(names)} compute{'s' * (len(names) == 1)}: {rule}.")
+    sentences += {run.name: _method(run) for run in runs}.values()
+    return [*sentences, *_rounds(runs), f"Versions: fedsub {', '.join(versions(runs))}."]
 
 
 def split_in_words(flat: Mapping[str, Any]) -> str:
@@ -66,8 +68,8 @@ def split_in_words(flat: Mapping[str, Any]) -> str:
 def split_people(notes: DataNotes) -> str:
     """Return a clause with the count of people by split; "" where the run does not say."""
     kinds = Counter(note.split for note in notes.splits.values())
-    said = ", ".join(f"{n} {how}" for how, n in kinds.items())
-    return f"Of {kinds.total()} people: {said}" if said else ""
+    counted = ", ".join(f"{n} {how}" for how, n in kinds.items())
+    return f"Of {kinds.total()} people: {counted}" if counted else ""
 
 
 def versions(runs: Sequence[MethodRun]) -> list[str]:
@@ -78,13 +80,13 @@ def versions(runs: Sequence[MethodRun]) -> list[str]:
 def _data(runs: Sequence[MethodRun], notes: DataNotes) -> Iterator[str]:
     flat, prefix = runs[0].config, fingerprint_key("")
     people = sum(key.startswith(prefix) for key in flat) or len(notes.splits)
-    said = [f"{people} people"] if people else []
+    facts = [f"{people} people"] if people else []
     if known := next((run.model for run in runs if run.model is not None), None):
         shape, ids = " x ".join(map(str, known.sample)), f" token ids below {known.vocabulary:,}"
-        said.append(f"samples of {shape}{ids if known.vocabulary else ' numbers'}")
-        said.append(f"{known.classes} classes")
-    if said:
-        yield f"Data: {PurePath(str(flat.get('data', 'unknown'))).name}, {', '.join(said)}."
+        facts.append(f"samples of {shape}{ids if known.vocabulary else ' numbers'}")
+        facts.append(f"{known.classes} classes")
+    if facts:
+        yield f"Data: {PurePath(str(flat.get('data', 'unknown'))).name}, {', '.join(facts)}."
 
 
 def _parts(notes: DataNotes) -> Iterator[str]:

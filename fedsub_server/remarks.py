@@ -1,4 +1,4 @@
-"""Remarks on a method's numbers: people who are not in them, and people without a loss."""
+"""Remarks on a method's numbers and rounds: people who are not in them, training that diverged."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from typing import Any
 
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.data.held_out import unseen_clients
-from fedsub_core.errors import DataError
-from fedsub_core.metric_names import CAPACITY
+from fedsub_core.errors import DataError, listed
+from fedsub_core.methods.table import METHODS
+from fedsub_core.metric_names import ANEW, CAPACITY, DIVERGED
 from fedsub_server.convergence import FALLS
 from fedsub_server.forgotten import is_alias
 from fedsub_server.method_summary import MethodSummary
-from fedsub_server.round_remarks import lower, why_untested
 from fedsub_server.rundb import RunDatabase
+
+#: People that are named in a sentence at most.
+NAMED = 10
+#: What happened on devices, by the metric that counts it.
+_DEVICES = {
+    "missing_replies": "No answer",
+    "late_replies": "Answered after the deadline, so it was not used",
+    ANEW: "Began anew, as the device kept nothing of the run any more",
+}
 
 
 def left_out(
@@ -79,15 +88,15 @@ def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
     summaries, one a seed: each counts.
     """
     absent = _methods_by((s.left_out, s.method) for s in summaries)
-    found = [f"Not in the numbers of {', '.join(m)}: {who}." for who, m in absent.items()]
-    found += [
+    sentences = [f"Not in the numbers of {', '.join(m)}: {who}." for who, m in absent.items()]
+    sentences += [
         f"The numbers of {s.method} are of {s.clients} of {s.people} people, fewer than half: what "
         "they are above or below those of other rounds or methods is no gain and no loss."
         for s in summaries
         if 0 < 2 * s.clients < s.people
     ]
     wrong = _methods_by((s.diverged, s.method) for s in summaries)
-    found += [
+    sentences += [
         f"The loss of {', '.join(m)} is not a number for {who}: training diverged, and scores of "
         f"such models mean nothing.{lower(*m)}"
         for who, m in wrong.items()
@@ -97,13 +106,13 @@ def remarks(summaries: Sequence[MethodSummary]) -> list[str]:
     # Of several seeds, if it is so of most.
     going = [label for label, falls in each.items() if 2 * sum(falls) > len(falls)]
     if going:
-        found.append(
+        sentences.append(
             f"Not converged: {', '.join(going)}. The loss still fell by more than {FALLS:.0%} in "
             "the last quarter of the rounds; more rounds or a higher lr would change these numbers."
         )
     happened = _methods_by((s.in_rounds, s.method) for s in summaries)
-    found += [f"{', '.join(m)}: {said}" for said, m in happened.items()]
-    return found
+    sentences += [f"{', '.join(m)}: {text}" for text, m in happened.items()]
+    return sentences
 
 
 def diverged(losses: Mapping[str, float]) -> str:
@@ -112,8 +121,81 @@ def diverged(losses: Mapping[str, float]) -> str:
 
 
 def _methods_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    found = defaultdict[str, list[str]](list)
-    for said, method in pairs:
-        if said and method not in found[said]:
-            found[said].append(method)
-    return {said: methods for said, methods in found.items() if methods}
+    methods_by_text = defaultdict[str, list[str]](list)
+    for text, method in pairs:
+        if text and method not in methods_by_text[text]:
+            methods_by_text[text].append(method)
+    return {text: methods for text, methods in methods_by_text.items() if methods}
+
+
+def in_rounds(db: RunDatabase, method: str) -> str:
+    """Return the remarks on a method's rounds that a table must not go without; "" for none."""
+    sentences = []
+    if wild := _rounds(db, DIVERGED):
+        sentences.append(
+            f"What came of {_who(wild)} held NaN, infinite or huge numbers, as of training that "
+            f"diverged, and was not used.{lower(method)}"
+        )
+    refused = {
+        client: [round for round in rounds if round not in wild.get(client, ())]
+        for client, rounds in _rounds(db, "refused_replies").items()
+    }
+    if refused := {client: rounds for client, rounds in refused.items() if rounds}:
+        sentences.append(f"What came could not be used of {_who(refused)}; the log says why.")
+    if out := _rounds(db, "left_out"):
+        sentences.append(f"Left out from then on, as the others' training broke: {_who(out)}.")
+    sentences += [
+        f"{words}: {_who(rounds)}."
+        for metric, words in _DEVICES.items()
+        if (rounds := _rounds(db, metric))
+    ]
+    undone = sorted({row.round for row in db.metrics("undone")})
+    if undone:
+        when = f"round{'s' * (len(undone) > 1)} {', '.join(map(str, undone))}"
+        sentences.append(f"The server went back to an earlier state in {when}.")
+    return " ".join(sentences)
+
+
+def lower(*methods: str) -> str:
+    """Return a sentence on the rates to lower where training diverged; "" without any."""
+    cards = [METHODS.get(method) for method in methods]
+    keys = (("lr",) if card is None else card.rate_keys for card in cards)
+    rates = dict.fromkeys(key for of_one in keys for key in of_one)
+    return f" Lower {' or '.join(rates)}." if rates else ""
+
+
+def why_untested(db: RunDatabase, since: Mapping[str, int]) -> dict[str, str]:
+    """Return, by client, the reason why it gave no numbers after it was last tested.
+
+    Parameters
+    ----------
+    since : the round of that test, by client; 0 for none. Who failed in no round since is left out.
+    """
+    reasons: dict[str, str] = {}
+    for metric, words in (
+        ("missing_replies", "did not answer in round {}"),
+        ("left_out", "left out from round {} on, as the others' training broke"),
+        ("refused_replies", "what it sent in round {} could not be used"),
+        (DIVERGED, "training diverged: what it sent in round {} held NaN or huge numbers"),
+    ):
+        for client, rounds in _rounds(db, metric).items():
+            if client in since and rounds[-1] > since[client]:
+                reasons[client] = words.format(rounds[-1])
+    return reasons
+
+
+def _rounds(db: RunDatabase, metric: str) -> dict[str, list[int]]:
+    """Return the rounds in which a metric counts something, by client, ascending."""
+    by_client = defaultdict[str, set[int]](set)
+    for row in db.metrics(metric):
+        if row.value > 0 and row.round > 0:
+            by_client[row.client].add(row.round)
+    return {client: sorted(rounds) for client, rounds in sorted(by_client.items())}
+
+
+def _who(rounds: Mapping[str, list[int]]) -> str:
+    """Return the names of clients and the span of their rounds, in words."""
+    all_rounds = sorted({round for one in rounds.values() for round in one})
+    first, last = all_rounds[0], all_rounds[-1]
+    when = f"round {first}" if first == last else f"{len(all_rounds)} of rounds {first} to {last}"
+    return f"{listed(rounds, NAMED)} (in {when})"

@@ -60,33 +60,33 @@ def decisive(config: RunConfig, method: str) -> dict[str, Value]:
 
 
 def differences(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """Return in words what is other now: keys with both values, people by name."""
+    """Return the differences of two configurations in words: keys and values, people by name."""
     person = fingerprint_key("")
     people = sorted(
         key.removeprefix(person) for key in before.keys() | now.keys() if key.startswith(person)
     )
     keys = sorted(key for key in before.keys() | now.keys() if not key.startswith(person))
-    said = [
+    sentences = [
         f"{key} was {before.get(key)!r} and is now {now.get(key)!r}"
         for key in keys
         if key != CARD_KEY and before.get(key) != now.get(key)
     ]
     if before.get(CARD_KEY) != now.get(CARD_KEY):
-        said.append("the federation's card is another")
-    found = [
+        sentences.append("the federation's card is another")
+    digests = [
         (client, before.get(fingerprint_key(client)), now.get(fingerprint_key(client)))
         for client in people
     ]
     changed = [
-        client for client, was, is_now in found if None not in (was, is_now) and was != is_now
+        client for client, was, is_now in digests if None not in (was, is_now) and was != is_now
     ]
     others = [
         ("has other samples", "have other samples", changed),
-        ("is new", "are new", [client for client, was, _ in found if was is None]),
-        ("is gone", "are gone", [client for client, _, is_now in found if is_now is None]),
+        ("is new", "are new", [client for client, was, _ in digests if was is None]),
+        ("is gone", "are gone", [client for client, _, is_now in digests if is_now is None]),
     ]
-    return said + [
-        f"{named(clients, len(people))} {one if len(clients) == 1 else more}"
-        for one, more, clients in others
+    return sentences + [
+        f"{named(clients, len(people))} {singular if len(clients) == 1 else plural}"
+        for singular, plural, clients in others
         if clients
     ]

@@ -123,7 +123,7 @@ class RunDatabase(RunNotes):
             return agreed_classes(self._connection)
 
     def last_rounds(self, metric: str) -> dict[str, int]:
-        """Return by client the last round that has a metric of it, such as ``bytes_up_sent``."""
+        """Return each client's last round that has a metric of it, such as ``bytes_up_sent``."""
         with self._reading(metrics=True):
             return self._metrics.last_rounds(metric)
 
@@ -193,5 +193,5 @@ class RunDatabase(RunNotes):
     def seconds_by_round(self) -> dict[int, float]:
         """Return each commit's time, s, by the last round in it, ascending."""
         with self._reading():
-            found = self._connection.execute("SELECT round, seconds FROM rounds ORDER BY round")
-            return dict(found.fetchall())
+            rows = self._connection.execute("SELECT round, seconds FROM rounds ORDER BY round")
+            return dict(rows.fetchall())

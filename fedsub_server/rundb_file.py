@@ -145,8 +145,8 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
 
 def note(connection: sqlite3.Connection, key: str, now: str) -> None:
     """Keep by what the run goes on, such as its code, where it was begun or went on by another."""
-    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    before = found[0].split(", ") if found else []
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    before = row[0].split(", ") if row else []
     if before[-1:] != [now]:
         with sealed(connection):
             connection.execute(

@@ -31,7 +31,7 @@ ByClient = dict[str, float]
 
 @dataclass(frozen=True)
 class Glance:
-    """What a run's database says of its last rounds.
+    """The last rounds of a run, as its database has them.
 
     Parameters
     ----------
@@ -55,26 +55,26 @@ class Glance:
     classes: tuple[str, ...] = ()
 
     def last(self, metric: str) -> dict[str, int]:
-        """Return by client the last round, of those looked back at, that has this metric of it."""
-        found: dict[str, int] = {}
+        """Return each client's last round, of those looked back at, that has this metric."""
+        rounds: dict[str, int] = {}
         for round, metrics in sorted(self.rounds.items()):
-            found |= dict.fromkeys(metrics.get(metric, {}), round)
-        return found
+            rounds |= dict.fromkeys(metrics.get(metric, {}), round)
+        return rounds
 
     def newest(self, metric: str) -> ByClient:
-        """Return by client the metric's last value, of the rounds looked back at."""
-        found: ByClient = {}
+        """Return the metric's last value of each client, of the rounds looked back at."""
+        values: ByClient = {}
         for _, metrics in sorted(self.rounds.items()):
-            found |= metrics.get(metric, {})
-        return found
+            values |= metrics.get(metric, {})
+        return values
 
     def sums(self, metric: str) -> ByClient:
-        """Return by client the sum of a metric over the rounds looked back at."""
-        found: ByClient = {}
+        """Return the sum of each client's metric over the rounds looked back at."""
+        totals: ByClient = {}
         for metrics in self.rounds.values():
             for client, value in metrics.get(metric, {}).items():
-                found[client] = found.get(client, 0.0) + value
-        return found
+                totals[client] = totals.get(client, 0.0) + value
+        return totals
 
 
 def glance(path: Path) -> Glance:

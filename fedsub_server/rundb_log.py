@@ -46,7 +46,7 @@ def write_back(connection: sqlite3.Connection) -> None:
 
 
 def lost_commits(database: Path) -> int:
-    """Return how many commits in the log beside `database` SQLite will not read.
+    """Return the number of commits in the log beside `database` that SQLite will not read.
 
     A last commit that power failed in counts, too: it was never said to be done.
     """
@@ -78,10 +78,10 @@ def _frames(
 ) -> Iterator[_Frame]:
     """Yield whole frames, `before` the checksum of what stands in front of them."""
     while len(frame := file.read(_FRAME + page)) == _FRAME + page:
-        found = _checksum(frame[:8] + frame[_FRAME:], before, order)
-        said = np.frombuffer(frame[16:24], ">u4")
-        before = int(said[0]), int(said[1])
-        yield _Frame(frame[8:16], any(frame[4:8]), found == before)
+        computed = _checksum(frame[:8] + frame[_FRAME:], before, order)
+        kept = np.frombuffer(frame[16:24], ">u4")
+        before = int(kept[0]), int(kept[1])
+        yield _Frame(frame[8:16], any(frame[4:8]), computed == before)
 
 
 def _checksum(content: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:

@@ -28,17 +28,17 @@ class MetricRows:
 
     def clients(self) -> list[str]:
         """Return the clients that have metrics, ascending."""
-        found = self._connection.execute("SELECT DISTINCT client FROM metrics ORDER BY client")
-        return [client for (client,) in found if client]
+        rows = self._connection.execute("SELECT DISTINCT client FROM metrics ORDER BY client")
+        return [client for (client,) in rows if client]
 
     def last_rounds(self, metric: str) -> dict[str, int]:
-        """Return by client the last round that has this metric of it."""
-        found = self._connection.execute(
+        """Return each client's last round that has this metric of it."""
+        rows = self._connection.execute(
             "SELECT client, max(round) FROM metrics WHERE metric = ? AND client != '' "
             "GROUP BY client",
             (metric,),
         )
-        return dict(found.fetchall())
+        return dict(rows.fetchall())
 
     def read(self, metric: str | None) -> Iterator[MetricRow]:
         """Iterate over all metrics, or those called `metric`, by round, client, name and class."""

@@ -18,14 +18,14 @@ _SERVER = "server_seconds"
 
 
 class RunNotes(OpenDatabase):
-    """What stands in `meta` beside what a run began with."""
+    """The notes in `meta` beside what a run began with."""
 
     def forgotten(self) -> int:
-        """Return how many clients were forgotten."""
+        """Return the number of clients that were forgotten."""
         return int(self.meta().get(FORGOTTEN, 0))
 
     def server_seconds(self) -> float | None:
-        """Return what the method's own server half took in a round, s, on average.
+        """Return the mean seconds of the method's own server half in a round.
 
         None where it is not known, as of a run of an older version.
         """
@@ -56,16 +56,16 @@ class RunNotes(OpenDatabase):
         return None if kept is None else int(kept)
 
     def note_backend(self, backend: str) -> None:
-        """Keep who trains, kernels or PyTorch, where it was nobody or another before."""
+        """Keep the backend that trains, kernels or PyTorch, where it was none or another before."""
         with database_errors(self.path, "written"):
             note(self._connection, _BACKEND, backend)
 
     def backend(self) -> str | None:
-        """Return who trained, one after another with commas; None where it is not known."""
+        """Return the backends that trained, in order with commas; None where they are not known."""
         return self.meta().get(_BACKEND)
 
     def note_model(self, record: ModelRecord) -> None:
-        """Keep what the run's model is, where nobody did."""
+        """Keep the record of the run's model, where there is none."""
         text = record.as_json()
         if self.meta().get(_MODEL) != text:
             with self._writing():
@@ -74,7 +74,7 @@ class RunNotes(OpenDatabase):
                 )
 
     def model(self) -> ModelRecord | None:
-        """Return what the run's model is; None where it is not known, as of an older release."""
+        """Return the record of the run's model; None if there is none, as of an older release."""
         kept = self.meta().get(_MODEL)
         return None if kept is None else ModelRecord.from_json(kept)
 

@@ -72,17 +72,17 @@ class StateRows:
             If a row's tensors are damaged.
         """
         keys: dict[str, list[str]] = {}
-        found: dict[str, Tensors] = {}
+        groups: dict[str, Tensors] = {}
         for name, names, crc, blob in self._connection.execute(
             "SELECT name, keys, crc, tensors FROM state ORDER BY rowid"
         ):
             if zlib.crc32(blob) != crc:
                 raise sqlite3.DatabaseError(f"the checksum of state {name!r} is wrong")
             group, _, person = name.partition(_OF)
-            found.setdefault(group, {}).update(load_tensors(blob))
+            groups.setdefault(group, {}).update(load_tensors(blob))
             if not person:
                 keys[group] = json.loads(names)
-        return {group: {key: found[group][key] for key in of} for group, of in keys.items()}
+        return {group: {key: groups[group][key] for key in of} for group, of in keys.items()}
 
     def _in_order(self, state: Mapping[str, object]) -> bool:
         """Whether what rows there are stand in the groups' order, new ones behind them."""

@@ -14,8 +14,7 @@ from scipy.special import stdtrit
 from fedsub_core.metric_names import BEST_ROUND, CAPACITY, OWN_HEADS
 from fedsub_server.convergence import last_fall
 from fedsub_server.method_summary import FEWEST, MethodSummary
-from fedsub_server.remarks import by_reason, diverged, left_out
-from fedsub_server.round_remarks import in_rounds
+from fedsub_server.remarks import by_reason, diverged, in_rounds, left_out
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.twins import Scores, held_against
 
@@ -131,7 +130,7 @@ def _spread(name: str, over: OverClients | None, *more: str) -> dict[str, Any]:
 def _of_own_heads(
     db: RunDatabase, macro_f1: Mapping[int, Mapping[str, float]], round: int
 ) -> dict[str, Any]:
-    """Return what people's own heads reached, as fields of a summary."""
+    """Return the scores of people's own heads, as fields of a summary."""
     alone = _over_clients(macro_f1, round)
     return {
         "own_heads_clients": alone.n if alone else 0,
@@ -152,19 +151,19 @@ def _sizes(db: RunDatabase) -> dict[str, Any]:
 def _by_capacity(
     capacities: Mapping[str, float], reached: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
-    """Return how many people have each capacity, the greatest first, and the means they reached.
+    """Return the people of each capacity, the greatest first: their number, and their means.
 
     A mean that is no number is left out.
     """
-    found: dict[str, dict[str, float]] = {}
+    by_share: dict[str, dict[str, float]] = {}
     tested = reached.get("macro_f1", {})
     for share in sorted({capacities[c] for c in tested if c in capacities}, reverse=True):
         people = [client for client in tested if capacities.get(client) == share]
         means = {name: _mean(each[c] for c in people) for name, each in reached.items()}
-        found[f"{share:g}"] = {"people": len(people)} | {
+        by_share[f"{share:g}"] = {"people": len(people)} | {
             name: mean for name, mean in means.items() if mean is not None and math.isfinite(mean)
         }
-    return found
+    return by_share
 
 
 def _encoding(config: dict[str, Any]) -> str | None:
@@ -214,7 +213,7 @@ def _ratio(value: float | None, full: float | None) -> float | None:
 
 
 class Epsilon(NamedTuple):
-    """What noise has spent, at which delta, and what it is of; all None without noise."""
+    """The epsilon that noise has spent, its delta, and what it is of; all None without noise."""
 
     epsilon: float | None = None
     epsilon_delta: float | None = None

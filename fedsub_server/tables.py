@@ -34,12 +34,12 @@ def _number(name: str, spec: str) -> Callable[[MethodSummary], str]:
 def _macro_f1(summary: MethodSummary) -> str:
     interval = "" if summary.macro_f1_ci95 is None else f" ± {summary.macro_f1_ci95:.3f}"
     # The column would be wide in every table; only where somebody is missing does it matter.
-    of = f" ({summary.clients} of {summary.people})" if summary.clients < summary.people else ""
-    return _number("macro_f1", ".3f")(summary) + interval + (of if summary.clients else "")
+    people = f" ({summary.clients} of {summary.people})" if summary.clients < summary.people else ""
+    return _number("macro_f1", ".3f")(summary) + interval + (people if summary.clients else "")
 
 
 def _tested(summary: MethodSummary) -> str:
-    """Return which model is tested, short: a table of a terminal is narrow."""
+    """Return the tested model, short: a table of a terminal is narrow."""
     chosen = "" if summary.best_round is None else f", round {summary.best_round:g}*"
     return (summary.tested or "-") + chosen
 
@@ -111,7 +111,7 @@ Table = tuple[tuple[Column, ...], Sequence[MethodSummary]]
 
 
 def tables_of(summaries: Sequence[MethodSummary]) -> list[Table]:
-    """Return what is printed of a run, in its order, without columns that hold dashes alone."""
+    """Return the tables of a run, in their order, without columns that hold dashes alone."""
     tables: list[Table] = [(reached(summaries), with_own_heads(summaries))]
     tables += [(each, summaries) for each in (FAIRNESS, BYTES, by_capacity(summaries))]
     filled = [
@@ -137,7 +137,7 @@ def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) ->
 
 
 def encodings(summaries: Sequence[MethodSummary]) -> str:
-    """Return in a line how each method's messages were encoded: bytes compare only within one."""
+    """Return the encodings of methods' messages in a line: bytes compare only within one."""
     users: dict[str, dict[str, None]] = {}
     for summary in summaries:
         users.setdefault(summary.encoding or "unknown", {})[summary.method] = None
@@ -145,16 +145,16 @@ def encodings(summaries: Sequence[MethodSummary]) -> str:
 
 
 def legend(summaries: Sequence[MethodSummary]) -> list[str]:
-    """Return in lines what a run's tables leave unsaid: what is counted, and what a star means."""
+    """Return the lines under a run's tables: what is counted, and what a star means."""
     lines = ["Models up and down: full models in float32, a person and round, as sent."]
-    if any(one.full_models_up_union is not None for one in summaries):
+    if any(summary.full_models_up_union is not None for summary in summaries):
         lines[0] += (
             " In parentheses, never sent: each selected row once; each class's subnetwork on its "
             "own, as the papers write it."
         )
-    lines += [said for said in (twin_in_words(summaries),) if said]
+    lines += [sentence for sentence in (twin_in_words(summaries),) if sentence]
     lines += spent_by_noise(summaries)
-    if any(one.best_round is not None for one in summaries):
+    if any(summary.best_round is not None for summary in summaries):
         lines.append(
             "* Tested is each person's best round so far by macro F1 on a validation part of the "
             "training samples, never by tested ones; the round is the median over people."
@@ -163,12 +163,12 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
 
 
 def spent_by_noise(summaries: Sequence[MethodSummary]) -> list[str]:
-    """Return in lines what each method's noise has spent; none without noise."""
+    """Return the epsilon that each method's noise has spent, in lines; none without noise."""
     lines = [
-        f"{one.method}: epsilon {one.epsilon:.3g} at delta {one.epsilon_delta:g}, of "
-        f"{one.epsilon_of}."
-        for one in summaries
-        if one.epsilon is not None
+        f"{summary.method}: epsilon {summary.epsilon:.3g} at delta {summary.epsilon_delta:g}, of "
+        f"{summary.epsilon_of}."
+        for summary in summaries
+        if summary.epsilon is not None
     ]
     if len(lines) > 1:
         lines.append("Who sees numbers of several methods or runs learns more: epsilons add up.")
@@ -177,7 +177,7 @@ def spent_by_noise(summaries: Sequence[MethodSummary]) -> list[str]:
 
 def twin_of(summaries: Sequence[MethodSummary]) -> str | None:
     """Return the twin of a run's methods; None without one."""
-    return next((one.twin for one in summaries if one.twin), None)
+    return next((summary.twin for summary in summaries if summary.twin), None)
 
 
 def own_heads(summaries: Sequence[MethodSummary]) -> MethodSummary | None:
@@ -186,13 +186,13 @@ def own_heads(summaries: Sequence[MethodSummary]) -> MethodSummary | None:
     All methods of a run say the same of the same people. Own heads are held against `local`, so it
     is asked first.
     """
-    found = [one for one in summaries if one.own_heads_macro_f1 is not None]
-    if not found:
+    known = [summary for summary in summaries if summary.own_heads_macro_f1 is not None]
+    if not known:
         return None
-    of = next((one for one in found if one.method == LOCAL), found[0])
+    source = next((summary for summary in known if summary.method == LOCAL), known[0])
     row: dict[str, Any] = {f.name: None for f in fields(MethodSummary)}
-    row |= {name: getattr(of, name) for name in ("rounds", "evaluated_round", "people")}
-    row |= {name: getattr(of, f"own_heads_{name}") for name in _NUMBERS}
+    row |= {name: getattr(source, name) for name in ("rounds", "evaluated_round", "people")}
+    row |= {name: getattr(source, f"own_heads_{name}") for name in _NUMBERS}
     row |= {"method": OWN, "tested": "alone", "seconds": 0.0}
     return MethodSummary(**row | {"left_out": "", "diverged": "", "by_capacity": {}})
 
@@ -209,7 +209,7 @@ def twin_in_words(summaries: Sequence[MethodSummary]) -> str:
     if twin is None:
         return ""
     words = f"Held against {twin}: {IN_WORDS[twin]}."
-    alone = next((one.macro_f1 for one in summaries if one.method == LOCAL), None)
+    alone = next((summary.macro_f1 for summary in summaries if summary.method == LOCAL), None)
     if alone is not None and own is not None and own.macro_f1 is not None:
         other, less = (LOCAL, alone) if twin == OWN else (OWN, own.macro_f1)
         words += f" {other[0].upper()}{other[1:]}, {IN_WORDS[other]}, reached {less:.3f}."

@@ -15,17 +15,17 @@ from strategies.protections.standardising import agreed_scaling, features_sent
 from strategies.rounds.connection import Connection
 from strategies.rounds.departures import Departures
 from strategies.rounds.handshake import agree
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.population import Population
+from strategies.rounds.round import HeldModels
 from strategies.rounds.transport import Transport
 
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """What a run begins or goes on with.
+    """The beginning of a run, or of its going on: its people, models and secure sums.
 
     Parameters
     ----------

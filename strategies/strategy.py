@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import ConfigError, RunError
-from fedsub_core.metric_names import DIVERGED, LEFT_OUT
+from fedsub_core.metric_names import LEFT_OUT
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.models.record import ModelRecord
@@ -29,22 +29,30 @@ from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Start
-from strategies.rounds.diverging import training_diverged
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
-from strategies.rounds.now import AGGREGATING, EVALUATING, TRAINING, Now
 from strategies.rounds.other_downloads import nobodys_downloads, tested_downloads
 from strategies.rounds.own_time import OwnTime
-from strategies.rounds.population import Population
+from strategies.rounds.population import Population, capacity_rows, round_now
 from strategies.rounds.recovery import recovered
-from strategies.rounds.round import OnceLog, Round
-from strategies.rounds.round_metrics import RoundLog, RoundMetrics
-from strategies.rounds.round_now import capacity_rows, round_now
+from strategies.rounds.round import HeldModels, OnceLog, Round
+from strategies.rounds.round_log import (
+    AGGREGATING,
+    EVALUATING,
+    TRAINING,
+    Now,
+    RoundLog,
+    RoundMetrics,
+)
 from strategies.rounds.server_half import ServerHalf, State
 from strategies.rounds.transport import Transport
 from strategies.rounds.undoing import Undoing
-from strategies.rounds.uploads import demand_quorum, take_metrics, take_uploads
+from strategies.rounds.uploads import (
+    demand_quorum,
+    take_metrics,
+    take_uploads,
+    warn_of_divergence,
+)
 
 log = logging.getLogger("fedsub")
 
@@ -293,7 +301,7 @@ class PersonalizedStrategy(Strategy):
                 f"began last: {last}"
             )
         round, note = begun.round, self.log
-        found = take_uploads(
+        answers = take_uploads(
             self.half,
             before,
             round,
@@ -303,33 +311,17 @@ class PersonalizedStrategy(Strategy):
             begun.also,
             self.own_time,
         )
-        uploads, asked, delivery = found.usable, self.transport.asked, self.transport.delivery
-        note.rows += found.rows
-        diverged = ""
-        if found.wild:
-            training, card = self.settings.training, self.card
-            diverged = training_diverged(found.wild, len(asked), card, self.hyper, training)
-            note.rows += [MetricRow(server_round, c, None, DIVERGED, 1) for c in found.wild]
-            log.warning("round %d: %s", server_round, diverged)
-        registry = self.population.registry
-        registry.bind(uploads)
-        registry.departures.retired |= delivery.unregistered
+        uploads, asked = answers.usable, self.transport.asked
+        diverged = warn_of_divergence(answers, server_round, len(asked), self.half)
+        answers.note(note, self.connection)
         if self.settings.rounds.clients_per_round:
             self.memory.trained |= uploads.keys()
-        self.transport.forget_silent()
-        note.answered = dict.fromkeys(asked, False) | dict.fromkeys(uploads, True)
-        note.slow = delivery.pace.slow
-        # Who was sent what no device takes has no say: the state is to blame, as when most uploads
-        # that came of it cannot be used.
-        largest, silent = self.settings.wire.largest, set(asked) - uploads.keys()
-        refused = found.refused | {c for c in silent if not round.sent[c].within(largest)}
+        refused = answers.refused_for(round, asked, self.settings.wire.largest)
         if self.undoing.broken(refused, asked) and self._recover(server_round, diverged):
             # That theirs could not be used is not the others' fault: nobody rests for it.
             note.answered = {}
             return None, None
-        demand_quorum(
-            self.transport, self.settings.rounds.quorum, server_round, len(uploads), diverged
-        )
+        demand_quorum(self.connection, server_round, len(uploads), diverged)
         note.answered |= dict.fromkeys(begun.left, False)
         self.state, rows = self.protection.take(before, begun, uploads)
         self._note(rows)
@@ -344,10 +336,10 @@ class PersonalizedStrategy(Strategy):
         """Go on from a state that leads nobody astray (:func:`recovered`); False: there is none."""
         assert self.state is not None
         left_out, begin = self.memory.left_out, self.begin
-        found = recovered(self.half, self.state, self.undoing, left_out, begin, round, diverged)
-        if found is None:
+        after = recovered(self.half, self.state, self.undoing, left_out, begin, round, diverged)
+        if after is None:
             return False
-        self.state, rows = found
+        self.state, rows = after
         self._note(rows)
         return True
 
@@ -390,7 +382,7 @@ class PersonalizedStrategy(Strategy):
         return tested_downloads(self.half, self.state, round, clients, trained)
 
     def tested_holding(self, clients: Sequence[str], capacity: float) -> list[Bundle]:
-        """Return what clients are tested with that hold as much: :func:`nobodys_downloads`."""
+        """Return the downloads of clients that hold as much: :func:`nobodys_downloads`."""
         assert self.state is not None
         round = self.round(self.finished_rounds)
         return nobodys_downloads(self.half, self.state, round, clients, capacity)
@@ -407,7 +399,7 @@ class PersonalizedStrategy(Strategy):
         )
 
     def model_record(self) -> ModelRecord:
-        """Return what a device that holds everything trains, once the run is connected."""
+        """Return the record of the model of a device that holds everything, once connected."""
         agreed, seed = self.population.agreed, self.settings.rounds.seed
         return ModelRecord.of(self.settings, seed, agreed.shape, len(agreed.classes))
 

@@ -14,8 +14,7 @@ from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.context import Sender, Start
-from strategies.rounds.held_models import HeldModels
-from strategies.rounds.round import Round
+from strategies.rounds.round import HeldModels, Round
 from strategies.rounds.server_half import ServerHalf
 from strategies.strategy import PersonalizedStrategy
 

@@ -13,13 +13,13 @@ from fedsub_core.wire.bundles import Declaration, dense
 
 
 def head_cost(epochs: int) -> float:
-    """Return what training a head costs: one forward pass of the body, and little an epoch."""
+    """Return the cost of training a head: one forward pass of the body, and little an epoch."""
     return 0.33 + 0.02 * epochs if epochs else 0.0
 
 
 @dataclass(frozen=True)
 class HeadHyperparameters(ReceivedHyperparameters):
-    """Of methods that tell a model's head from its body."""
+    """The hyperparameters of methods that tell a model's head from its body."""
 
     head_layers: int = option(1, "number of last layers with units that form the head", minimum=1)
 

@@ -9,7 +9,7 @@ from fedsub_core.options import option
 
 
 def phase(given: int, rounds: int, share: float) -> int:
-    """Return how many rounds a phase lasts: as `given`, or for 0 a `share` of the run, 1 at least.
+    """Return the rounds that a phase lasts: `given`, or for 0 a `share` of the run, 1 at least.
 
     Publications fix phases for their own run's length; a share keeps them for any other.
     """

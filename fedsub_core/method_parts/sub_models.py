@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, WeakDevices, whole_model
+from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, whole_model
+from fedsub_core.methods.card_parts import WeakDevices
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, rows
@@ -42,7 +43,7 @@ DECISIONS = (
 
 @dataclass(frozen=True)
 class SubModelHyperparameters(ReceivedHyperparameters):
-    """Of methods whose weak devices hold some units of each hidden layer."""
+    """The hyperparameters of methods whose weak devices hold some units of each hidden layer."""
 
     weights: str = choice(
         "clients", "examples", doc="weight of an upload in means: 1 for each client, or its samples"
@@ -61,13 +62,13 @@ def ascending_shares(key: str, text: str) -> tuple[float, ...]:
         If they do not ascend, or one is none; it names `key`.
     """
     try:
-        found = tuple(map(float, text.split(",")))
+        shares = tuple(map(float, text.split(",")))
     except ValueError:
-        found = ()
-    ascending = all(first < second for first, second in pairwise(found))
-    if not found or not ascending or not 0 < found[0] <= found[-1] <= 1:
+        shares = ()
+    ascending = all(first < second for first, second in pairwise(shares))
+    if not shares or not ascending or not 0 < shares[0] <= shares[-1] <= 1:
         raise ConfigError(f"{key}: got {text!r}, expected ascending shares above 0, at most 1")
-    return found
+    return shares
 
 
 def sends(model: Architecture, hyper: Any) -> Declaration:

@@ -7,12 +7,12 @@ imports server code. Nor does a card import what computes: `fedsub --help` reads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Literal
 
 from fedsub_core.addends import Sums
+from fedsub_core.methods.card_parts import Prediction, Training, WeakDevices, load
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense
@@ -23,10 +23,6 @@ SEES_MODELS = (
 )
 
 Tested = Literal["received", "trained"]
-#: What of a run a weak device holds a part of; "": nothing.
-Narrow = Literal["", "encoder", "model", "elements"]
-#: What makes the model that a weak device holds by default: the first units of each hidden layer.
-FIRST_UNITS = "fedsub_core.models.units:first_of"
 
 
 def tested(default: Tested) -> Any:
@@ -53,7 +49,7 @@ def smooth(default: float) -> Any:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What every method has; a method's own dataclass adds to it."""
+    """The hyperparameters of every method; a method's own dataclass adds to them."""
 
     tested: str = tested("trained")
     smooth: float = smooth(0.0)
@@ -61,14 +57,14 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class ReceivedHyperparameters(Hyperparameters):
-    """Of methods whose personal model is what the server sends."""
+    """The hyperparameters of methods whose personal model is what the server sends."""
 
     tested: str = tested("received")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a device computes, in epochs of plain training on its own data.
+    """The cost of a device, in epochs of plain training on its own data.
 
     Parameters
     ----------
@@ -94,86 +90,12 @@ def any_run(hyper: Any, rounds: int) -> None:
     """Accept hyperparameters for a run of any length."""
 
 
-@dataclass(frozen=True)
-class Training:
-    """How a device computes a round.
-
-    Parameters
-    ----------
-    solves : the kind of model that it solves for in closed form, whatever the run's, on features of
-        an encoder: no setting of training, such as ``lr``, changes anything. "": it trains the
-        run's model in steps.
-    rule : of hyperparameters and the learning rate, what a device computes in a round, in words;
-        "": steps of the run's optimiser, as its settings of training say.
-    ignores : settings of training that change nothing, of a method that trains.
-    rates : hyperparameters that are learning rates beside the run's ``lr``, or multiples of it.
-    """
-
-    solves: str = ""
-    rule: Callable[[Any, float], str] = lambda hyper, lr: ""
-    ignores: tuple[str, ...] = ()
-    rates: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class WeakDevices:
-    """What a device of a capacity below 1 holds.
-
-    Parameters
-    ----------
-    narrow : of what it holds a part: ``encoder``, its first kernels or units; ``model``, some units
-        of each hidden layer; ``elements``, single numbers: the others are 0, and neither train nor
-        travel; "": all devices hold everything.
-    holds : where ``narrow = "model"``: what makes the model that a device of a capacity holds of
-        the run's, ``module:function`` of model, hyperparameters and capacity.
-    resizes : whether what a device receives replaces all that it holds of the model, so that it may
-        hold another share in each round (``capacity-mode = dynamic``); else it always holds the
-        least of the shares.
-    """
-
-    narrow: Narrow = ""
-    holds: str = FIRST_UNITS
-    resizes: bool = False
-
-    @property
-    def has_rule(self) -> bool:
-        """Whether there is a rule of its own for how wide and deep a weak device's model is."""
-        return self.narrow == "model" and self.holds != FIRST_UNITS
-
-    @property
-    def sends_all(self) -> bool:
-        """Whether what a weak device holds of the model is what the server sends it."""
-        return self.resizes or self.has_rule
-
-    def load_holds(self) -> Any:
-        """Import and return what makes the model that a device holds."""
-        return _load(self.holds)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a person is tested with, uses and exports.
-
-    Parameters
-    ----------
-    predictor : where it lives, ``module:class``: a ``fedsub_client.predictor.Predictor``, which is
-        the person's model alone.
-    models : of hyperparameters, how many models' size a person's own has at most.
-    shares : of the card's reports, shares of a whole, by name what each is of: how much a person's
-        prediction owes to each of several models. A run's page draws them beside one another.
-    """
-
-    predictor: str = "fedsub_client.predictor:Predictor"
-    models: Callable[[Any], int] = lambda hyper: 1
-    shares: Mapping[str, str] = field(default_factory=dict)
-
-
 #: Settings of training that a plain step does not have.
 PLAIN = ("optimiser", "momentum", "weight-decay", "clip-norm")
 
 
 def plain_cost(hyper: Any, epochs: int) -> Cost:
-    """Return what a method costs that does the round's epochs and no more."""
+    """Return the cost of a method that does the round's epochs and no more."""
     return Cost(epochs)
 
 
@@ -222,8 +144,8 @@ class MethodCard:
     cost: Callable[[Any, int], Cost] = plain_cost
     reports: tuple[str, ...] = ("training_loss",)
     fixes_rounds: Callable[[Any], bool] = lambda hyper: False
-    training: Training = Training()
-    weak: WeakDevices = WeakDevices()
+    training: Training = field(default_factory=Training)
+    weak: WeakDevices = field(default_factory=WeakDevices)
     filtered: bool = True
     sums: Sums | None = None
     check: Callable[[Any, int], None] = any_run
@@ -232,7 +154,7 @@ class MethodCard:
     privacy: str = SEES_MODELS
     decisions: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
-    prediction: Prediction = Prediction()
+    prediction: Prediction = field(default_factory=Prediction)
 
     def agreed(self) -> Any:
         """Return the default hyperparameters of people who consent to what the method needs."""
@@ -252,17 +174,12 @@ class MethodCard:
 
     def load_learner(self, sums: bool = False) -> Any:
         """Import and return the device half, a ``Learner``; that of secure `sums`."""
-        return _load((self.sums.learner if sums and self.sums else "") or self.learner)
+        return load((self.sums.learner if sums and self.sums else "") or self.learner)
 
     def load_predictor(self) -> Any:
         """Import and return what predicts, a ``Predictor`` class."""
-        return _load(self.prediction.predictor)
+        return load(self.prediction.predictor)
 
     def load_strategy(self, sums: bool = False) -> Any:
         """Import and return the server half, a ``ServerHalf``; that of secure `sums`."""
-        return _load((self.sums.strategy if sums and self.sums else "") or self.strategy)
-
-
-def _load(path: str) -> Any:
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+        return load((self.sums.strategy if sums and self.sums else "") or self.strategy)

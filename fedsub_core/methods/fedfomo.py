@@ -31,7 +31,7 @@ class FedFomoHyperparameters(Hyperparameters):
 
 
 def peer(k: int, name: str) -> str:
-    """Return what a parameter of the k-th peer's model travels as."""
+    """Return the name by which a parameter of the k-th peer's model travels."""
     return f"peer{k}.{name}"
 
 

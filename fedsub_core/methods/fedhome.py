@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from fedsub_core.method_parts.layers import HeadHyperparameters
 from fedsub_core.method_parts.phases import phase, require_within
-from fedsub_core.methods.card import MethodCard, Training, whole_model
+from fedsub_core.methods.card import MethodCard, whole_model
+from fedsub_core.methods.card_parts import Training
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.turn import Turn

@@ -12,7 +12,8 @@ from fedsub_core.method_parts.prototypes import (
     sent_prototypes,
     weights,
 )
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, Prediction
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card_parts import Prediction
 from fedsub_core.options import choice, option
 
 

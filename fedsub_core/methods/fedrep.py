@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from fedsub_core.addends import MEANS
 from fedsub_core.method_parts.layers import HeadHyperparameters, body, head_cost
-from fedsub_core.methods.card import Cost, MethodCard, Training
+from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.card_parts import Training
 from fedsub_core.options import option
 
 

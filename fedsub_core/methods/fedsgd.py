@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fedsub_core.addends import MEANS
-from fedsub_core.methods.card import PLAIN, Cost, MethodCard, ReceivedHyperparameters, Training
+from fedsub_core.methods.card import PLAIN, Cost, MethodCard, ReceivedHyperparameters
+from fedsub_core.methods.card_parts import Training
 
 CARD = MethodCard(
     name="fedsgd",

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import prod
 
 from fedsub_core.addends import Sums
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, WeakDevices
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card_parts import WeakDevices
 from fedsub_core.methods.fedsub_sums import (
     adds_units,
     receives_in_sums,

@@ -7,7 +7,8 @@ from typing import Any
 from fedsub_core.addends import Addend, Sums
 from fedsub_core.method_parts.layers import head_cost
 from fedsub_core.methods import fedsub
-from fedsub_core.methods.card import Cost, MethodCard, Prediction, WeakDevices
+from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.card_parts import Prediction, WeakDevices
 from fedsub_core.methods.fedsub import SHARES, WEAK_DEVICES
 from fedsub_core.methods.fedsub_gated_experts import (
     EXPERTS,

@@ -8,7 +8,8 @@ from math import prod
 from fedsub_core.addends import Sums
 from fedsub_core.closed_form.grids import ALONE, ON_EACH, STRETCHES, TEMPERATURES
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard, Training, WeakDevices
+from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card_parts import Training, WeakDevices
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense, whole

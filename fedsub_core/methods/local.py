@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fedsub_core.addends import MEANS
-from fedsub_core.methods.card import MethodCard, WeakDevices, nothing
+from fedsub_core.methods.card import MethodCard, nothing
+from fedsub_core.methods.card_parts import WeakDevices
 
 CARD = MethodCard(
     name="local",

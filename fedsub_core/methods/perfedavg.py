@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.addends import MEANS
-from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters, Training
+from fedsub_core.methods.card import Cost, MethodCard, ReceivedHyperparameters
+from fedsub_core.methods.card_parts import Training
 from fedsub_core.options import option
 
 

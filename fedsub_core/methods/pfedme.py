@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.addends import MEANS
-from fedsub_core.methods.card import PLAIN, Cost, Hyperparameters, MethodCard, Training
+from fedsub_core.methods.card import PLAIN, Cost, Hyperparameters, MethodCard
+from fedsub_core.methods.card_parts import Training
 from fedsub_core.options import option
 
 
@@ -29,7 +30,7 @@ def cost(hyper: PFedMeHyperparameters, epochs: int) -> Cost:
 
 
 def rule(hyper: PFedMeHyperparameters, lr: float) -> str:
-    """Return how both models move on a batch."""
+    """Return the rule by which both models move on a batch, in words."""
     return (
         f"on each batch {hyper.personal_steps} plain steps of rate {hyper.personal_lr:g} of the "
         f"personal model, and one of the local model to it, of rate {lr * hyper.lam:g} (lr * lam)"

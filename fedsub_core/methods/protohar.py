@@ -13,7 +13,8 @@ from fedsub_core.method_parts.prototypes import (
     sent_prototypes,
     weights,
 )
-from fedsub_core.methods.card import Cost, MethodCard, Training
+from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.card_parts import Training
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration

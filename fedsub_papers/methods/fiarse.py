@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.methods.card import SEES_MODELS, MethodCard, WeakDevices
+from fedsub_core.methods.card import SEES_MODELS, MethodCard
+from fedsub_core.methods.card_parts import WeakDevices
 from fedsub_core.options import choice, option
 from fedsub_papers.methods.elements import DECISIONS, ElementHyperparameters, element_model
 

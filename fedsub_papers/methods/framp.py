@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.prototypes import received_prototypes, sent_prototypes, weights
-from fedsub_core.methods.card import Cost, MethodCard, WeakDevices
+from fedsub_core.methods.card import Cost, MethodCard
+from fedsub_core.methods.card_parts import WeakDevices
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS, ascending_shares
-from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters, WeakDevices
+from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
+from fedsub_core.methods.card_parts import WeakDevices
 from fedsub_core.options import choice, option
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS, UNITS_STAY
-from fedsub_core.methods.card import MethodCard, WeakDevices
+from fedsub_core.methods.card import MethodCard
+from fedsub_core.methods.card_parts import WeakDevices
 from fedsub_core.models.architecture import Architecture, Layers
 from fedsub_core.wire.bundles import Declaration, Declared, bits, sliced
 

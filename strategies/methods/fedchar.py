@@ -18,7 +18,7 @@ class FedCHARServer(GroupedServer):
     starts_apart = False
 
     def divides_in(self, turn: Turn) -> int:
-        """See :class:`GroupedServer`."""
+        """Return the round after whose uploads people are divided."""
         return divides_in(self.hyper, turn.rounds)
 
     def divided(self, distances: NDArray[np.float64]) -> Labels:

@@ -20,7 +20,7 @@ class FedCLARServer(GroupedServer):
         self.similarity = self.hyper.similarity
 
     def divides_in(self, turn: Turn) -> int:
-        """See :class:`GroupedServer`."""
+        """Return the round after whose uploads people are divided."""
         return divides_in(self.hyper, turn.rounds)
 
     def divided(self, distances: NDArray[np.float64]) -> Labels:

@@ -35,7 +35,7 @@ class FedFomoServer(LastModelsServer):
         ]
 
     def peers(self, state: State, client: str, turn: Turn) -> list[str]:
-        """Return whose models a client is sent, by what it gained from them.
+        """Return the peers whose models a client is sent, by what it gained from them.
 
         Who is equal there is drawn at random, and so is each place with the chance that the round
         leaves for exploring. The same state, client and turn give the same peers.

@@ -121,14 +121,14 @@ def robust_mean(
     if not uploads or not start:  # nobody sent, or a method sends nothing, as local
         return dict(start)
     counted = weights(uploads, settings.most_examples)
-    found = clip(uploads, start, counted, longest, most) if settings.clip else None
-    too_long = found is not None and found.shortens
+    clipped = clip(uploads, start, counted, longest, most) if settings.clip else None
+    too_long = clipped is not None and clipped.shortens
     if not settings.multi_krum and settings.mean == "mean" and not too_long:
         return weighted_mean(uploads, start, counted, rule)
     by = torch.tensor(counted, dtype=torch.float64)
     moves = torch.stack([way_to(upload, start) for upload in uploads.values()])
-    if found is not None:
-        found.shorten(moves)
+    if clipped is not None:
+        clipped.shorten(moves)
     f, people = malicious(settings, len(moves)), list(uploads.values())
     if settings.multi_krum:
         kept = krum(torch.cdist(moves, moves), f)
@@ -147,7 +147,7 @@ def robust_mean(
 
 
 def way_to(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
-    """Return the way from `start` to an upload, all tensors in a row, float64; 0 where it lacks."""
+    """Return an upload's update of `start`, all tensors in a row, float64; 0 for what it lacks."""
     ways = []
     for name, before in start.items():
         part = upload.part(name)
@@ -159,18 +159,18 @@ def way_to(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
 
 
 def _held(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
-    """Return which numbers an upload holds, all tensors in a row, 1 or 0 in float64."""
+    """Return the mask of an upload's numbers, all tensors in a row, 1 or 0 in float64."""
     held = [torch.from_numpy(upload.part(n).at.held(t.shape)) for n, t in start.items()]
     return torch.cat([one.flatten() for one in held]).double()
 
 
 def malicious(settings: RobustSettings, clients: int) -> int:
-    """Return how many of some clients are to be reckoned malicious."""
+    """Return the number of clients to be reckoned malicious, of so many."""
     return ceil(settings.share * clients)
 
 
 def krum(distances: Tensor, f: int) -> Tensor:
-    """Return which of n points multi-Krum keeps, ascending, by their distances [n, n].
+    """Return the points of n that multi-Krum keeps, ascending, by their distances [n, n].
 
     Ties by place.
     """

@@ -27,7 +27,7 @@ FEWEST = 3
 
 
 def most_added(uploads: int) -> float:
-    """Return how many medians one of so many `uploads` may add to a mean.
+    """Return the number of medians that one upload may add to a mean of so many `uploads`.
 
     A third of how many others there are, from 1 to :data:`MOST_ADDED`: where the others add the
     median, nobody adds more than a third of what they do together (of three people half). Three
@@ -37,7 +37,7 @@ def most_added(uploads: int) -> float:
 
 
 def scales(added: Sequence[float], most: float = 0.0) -> list[float]:
-    """Return what shortens each update to the longest that ``clip`` allows; 1 where it is shorter.
+    """Return the factor of each update to the longest that ``clip`` allows; 1 where it is shorter.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def scales(added: Sequence[float], most: float = 0.0) -> list[float]:
     most : how many medians are allowed; 0: as many as of so many uploads (:func:`most_added`).
     """
     longest = (most or most_added(len(added))) * statistics.median_low(added)
-    return [min(1.0, longest / one) if one > 0 else 1.0 for one in added]
+    return [min(1.0, longest / length) if length > 0 else 1.0 for length in added]
 
 
 @dataclass(frozen=True)
 class Clip:
-    """What shortens each upload's update, by how many uploads hold a number.
+    """The factors that shorten each upload's update, by how many uploads hold a number.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def clip(
     longest: float = inf,
     most: float = 0.0,
 ) -> Clip:
-    """Return what shortens uploads, so that of each number's holders none adds too much.
+    """Return the factors of uploads by which no holder of a number adds too much to it.
 
     Numbers that equally many hold have one bound: :func:`most_added` of their holders, times the
     median of what those add who hold some of them. What one or two hold nobody can vouch for:
@@ -99,11 +99,11 @@ def clip(
     holders = {name: _holders(uploads, name, tensor) for name, tensor in start.items()}
     squares, held = _squares(uploads, start, holders)
     every = sum(tensor.numel() for tensor in start.values())
-    found = torch.from_numpy(factors(squares, held, every, counted, longest, most))
+    shortening = torch.from_numpy(factors(squares, held, every, counted, longest, most))
     if not held[:, : len(uploads)].any():
-        return Clip(found, None)
+        return Clip(shortening, None)
     each = (np.broadcast_to(holders[name], tensor.shape) for name, tensor in start.items())
-    return Clip(found, torch.from_numpy(np.concatenate([one.ravel() for one in each])))
+    return Clip(shortening, torch.from_numpy(np.concatenate([one.ravel() for one in each])))
 
 
 def factors(
@@ -114,7 +114,7 @@ def factors(
     longest: float = inf,
     most: float = 0.0,
 ) -> NDArray[np.float64]:
-    """Return what shortens each of n updates, by how many hold a number, float64 [n, n + 1].
+    """Return the factors of n updates, by how many hold a number, float64 [n, n + 1].
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def factors(
     if n >= FEWEST and held[:, :FEWEST].any():
         whole = _as_if_whole(squares.sum(1), held.sum(1), every)
         vouched = MOST_ADDED * statistics.median_low(whole.tolist())
-    found = np.ones((n, n + 1))
+    shortening = np.ones((n, n + 1))
     for k in np.flatnonzero(held.any(axis=0)).tolist():
         own = np.flatnonzero(held[:, k]).tolist()
         far = lengths[own, k].tolist()
@@ -134,8 +134,8 @@ def factors(
         bounds = scales(added, most or most_added(k))
         limit = min(longest, vouched) if k < FEWEST else longest
         by_length = (limit / one if one > limit else 1.0 for one in far)
-        found[own, k] = [min(both) for both in zip(bounds, by_length, strict=True)]
-    return found
+        shortening[own, k] = [min(both) for both in zip(bounds, by_length, strict=True)]
+    return shortening
 
 
 def moved(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor]) -> list[float]:
@@ -147,14 +147,14 @@ def moved(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor]) -> list[fl
 
 
 def _holders(uploads: Mapping[str, Bundle], name: str, before: Tensor) -> int | NDArray[np.int64]:
-    """Return how many uploads hold each number [*shape]; one number where all hold the same."""
+    """Return the uploads that hold each number, counted [*shape]; one count where all hold all."""
     places = [upload.part(name).at for upload in uploads.values()]
     if len(set(places)) == 1:
         return len(places)
-    found = np.zeros(before.shape, np.int64)
+    holders = np.zeros(before.shape, np.int64)
     for at in places:
-        found += at.held(before.shape)
-    return found
+        holders += at.held(before.shape)
+    return holders
 
 
 def _squares(

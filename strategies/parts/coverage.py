@@ -20,22 +20,22 @@ PERCENTILES = {"p10": 10, "median": 50, "p90": 90}
 
 
 def positions_of(model: Model) -> dict[str, int]:
-    """Return by how many places of a sample each weight is multiplied, by its name.
+    """Return the number of places of a sample that each weight is multiplied by, by its name.
 
     A convolution's at every place of its output; a module's, of which these are not known, at one.
     """
     if not isinstance(model, Chain):
         return {n: 1 for n, s in model.parameter_shapes.items() if is_weight(s)}
-    shape, found = model.input_shape, dict[str, int]()
+    shape, places = model.input_shape, dict[str, int]()
     for layer in model.layers:
         shape = layer.output_shape(shape)
         if isinstance(layer, Affine):
-            found[f"{layer.name}.weight"] = prod(shape[1:])
-    return found
+            places[f"{layer.name}.weight"] = prod(shape[1:])
+    return places
 
 
 def multiplications(model: Model) -> int:
-    """Return by how many multiplications a model's weights answer for one sample."""
+    """Return the number of multiplications that a model's weights take for one sample."""
     shapes = model.parameter_shapes
     return sum(prod(shapes[name]) * places for name, places in positions_of(model).items())
 
@@ -53,7 +53,7 @@ def multiplied_share(model: Model, numbers: Mapping[str, int]) -> float:
 def covered(
     shapes: Mapping[str, Shape], uploads: Mapping[str, Bundle], round: int
 ) -> list[MetricRow]:
-    """Return how many of a round's uploads have a number, as the whole federation's metrics.
+    """Return the shares of a round's uploads that have a number, as the whole run's metrics.
 
     ``held_by_none`` is the share of the model's numbers that no upload has; ``held_by_p10``,
     ``_median`` and ``_p90`` are percentiles over these numbers of the share of uploads that have
@@ -68,6 +68,6 @@ def covered(
             if isinstance(part, Floats):
                 count += part.at.held(shape)
     shares = np.concatenate([count.ravel() for count in counts]) / len(uploads)
-    found = {"none": float((shares == 0).mean())}
-    found |= {name: float(np.percentile(shares, p)) for name, p in PERCENTILES.items()}
-    return [MetricRow(round, "", None, f"held_by_{name}", v) for name, v in found.items()]
+    held = {"none": float((shares == 0).mean())}
+    held |= {name: float(np.percentile(shares, p)) for name, p in PERCENTILES.items()}
+    return [MetricRow(round, "", None, f"held_by_{name}", v) for name, v in held.items()]

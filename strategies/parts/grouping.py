@@ -96,7 +96,7 @@ class GroupedServer(ServerHalf):
         return [bundles[self.group(state, client)] for client in clients]
 
     def sent(self, state: State, group: int | None, models: State) -> Bundle:
-        """Return what the members of a group get."""
+        """Return the download of a group's members."""
         model = self.model_of(state, group, models)
         return Bundle(tensors={name: Floats(tensor.numpy()) for name, tensor in model.items()})
 
@@ -121,7 +121,7 @@ class GroupedServer(ServerHalf):
         return {n.removeprefix(_MODEL): t for n, t in state.items() if n.startswith(_MODEL)}
 
     def count(self, state: State) -> int:
-        """Return how many groups there are."""
+        """Return the number of groups."""
         return len(next(iter(self.models(state).values())))
 
     def group(self, state: State, client: str) -> int | None:
@@ -156,7 +156,7 @@ class GroupedServer(ServerHalf):
         if MEMBERS not in state:
             return state
         roster = Roster.of(state[MEMBERS])
-        kept = [i for i, one in enumerate(roster.clients) if one != client]
+        kept = [i for i, other in enumerate(roster.clients) if other != client]
         left = roster.without(client).tensor()
         group, state = self.group(state, client), state | {GROUPS: state[GROUPS][kept]}
         if group is not None and kept and not (state[GROUPS] == group).any():
@@ -191,7 +191,7 @@ class GroupedServer(ServerHalf):
 
         `models` are those that the uploads began from.
         """
-        found = {name: tensor.clone() for name, tensor in models.items()}
+        after = {name: tensor.clone() for name, tensor in models.items()}
         of: dict[int | None, dict[str, Bundle]] = {}
         for client, upload in uploads.items():
             of.setdefault(self.group(state, client), {})[client] = upload
@@ -202,8 +202,8 @@ class GroupedServer(ServerHalf):
         for group, own in of.items():
             longest = most if len(own) > 1 else inf
             for name, mean in self.mean(own, starts[group], longest).items():
-                found[name][group] = mean
-        return found
+                after[name][group] = mean
+        return after
 
     def _warn(self, count: int, clients: int) -> None:
         become = "Local: no two clients share a model" if count == clients else "FedAvg"
@@ -218,7 +218,7 @@ class GroupedServer(ServerHalf):
             )
 
     def _feature(self, state: State, client: str, upload: Bundle) -> Tensor:
-        """Return what a client is told apart by, float32 [numbers]."""
+        """Return the vector by which a client is told apart, float32 [numbers]."""
         start = self.model_of(state, self.group(state, client), self.models(state))
         sent = {name: torch.from_numpy(upload.floats(name).copy()) for name in start}
         if self.similarity == "update":
@@ -234,14 +234,14 @@ class GroupedServer(ServerHalf):
         centres = state[CENTRES]
         if self.similarity == "model":
             centres = flattened(self.models(state))
-        found = torch.zeros(len(roster.clients) + len(new), dtype=torch.int64)
+        groups = torch.zeros(len(roster.clients) + len(new), dtype=torch.int64)
         joined = roster.joined(new)
-        roster.moved(state[GROUPS], found, joined)
+        roster.moved(state[GROUPS], groups, joined)
         for client in new:
             feature = self._feature(state, client, uploads[client]).unsqueeze(0)
             away = cosine_distances(torch.cat([feature, centres]))[0, 1:]
-            found[joined.place[client]] = int(away.argmin())
-        return state | {MEMBERS: joined.tensor(), GROUPS: found}
+            groups[joined.place[client]] = int(away.argmin())
+        return state | {MEMBERS: joined.tensor(), GROUPS: groups}
 
     def _group_rows(self, state: State, round: int) -> list[MetricRow]:
         roster = self._roster.of(state[MEMBERS])

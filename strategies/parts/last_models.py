@@ -17,7 +17,7 @@ CLIENTS, PAIRS, _MODEL = "clients", "pairs", "model."
 
 
 class LastModelsServer(ServerHalf):
-    """What FedAMP and FedFomo share, who give each client a choice of the others' models.
+    """The server half that FedAMP and FedFomo share: each client has a choice of others' models.
 
     State: ``clients`` (a roster), ``model.<name>`` float32 [n, ...] and ``pairs`` float64 [n, n],
     of which the row is the client whom the number serves. Models of clients that are silent stay.
@@ -28,7 +28,7 @@ class LastModelsServer(ServerHalf):
         self._memory = RosterMemory()
 
     def init(self, start: Start) -> State:
-        """Return what is known of nobody."""
+        """Return the state before anybody sent a model."""
         shapes = start.model.parameter_shapes.items()
         models = {_MODEL + name: torch.zeros(0, *shape) for name, shape in shapes}
         pairs = torch.zeros(0, 0, dtype=torch.float64)
@@ -37,12 +37,12 @@ class LastModelsServer(ServerHalf):
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's model, and without the pairs that it is in."""
         roster = self.roster(state)
-        kept = [i for i, one in enumerate(roster.clients) if one != client]
+        kept = [i for i, other in enumerate(roster.clients) if other != client]
         left = {name: tensor[kept] for name, tensor in state.items() if name != CLIENTS}
         return left | {CLIENTS: roster.without(client).tensor(), PAIRS: left[PAIRS][:, kept]}
 
     def roster(self, state: State) -> Roster:
-        """Return whose model is in which row."""
+        """Return the clients of the rows."""
         return self._memory.of(state[CLIENTS])
 
     def models(self, state: State) -> State:

@@ -25,7 +25,7 @@ def no_prototypes(model: Model) -> State:
 
 
 def known_prototypes(state: State) -> dict[str, Part]:
-    """Return what of the prototypes is sent to everybody: those that there are."""
+    """Return the prototypes that everybody is sent: those that there are."""
     held = state[HELD]
     if not held.any():
         return {}

@@ -23,13 +23,13 @@ class Roster:
         return {client: i for i, client in enumerate(self.clients)}
 
     def tensor(self) -> Tensor:
-        """Return it as uint8, to stand in a state; ids hold no line breaks."""
+        """Return the roster as uint8, to stand in a state; ids hold no line breaks."""
         text = np.frombuffer("\n".join(self.clients).encode(), np.uint8)
         return torch.from_numpy(text.copy())
 
     @classmethod
     def of(cls, tensor: Tensor) -> Roster:
-        """Inverse of :meth:`tensor`."""
+        """Return the roster of a tensor: the inverse of :meth:`tensor`."""
         return cls(tuple(tensor.numpy().tobytes().decode().split()))
 
     def joined(self, clients: Iterable[str]) -> Roster:
@@ -38,7 +38,7 @@ class Roster:
 
     def without(self, client: str) -> Roster:
         """Return the roster of its other clients."""
-        return Roster(tuple(one for one in self.clients if one != client))
+        return Roster(tuple(other for other in self.clients if other != client))
 
     def moved(self, tensor: Tensor, into: Tensor, after: Roster) -> Tensor:
         """Return `into`, whose rows are `after`'s, with `tensor`'s rows at their new places."""

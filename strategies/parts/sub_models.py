@@ -35,7 +35,7 @@ class SubModelServer(FedAvgServer):
 
     @abstractmethod
     def units(self, state: State, round: Round, client: str, counts: Counts) -> Units:
-        """Return which units of each group a client holds in a round, ascending.
+        """Return the units of each group that a client holds in a round, ascending.
 
         Parameters
         ----------
@@ -44,12 +44,12 @@ class SubModelServer(FedAvgServer):
         """
 
     def sizes(self, round: Round) -> dict[str, int]:
-        """Return how many units each group of the whole model has."""
+        """Return the number of units of each group of the whole model."""
         return {group.name: group.size for group in round.model.unit_groups}
 
     @property
     def rule(self) -> Rule:
-        """What a number becomes that not all hold: see `averaging.py`."""
+        """The rule of a mean over numbers that not all hold: see `averaging.py`."""
         return "holders"
 
     def globals_of(self, state: State, round: Round) -> State:
@@ -64,7 +64,7 @@ class SubModelServer(FedAvgServer):
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody its part of the global tensors."""
         made: dict[tuple[Placement, ...], Bundle] = {}
-        found = []
+        bundles = []
         for client in clients:
             places = self.places(state, round, client)
             key = tuple(places.values())
@@ -72,8 +72,8 @@ class SubModelServer(FedAvgServer):
                 made[key] = Bundle(
                     tensors={n: Floats(places[n].take(t).numpy()) for n, t in state.items()}
                 )
-            found.append(made[key])
-        return found
+            bundles.append(made[key])
+        return bundles
 
     def tested_as_in(self, round: Round) -> Round:
         """Return the next round: clients are tested with what they are sent for it."""
@@ -99,7 +99,7 @@ class SubModelServer(FedAvgServer):
     def counted(
         self, round: Round, uploads: Mapping[str, Bundle], placed: Mapping[str, Bundle]
     ) -> list[MetricRow]:
-        """Return what of the model's multiplications each client makes, and who holds what.
+        """Return metrics of each client's share of multiplications, and of who holds each number.
 
         Nothing where all hold all. Of a smaller model all that are counted are real.
         """
@@ -134,7 +134,7 @@ class SubModelServer(FedAvgServer):
 
 
 def over_budget(round: Round, uploads: Mapping[str, Bundle]) -> list[MetricRow]:
-    """Return who trained more than c * c of the model's numbers, and how often as many.
+    """Return the metric of devices that trained more than c * c of the model's numbers.
 
     Where nothing of a method's fits a device, it is handed the least that there is.
     """

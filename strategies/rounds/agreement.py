@@ -18,7 +18,7 @@ AGREED = "federation."
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """What holds for all rounds of a run.
+    """The agreement that holds for all rounds of a run.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Agreement:
     unseen: frozenset[str]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return it as plain named tensors, for the server's state."""
+        """Return the agreement as plain named tensors, for the server's state."""
         own = facts_of(self.shape)
         facts = {"classes": self.classes, "shape": self.shape, "unseen": sorted(self.unseen), **own}
         kept = {"facts": torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8)}
@@ -47,7 +47,7 @@ class Agreement:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> Agreement:
-        """Inverse of :meth:`tensors`."""
+        """Return the agreement in tensors: the inverse of :meth:`tensors`."""
         kept = {name.removeprefix(AGREED): t for name, t in tensors.items()}
         facts = json.loads(bytes(kept["facts"].tolist()))
         # A run that began before features were standardised goes on without.

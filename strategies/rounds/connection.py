@@ -38,7 +38,7 @@ class Connection:
         return self.link.in_process or self.population.registry.simulated
 
     def most_of(self, asked: int) -> int:
-        """Return how many answers of those asked set the pace of an exchange; 0: none do.
+        """Return the number of answers that set the pace of an exchange; 0: none do.
 
         Simulated people take turns on one machine, and their results must follow from the seed
         alone. (In one process all have answered before anybody is waited for.)

@@ -1,4 +1,4 @@
-"""What a method is told of its run when it begins, and of who sent an upload when it is checked."""
+"""Values that a method gets: a run's start, what people add up, its sum, an upload's sender."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedsub_core.wire.envelope import refusal
 
 @dataclass(frozen=True)
 class Start:
-    """What a run begins with, once devices have said who they are and what their samples are like.
+    """The start of a run, once devices have said who they are and what their samples are like.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Start:
 
 @dataclass(frozen=True)
 class SumRequest:
-    """What is added up in a round of secure sums.
+    """The vectors that are added up in a round of secure sums.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Sender:
-    """Who sent an upload, in which round.
+    """The sender of an upload, and its round.
 
     Parameters
     ----------

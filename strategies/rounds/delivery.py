@@ -35,7 +35,7 @@ REMEMBERED = 0.9
 
 
 class Delivery:
-    """What one server sends and awaits.
+    """The messages that one server sends, and the replies that it awaits.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Delivery:
         self._close(kind, since, box)
 
     def _close(self, kind: str, since: float, box: Outbox) -> None:
-        """Note who has not answered a kind of message sent at `since`, and who was slow."""
+        """Note the clients that did not answer messages sent at `since`, or were slow."""
         for identity, (client, _) in box.awaited.items():
             self._overdue[identity] = kind, client, since, self.pace
         self._waited = time.monotonic() - since
@@ -206,11 +206,11 @@ class Delivery:
         """
         # Asked for the answer of a node that is offline, the link says so and forgets the message.
         asked = [i for i, (client, _) in box.awaited.items() if client not in box.offline]
-        found = []
+        replies = []
         for identity, came in box.link.pull([*asked, *self._overdue]).items():
             if identity in box.awaited:
                 if (taken := box.take(identity, came)) is not None:
-                    found.append(taken)
+                    replies.append(taken)
             elif (
                 (late := self._overdue.pop(identity, None))
                 and isinstance(came, Message)
@@ -220,4 +220,4 @@ class Delivery:
                 self.late[client] += 1
                 self._note_slowness(kind, client, pace.slowness_of(time.monotonic() - sent))
                 log.warning("client %s: a reply came after its round had ended; not used", client)
-        return found
+        return replies

@@ -105,7 +105,7 @@ def _await_answers(
     kind: Kind | None = None,
     card: Card | None = None,
 ) -> None:
-    """Look who is there until enough fit together, and all have answered, or time is up.
+    """Look for nodes until enough fit together, and all have answered, or time is up.
 
     They fit if they are of `kind`; before it is agreed on, if they are of that of most who fit
     `card`. Who does not fit that is turned away. Once there are enough, no sign of life of others
@@ -147,12 +147,12 @@ def _least(registry: NodeRegistry, settings: RoundSettings) -> int:
 
 
 def _votes(registry: NodeRegistry) -> Counter[Kind]:
-    said = (registry.introductions[client] for client in sorted(registry.online))
-    return Counter((one.classes, one.shape) for one in said)
+    introductions = (registry.introductions[client] for client in sorted(registry.online))
+    return Counter((introduction.classes, introduction.shape) for introduction in introductions)
 
 
 def _majority(registry: NodeRegistry) -> Kind | None:
-    """Return what more than half of those who are there say, None where they are divided."""
+    """Return the classes and shape of more than half of those there; None if they are divided."""
     votes = _votes(registry)
     for kind, count in votes.most_common(1):
         if 2 * count > votes.total():
@@ -178,10 +178,10 @@ def _divided(registry: NodeRegistry) -> RunError:
 def _turn_away_strangers(registry: NodeRegistry, card: Card) -> None:
     """Turn away whose classes, or number of features, are not those of the operator's card."""
     for client in sorted(registry.online):
-        said = registry.introductions[client]
+        introduction = registry.introductions[client]
         for what, got, expected in (
-            ("classes", said.classes, card.classes),
-            *_of_samples(said.shape, card),
+            ("classes", introduction.classes, card.classes),
+            *_of_samples(introduction.shape, card),
         ):
             if got != expected:
                 why = f"{what}: got {cut(got)}, expected {cut(expected)} of the run's card"
@@ -190,7 +190,7 @@ def _turn_away_strangers(registry: NodeRegistry, card: Card) -> None:
 
 
 def _of_samples(shape: Shape, card: Card) -> list[tuple[str, object, object]]:
-    """Return what is to be equal of a client's samples and the card's: what, got, expected."""
+    """Return facts of samples that must be as on the card: what, got, expected."""
     if card.sample != TOKENS:
         return [
             ("graphs", facts_of(shape).get("graphs"), 1 if card.sample == NODE else None),
@@ -205,21 +205,21 @@ def _refuse_half_a_federation(registry: NodeRegistry) -> None:
     """Refuse a simulation in which some people would silently not take part."""
     everybody = registry.introductions.values()
     # One device among real ones that says it is simulated must not end the run.
-    for said in everybody if all(one.people for one in everybody) else ():
-        if said.nodes < said.people:
+    for introduction in everybody if all(each.people for each in everybody) else ():
+        people, nodes = introduction.people, introduction.nodes
+        if nodes < people:
             raise RunError(
-                f"{said.people} people in the data, but Flower simulates {said.nodes} SuperNodes, "
-                f"one for each: {said.people - said.nodes} people would not take part. Give their "
-                f"number: flwr run . --federation-config 'num-supernodes={said.people}', and your "
-                "--run-config as before"
+                f"{people} people in the data, but Flower simulates {nodes} SuperNodes, one for "
+                f"each: {people - nodes} people would not take part. Give their number: flwr run "
+                f". --federation-config 'num-supernodes={people}', and your --run-config as before"
             )
 
 
 def _turn_away_misfits(registry: NodeRegistry, kind: Kind) -> None:
-    for client, said in sorted(registry.introductions.items()):
+    for client, introduction in sorted(registry.introductions.items()):
         for what, got, expected in (
-            ("classes", said.classes, kind[0]),
-            ("shape", said.shape, kind[1]),
+            ("classes", introduction.classes, kind[0]),
+            ("shape", introduction.shape, kind[1]),
         ):
             if got != expected:
                 why = f"client {client!r}: {what}: got {cut(got)}, expected {cut(expected)}"
@@ -229,8 +229,8 @@ def _turn_away_misfits(registry: NodeRegistry, kind: Kind) -> None:
 
 def _turn_away_without_features(registry: NodeRegistry, made: int) -> None:
     """Turn away whose moments of features are not of as many as the run's encoder makes."""
-    for client, said in sorted(registry.introductions.items()) if made else ():
-        if (got := 0 if said.features is None else len(said.features.sum)) != made:
+    for client, introduction in sorted(registry.introductions.items()) if made else ():
+        if (got := 0 if introduction.features is None else len(introduction.features.sum)) != made:
             why = f"moments of {got} features, expected {made} of the run's encoder"
             registry.turn_away(client, f"client {client!r}: got {why}")
 

@@ -22,7 +22,7 @@ IDENTITY = "identity."
 
 @dataclass(frozen=True)
 class NodeKey:
-    """What the link knows of a node.
+    """The key of a node, as far as the link knows it.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Identities:
         self.ties.pop(client, None)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return it as plain named tensors, for the server's state; none without keys."""
+        """Return the keys as plain named tensors, for the server's state; none without keys."""
         if not self.ties:
             return {}
         kept = json.dumps(self.ties, sort_keys=True)
@@ -102,7 +102,7 @@ class Identities:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> Identities:
-        """Inverse of :meth:`tensors`."""
+        """Return the keys in tensors: the inverse of :meth:`tensors`."""
         if f"{IDENTITY}keys" not in tensors:
             return cls()
         return cls(json.loads(bytes(tensors[f"{IDENTITY}keys"].tolist())))

@@ -17,7 +17,7 @@ from fedsub_core.flower.inflating import chunks_of, make_arrays_by
 
 
 class _Budget(threading.local):
-    """What this thread may make: no more than came, or `most` bytes; None: whatever it likes."""
+    """The bytes that a thread may make: no more than came, or `most`; None: no bound."""
 
     def __init__(self) -> None:
         self.start(None)  # in each thread

@@ -150,28 +150,28 @@ class Link:
             worker.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
             todo.clear()  # who is not through yet goes on alone; the rest is asked for next time
-            found = {i: self._found.pop(i) for i in wanted & self._found.keys()}
-        self._blame_the_right_one(found.values())
-        return found
+            replies_by_id = {i: self._found.pop(i) for i in wanted & self._found.keys()}
+        self._blame_the_right_one(replies_by_id.values())
+        return replies_by_id
 
     def _pull_one(self, identity: str) -> None:
         with self._lock:
             if identity in self._busy:
                 return
             self._busy.add(identity)
-        found: Message | Fault | None = None
+        outcome: Message | Fault | None = None
         try:
             with bounded(self.most_bytes):
                 replies = list(self.grid.pull_messages([identity]))
             for reply in replies:
                 answered = reply.metadata.reply_to_message_id
-                found = reply if answered == identity else Fault(f"it answers {cut(answered)!r}")
+                outcome = reply if answered == identity else Fault(f"it answers {cut(answered)!r}")
         except Exception as error:  # whatever it is, it is about this reply alone
-            found = _fault(error)
+            outcome = _fault(error)
         with self._lock:
             self._busy.discard(identity)
-            if found is not None:
-                self._found[identity] = found
+            if outcome is not None:
+                self._found[identity] = outcome
 
     def _start(self, todo: deque[T], work: Callable[[T], None]) -> list[threading.Thread]:
         """Start workers that share `todo`; daemons, for one may be blocked when the run ends."""
@@ -179,10 +179,10 @@ class Link:
         def go_on() -> None:
             while True:
                 try:
-                    one = todo.popleft()
+                    item = todo.popleft()
                 except IndexError:
                     return
-                work(one)
+                work(item)
 
         workers = [
             threading.Thread(target=go_on, daemon=True) for _ in range(min(WORKERS, len(todo)))

@@ -21,7 +21,7 @@ TRAINED, LEFT_OUT = "trained.", "left-out."
 
 @dataclass
 class Memory:
-    """What a run remembers.
+    """The memory of a run, beside its method's own state.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Memory:
     noise: NoiseLedger = field(default_factory=NoiseLedger)
 
     def forget(self, client: str) -> None:
-        """Remember nothing of a client any more; the scaling that it had a part in stays."""
+        """Forget a client; the scaling that it had a part in stays."""
         if self.agreed is not None:
             self.agreed = replace(self.agreed, unseen=self.agreed.unseen - {client})
         self.patience.forget(client)
@@ -54,7 +54,7 @@ class Memory:
         self.noise.forget(client)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return it as plain named tensors, to stand beside the method's."""
+        """Return the memory as plain named tensors, to stand beside the method's."""
         agreed = {} if self.agreed is None else self.agreed.tensors()
         kept = agreed | self.patience.tensors() | self.identities.tensors() | self.noise.tensors()
         for prefix, clients in ((TRAINED, self.trained), (LEFT_OUT, self.left_out)):
@@ -65,7 +65,7 @@ class Memory:
 
     @classmethod
     def split(cls, tensors: Mapping[str, Tensor]) -> tuple[Memory, dict[str, Tensor]]:
-        """Inverse of :meth:`tensors`; also return the tensors that are the method's."""
+        """Return the memory in tensors, and the tensors that are the method's."""
         references, own = split_references(tensors)
         agreed = {name: tensor for name, tensor in own.items() if name.startswith(AGREED)}
         memory = cls(

@@ -90,11 +90,11 @@ class NodeRegistry:
     @property
     def simulated(self) -> bool:
         """Whether all say that they are simulated; one among real ones is taken for real."""
-        return all(said.people for said in self.introductions.values())
+        return all(introduction.people for introduction in self.introductions.values())
 
     def behind(self) -> dict[str, str]:
         """Return the releases of clients whose release is older than this server's."""
-        versions = {client: one.version for client, one in dict(self.introductions).items()}
+        versions = {client: each.version for client, each in dict(self.introductions).items()}
         return behind(versions, self.version)
 
     def since(self, client: str) -> str:
@@ -102,7 +102,7 @@ class NodeRegistry:
         return self._key(self.nodes.get(client, 0)).activated
 
     def refresh(self, link: Link) -> None:
-        """Note who is connected, ask those who are new, and take the answers that have come."""
+        """Note the connected nodes, ask those that are new, and take the answers that have come."""
         before, self._keys, now = self._keys, link.nodes(), time.monotonic()
         connected = set(self._keys)
         # Once the client's first node is gone, the second of that id may be the one.
@@ -121,8 +121,8 @@ class NodeRegistry:
         strangers = sorted(connected - asked - set(self.nodes.values()) - self.turned_away.keys())
         self._ask(link, strangers)
         self._questions = {m: q for m, q in self._questions.items() if q[0] in connected}
-        found = link.pull(self._questions)
-        answers = {self._questions[i][0]: came for i, came in found.items()}
+        replies = link.pull(self._questions)
+        answers = {self._questions[i][0]: came for i, came in replies.items()}
         if answers or any(self._lives(node, before.get(node), now) for node in connected):
             self.heard = now
         self._questions = {m: q for m, q in self._questions.items() if q[0] not in answers}
@@ -224,7 +224,7 @@ class NodeRegistry:
         key = self._key(node)
         if before is None or key.activated != before.activated:
             return True
-        asked = [since for one, since, _ in self._questions.values() if one == node]
+        asked = [since for asked_node, since, _ in self._questions.values() if asked_node == node]
         return key.alive > before.alive and bool(asked) and now - min(asked) < UNANSWERED_SECONDS
 
     def _key(self, node: int) -> NodeKey:

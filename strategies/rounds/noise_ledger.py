@@ -18,7 +18,7 @@ FORGOTTEN = ""
 
 @dataclass
 class NoiseLedger:
-    """What noise follows from, and whom it was for.
+    """The ledger of noise: the secret that it follows from, and the people in noisy means.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class NoiseLedger:
             self.rounds[FORGOTTEN] = rounds
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return it as a plain named tensor, none where there is no noise."""
+        """Return the ledger as a plain named tensor, none where there is no noise."""
         if self.secret is None:
             return {}
         facts = json.dumps({"secret": self.secret, "rounds": self.rounds}).encode()
@@ -49,6 +49,6 @@ class NoiseLedger:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> NoiseLedger:
-        """Inverse of :meth:`tensors`, which may stand among others."""
+        """Return the ledger in tensors, where others may be."""
         kept = tensors.get(f"{NOISED}ledger")
         return cls() if kept is None else cls(**json.loads(bytes(kept.tolist())))

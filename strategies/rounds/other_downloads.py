@@ -8,9 +8,8 @@ from fedsub_core.config.halves import ServerSettings
 from fedsub_core.models.model import Model
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.memory import Memory
-from strategies.rounds.round import Round
+from strategies.rounds.round import HeldModels, Round
 from strategies.rounds.server_half import ServerHalf, State
 
 
@@ -43,7 +42,7 @@ def tested_downloads(
     clients: Sequence[str],
     trained: Collection[str] | None = None,
 ) -> list[Bundle]:
-    """Return what makes each client's state the one it is tested in.
+    """Return the downloads that make each client's state the one that is tested.
 
     Where few are drawn for each round, who was in none yet is tested with what it would start from:
     all that the run has for it.
@@ -56,14 +55,14 @@ def tested_downloads(
     if not half.evaluates_download:
         asked = [] if trained is None else [c for c in clients if c not in trained]
     sent = half.tested_with(state, half.tested_as_in(round), asked) if asked else []
-    found = dict(zip(asked, sent, strict=True))
-    return [found.get(client, Bundle()) for client in clients]
+    bundles = dict(zip(asked, sent, strict=True))
+    return [bundles.get(client, Bundle()) for client in clients]
 
 
 def nobodys_downloads(
     half: ServerHalf, state: State, round: Round, clients: Sequence[str], capacity: float
 ) -> list[Bundle]:
-    """Return what clients are tested with that hold as much, and have no models of their own.
+    """Return the downloads of clients that hold as much, and have no models of their own.
 
     That tells how a size does that few or none trained.
     """

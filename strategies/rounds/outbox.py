@@ -72,7 +72,7 @@ class Outbox:
         return {client for client, _ in self.awaited.values()} | self.stranded.keys()
 
     def send(self) -> list[Message]:
-        """Send what was not sent yet; return an error for each whose node lets none through."""
+        """Send the messages; return an error for each client whose node lets none through."""
         return self._send(dict(self.stranded), self.stranded)
 
     def send_again(self) -> Iterator[Message]:
@@ -161,17 +161,17 @@ class Outbox:
 
     def _reactivated(self, there: Mapping[int, NodeKey]) -> dict[str, Message]:
         """Return the messages, by client, of those whose node was let in since the last look."""
-        found = {}
+        messages = {}
         for client, message in self.awaited.values():
             if (key := there.get(self.nodes[client])) is None:
                 continue
             now = key.activated
             if self._activated.setdefault(client, now) != now and self._lost[client] < LOSSES:
-                found[client] = message
+                messages[client] = message
                 self._lost[client] += 1
                 log.warning("client %s: its node was let in anew; it is asked again", client)
             self._activated[client] = now
-        return found
+        return messages
 
 
 def _fresh(message: Message, node: int) -> Message:

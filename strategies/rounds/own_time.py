@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 
 class OwnTime:
@@ -15,12 +14,7 @@ class OwnTime:
     def __enter__(self) -> None:
         self._since = time.perf_counter()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._seconds += time.perf_counter() - self._since
 
     def take(self) -> float:

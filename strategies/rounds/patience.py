@@ -57,12 +57,12 @@ class Patience:
                 self.again[client] = round + min(2**doublings, LONGEST)
 
     def forget(self, client: str) -> None:
-        """Forget what a client did: it is asked in the next round."""
+        """Forget a client's failures: it is asked in the next round."""
         self.failures.pop(client, None)
         self.again.pop(client, None)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return it as plain named tensors, for the server's state; none where nobody failed."""
+        """Return failures as plain named tensors, for the server's state; none if nobody failed."""
         if not self.failures:
             return {}
         kept = json.dumps({"failures": self.failures, "again": self.again}, sort_keys=True)
@@ -70,7 +70,7 @@ class Patience:
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> Patience:
-        """Inverse of :meth:`tensors`."""
+        """Return the patience in tensors: the inverse of :meth:`tensors`."""
         if f"{PATIENCE}facts" not in tensors:
             return cls()
         return cls(**json.loads(bytes(tensors[f"{PATIENCE}facts"].tolist())))

@@ -1,4 +1,4 @@
-"""The clients of a run: who is connected, who is asked, who is held out."""
+"""The clients of a run: who is connected, asked or held out, and the round of who is there."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from statistics import median
 
 import torch
 
+from fedsub_core.capacity import WHOLE, held_in
 from fedsub_core.config.settings import RoundSettings
+from fedsub_core.errors import cut
+from fedsub_core.metric_names import CAPACITY
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.held import why_unfit
 from fedsub_core.seeds import generator
+from fedsub_core.turn import Turn
+from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.handshake import Facts
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.handshake import gather
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.patience import Patience
+from strategies.rounds.round import HeldModels, OnceLog, Round
 
 
 @dataclass
@@ -47,19 +55,19 @@ class Population:
         return list(self.nodes)
 
     def facts(self, client: str) -> Facts:
-        """Return what is known of a client: its samples, its capacity."""
+        """Return the facts that a client stated: of its samples, its capacity."""
         return self.registry.introductions[client].facts
 
     def usual_examples(self) -> float:
         """Return the median over clients of how many training samples they said that they have."""
-        return float(median(one.facts.examples for one in self.registry.introductions.values()))
+        return float(median(each.facts.examples for each in self.registry.introductions.values()))
 
     def gather(self, link: Link, all_answers: bool = False) -> None:
         """Let nodes join and leave: :func:`strategies.rounds.handshake.gather`."""
         gather(link, self.registry, self.settings, self.agreed, all_answers)
 
     def taking_part(self, round: int) -> list[str]:
-        """Return who may train in a round: who is connected and does not rest.
+        """Return the clients that may train in a round: connected, and not resting.
 
         Held-out people join late.
         """
@@ -80,14 +88,14 @@ class Population:
         return [clients[i] for i in sorted(chosen.tolist())]
 
     def evaluated(self, round: int) -> list[str]:
-        """Return who is evaluated in a round: once the held-out people have joined, only they."""
+        """Return the clients evaluated in a round: once held-out people have joined, only they."""
         joined = bool(self.agreed.unseen) and self._joined(round)
         there = [c for c in self._online() if (c in self.agreed.unseen) == joined]
         resting = set(self.patience.resting(there, round))
         return [c for c in there if c not in resting]
 
     def resting(self, round: int) -> list[str]:
-        """Return who is connected, and not asked in a round."""
+        """Return the clients that are connected, and not asked in a round."""
         return self.patience.resting(self._online(), round)
 
     def _online(self) -> list[str]:
@@ -96,3 +104,66 @@ class Population:
     def _joined(self, round: int) -> bool:
         late = 0 if self.settings.unseen is None else self.settings.unseen.rounds
         return round > self.settings.rounds - late
+
+
+def round_now(
+    turn: Turn,
+    models: HeldModels,
+    population: Population,
+    wire: WireSettings,
+    log: OnceLog,
+) -> Round:
+    """Return a round of those who are there now; who does not fit is turned away.
+
+    Parameters
+    ----------
+    log : takes a warning of devices that hold more than they said.
+    """
+    shares = capacities_of(population, models, wire, turn.seed, turn.round)
+    clients = tuple(population.clients)
+    round = Round(
+        turn=turn,
+        models=models,
+        capacities=shares,
+        clients=clients,
+        present=tuple(population.taking_part(turn.round)),
+        drawn=tuple(population.sample(turn.round)),
+        classes=population.agreed.classes,
+        facts={client: population.facts(client) for client in clients},
+        log=log,
+    )
+    weak = sorted(client for client, share in shares.items() if share < 1)
+    if weak and not round.weakens:
+        log.warning(
+            "%s: every device holds the whole model, also those that said they hold less: %s",
+            models.card.name,
+            cut(", ".join(weak)),
+        )
+    return round
+
+
+def capacities_of(
+    population: Population, models: HeldModels, wire: WireSettings, seed: int, round: int
+) -> dict[str, float]:
+    """Return the share that each client holds in a round, by what it said; misfits are turned away.
+
+    Who came in another round may hold less.
+    """
+    shares, registry = {}, population.registry
+    for client, introduction in list(registry.introductions.items()):
+        capacity = introduction.facts.capacity
+        if why := why_unfit(models.card, wire, models.whole, capacity.share):
+            registry.turn_away(client, f"client {client!r}: {why}")
+            continue
+        shares[client] = held_in(models.card, capacity, seed, client, round)
+    return shares
+
+
+def capacity_rows(
+    population: Population, capacities: dict[str, float], round: int
+) -> list[MetricRow]:
+    """Return everybody's capacity, where some cannot always hold the whole model."""
+    clients = population.clients
+    if all(population.facts(client).capacity == WHOLE for client in clients):
+        return []
+    return [MetricRow(round, c, None, CAPACITY, capacities[c]) for c in clients]

@@ -33,31 +33,31 @@ def recovered(
     begin : returns the state of a run that begins.
     diverged : says so where uploads held no finite numbers.
     """
-    if found := half.astray(state):
-        for client in found:
+    if astray := half.astray(state):
+        for client in astray:
             state = half.without(state, client)
         log.warning(
             "round %d: most uploads cannot be used. Taken out and left out from now on, as no "
             "samples lead to what they had sent: %s",
             round,
-            ", ".join(found),
+            ", ".join(astray),
         )
-        return state, left_out_rows(round, found)
+        return state, left_out_rows(round, astray)
     undone = undoing.undo(left_out, begin())
     if undone is None:
         return None
-    earlier, found = undone
+    earlier, astray = undone
     earlier = half.gone_back(earlier, state)
-    for client in found:
+    for client in astray:
         earlier = half.without(earlier, client)
     rate = " (honest ones, if the learning rate is too high)" if diverged else ""
     log.warning(
         "round %d: most uploads cannot be used; the server goes back to an earlier state. Left "
         "out from now on, as they moved most what came after it: %s",
         round,
-        (", ".join(found) or "nobody else; it begins anew") + rate,
+        (", ".join(astray) or "nobody else; it begins anew") + rate,
     )
-    return earlier, [*left_out_rows(round, found), MetricRow(round, "", None, "undone", 1)]
+    return earlier, [*left_out_rows(round, astray), MetricRow(round, "", None, "undone", 1)]
 
 
 def left_out_rows(round: int, clients: Collection[str]) -> list[MetricRow]:

@@ -1,19 +1,23 @@
-"""A round as a value: all that the server half of a method knows beside its state."""
+"""A round as a value: all that a server half knows beside its state, and the models of devices."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
+from fedsub_core.config.halves import ServerSettings
+from fedsub_core.methods.card import MethodCard
+from fedsub_core.models.architecture import Shape
+from fedsub_core.models.held import Held
 from fedsub_core.models.model import Model
 from fedsub_core.placement import Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 from fedsub_core.wire.handshake import Facts
 from strategies.rounds.context import SumRequest
-from strategies.rounds.held_models import HeldModels
 
 logger = logging.getLogger("fedsub")
 
@@ -29,6 +33,52 @@ class OnceLog:
         if (text, *values) not in self._given:
             self._given.add((text, *values))
             logger.warning(text, *values)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldModels:
+    """The model of a run, and its parts that weak devices hold.
+
+    Parameters
+    ----------
+    card, hyper : of the method.
+    whole : the model of a device that holds everything.
+    narrowed : the model of a device of a capacity below 1; each is built once.
+    """
+
+    card: MethodCard
+    hyper: Any
+    whole: Model
+    narrowed: Callable[[float], Model]
+    _built: dict[float, Model] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, settings: ServerSettings, card: MethodCard, shape: Shape, classes: int
+    ) -> HeldModels:
+        """Return the models of a run whose samples have a shape, and of so many classes."""
+
+        def of_capacity(capacity: float) -> Model:
+            seed = settings.rounds.seed
+            return Held.of(card, settings, seed, shape, classes, capacity).model
+
+        return cls(card, settings.hyper, of_capacity(1.0), of_capacity)
+
+    def at(self, capacity: float) -> Model:
+        """Return the model that a device of a capacity holds."""
+        if capacity == 1 or not self.card.weak.narrow:
+            return self.whole
+        if capacity not in self._built:
+            self._built[capacity] = self.narrowed(capacity)
+        return self._built[capacity]
+
+    def sends(self, model: Model) -> Declaration:
+        """Return the tensors that a device with a model sends."""
+        return self.card.sends(model, self.hyper)
+
+    def receives(self, model: Model) -> Declaration:
+        """Return the tensors that a device with a model receives."""
+        return self.card.receives(model, self.hyper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +166,7 @@ class Round:
         return self.receives if held is self.model else self._declared(held)[1]
 
     def uploaded_by(self, client: str) -> Declaration:
-        """Return what a client's upload holds: its tensors, or its vector in a sum."""
+        """Return the tensors of a client's upload: its own, or its vector in a sum."""
         return self.sent_by(client) if self.vectors is None else self.vectors.get(client, {})
 
     def _declared(self, held: Model) -> tuple[Declaration, Declaration]:

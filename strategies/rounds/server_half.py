@@ -63,7 +63,7 @@ class ServerHalf(ABC):
 
     @abstractmethod
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
-        """Return what each of `clients` gets at the start of a round."""
+        """Return the download of each of `clients` at the start of a round."""
 
     @abstractmethod
     def aggregate(
@@ -80,7 +80,7 @@ class ServerHalf(ABC):
         return  # what is as the card declares it can be used
 
     def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
-        """Return what a round's `clients` add up where uploads are summed; None: nothing.
+        """Return the vectors that a round's `clients` add up in secure sums; None: none.
 
         Here all that the method sends, of all of them.
         """
@@ -106,7 +106,7 @@ class ServerHalf(ABC):
         return self.aggregate(state, round, {"": mean})
 
     def placed(self, state: State, round: Round, client: str, bundle: Bundle) -> Bundle:
-        """Return what a client sent or was sent, saying where its numbers stand in the run's model.
+        """Return a client's upload or download with the places of its numbers in the run's model.
 
         `state` is the one before the round. Here a weak device has the first entries of each axis.
         """
@@ -117,7 +117,7 @@ class ServerHalf(ABC):
         return state
 
     def astray(self, state: State) -> list[str]:
-        """Return who leads the others astray by what the state holds of it, ascending.
+        """Return the clients that lead others astray by what the state holds of them, ascending.
 
         Asked for where most uploads of a round cannot be used. Here nobody can tell.
         """
@@ -145,11 +145,11 @@ class ServerHalf(ABC):
         return state, []
 
     def heard_of(self, state: State) -> list[str]:
-        """Return who made rounds by what the state holds; here it does not tell."""
+        """Return the clients that made rounds by what the state holds; here it does not tell."""
         return []
 
     def participants(self, state: State, round: Round) -> list[str]:
-        """Return who trains in a round, ascending."""
+        """Return the clients that train in a round, ascending."""
         return list(round.present if self.wants_all(round.turn) else round.drawn)
 
     def wants_all(self, turn: Turn) -> bool:
@@ -157,7 +157,7 @@ class ServerHalf(ABC):
         return False
 
     def tested_with(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
-        """Return what clients are tested with; here what they get at the start of a round."""
+        """Return the downloads that clients are tested with; here those of a round's start."""
         return self.downloads(state, round, clients)
 
     def tested_as_in(self, round: Round) -> Round:
@@ -168,7 +168,7 @@ class ServerHalf(ABC):
 
     @property
     def most_examples(self) -> float:
-        """Of everybody's median, as how many samples one person counts; 0: nobody is bounded."""
+        """The most samples that one person counts as, in medians of all; 0: nobody is bounded."""
         return self.settings.robust.most_examples
 
     @property

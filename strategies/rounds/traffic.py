@@ -32,7 +32,7 @@ class Traffic:
         self._bytes.setdefault(client, Counter())["bytes_secure_sent"] += size
 
     def rows(self, round: int) -> list[MetricRow]:
-        """Return what was counted since the last call; start anew."""
+        """Return the bytes counted since the last call, as rows; start anew."""
         counted, self._bytes = self._bytes, {}
         return [
             MetricRow(round, client, None, metric, count)

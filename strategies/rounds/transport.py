@@ -34,7 +34,7 @@ NOTHING_BESIDE: Mapping[str, ConfigRecord] = {}
 
 
 class Transport:
-    """What goes out to a federation's clients and comes back.
+    """The transport of messages to a federation's clients, and of their replies.
 
     Parameters
     ----------
@@ -90,11 +90,11 @@ class Transport:
         # Many clients may get one and the same bundle: its tensors are encoded once.
         encoded: dict[int, Tensors] = {}
         many = Counter(map(id, bundles))
-        records = {id(told): told.record() for told in set(instructions.values())}
+        records = {id(each): each.record() for each in set(instructions.values())}
         written = list(zip(instructions.items(), bundles, strict=True))
         if link is not None and link.stacked:
             written.sort(key=lambda one: nodes[one[0][0]])
-        for (client, told), bundle in written:
+        for (client, instruction), bundle in written:
             reference, receives = self.references.get(client), round.received_by(client)
             shared = None
             if reference is None or not self.wire.download.delta:
@@ -111,7 +111,7 @@ class Transport:
                 reference,
                 shared,
             )
-            content = {exchange.PAYLOAD: payload, exchange.TURN: records[id(told)]}
+            content = {exchange.PAYLOAD: payload, exchange.TURN: records[id(instruction)]}
             if client in beside:
                 content[SECURE] = beside[client]
             # Twice the deadline: a reply that comes late is to be seen and counted.
@@ -164,7 +164,7 @@ class Transport:
         self.asked = tuple(asked)
 
     def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, Content]]:
-        """Yield who answered what; error replies are refused."""
+        """Yield clients and the contents of their replies; error replies are refused."""
         for reply in replies:
             client = self.delivery.client_of(reply)
             if reply.has_error():
@@ -207,7 +207,7 @@ class Transport:
         """Count a message that is not used, and log it.
 
         Where its numbers are none, the round's log says it of all at once
-        (:mod:`strategies.rounds.diverging`).
+        (:func:`strategies.rounds.uploads.warn_of_divergence`).
         """
         self.refusals[client] += 1
         self._refused_now[client] += 1
@@ -225,7 +225,7 @@ class Transport:
             self.references.pop(client, None)
 
     def collect(self, round: int) -> list[MetricRow]:
-        """Return what was sent and what failed since the last call, by client; start anew."""
+        """Return rows of bytes and failures since the last call, by client; start anew."""
         counts = self.delivery.counts() | {"refused_replies": self._refused_now}
         rows = [
             MetricRow(round, client, None, metric, count)

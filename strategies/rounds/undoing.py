@@ -90,14 +90,14 @@ class Undoing:
         # large one goes where the last one stood: new pages cost as much as what is copied.
         state = {name: _copy(tensor, spare.get(name)) for name, tensor in state.items()}
         compared = max(1, MOST_COMPARED // max(len(uploads), 2**8))
-        step = max(1, sum(prod(one.shape) for one in sends.values()) // compared)
-        moves = {c: _move(one, received[c], sends, step) for c, one in uploads.items()}
-        examples = {client: float(one.examples) for client, one in uploads.items()}
+        step = max(1, sum(prod(declared.shape) for declared in sends.values()) // compared)
+        moves = {c: _move(upload, received[c], sends, step) for c, upload in uploads.items()}
+        examples = {client: float(upload.examples) for client, upload in uploads.items()}
         self._made |= uploads.keys()
         self._done.append(Done(state, moves, examples))
 
     def made(self, clients: Collection[str]) -> None:
-        """Note who made rounds before this process did."""
+        """Note the clients that made rounds before this process did."""
         self._made |= set(clients)
 
     def broken(self, refused: Collection[str], asked: Collection[str]) -> bool:
@@ -122,10 +122,10 @@ class Undoing:
         most = max(1, int(self.robust.share * people)) - len(left_out)
         led = [done.led_by(most, self.robust) for done in rounds]
         if few := Counter(group for groups in led for group in sorted(groups)).most_common(1):
-            found = few[0][0]
-            first = next(i for i, groups in enumerate(led) if found in groups)
+            leaders = few[0][0]
+            first = next(i for i, groups in enumerate(led) if leaders in groups)
             self._done = deque(rounds[:first], maxlen=DEEPEST)
-            return rounds[first].state, list(found)
+            return rounds[first].state, list(leaders)
         if len(left_out) > self._anew:
             self._anew = len(left_out)
             self._done.clear()
@@ -139,15 +139,15 @@ def made_by(moved: Mapping[str, float], most: int) -> list[str]:
     They are those with at least half of the greatest part, if they are at most `most`.
     """
     least = max(moved.values(), default=0.0) / 2
-    found = sorted(client for client, part in moved.items() if part >= least > 0)
-    together = sum(moved[client] for client in found)
-    return found if len(found) <= most and together > sum(moved.values()) / 2 else []
+    few = sorted(client for client, part in moved.items() if part >= least > 0)
+    together = sum(moved[client] for client in few)
+    return few if len(few) <= most and together > sum(moved.values()) / 2 else []
 
 
 def parts_of_move(
     moves: Mapping[str, NDArray[np.float32]], examples: Mapping[str, float], robust: RobustSettings
 ) -> dict[str, float]:
-    """Return how much of a round's move each client made; the parts sum to its squared length.
+    """Return each client's part of a round's move; the parts sum to its squared length.
 
     The round's move is the mean of everybody's [numbers], weighted by samples and bounded as in
     :func:`~strategies.parts.averaging.robust_mean` where all hold all; a client's part of it is

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from flwr.app import Message
 
-from fedsub_core.errors import MessageRefused, NumbersRefused, RunError
-from fedsub_core.metric_names import ANEW
+from fedsub_core.errors import MessageRefused, NumbersRefused, RunError, cut
+from fedsub_core.metric_names import ANEW, DIVERGED
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
@@ -18,11 +18,13 @@ from strategies.rounds.connection import Connection
 from strategies.rounds.context import Sender
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.round import Round
-from strategies.rounds.round_metrics import RoundMetrics
+from strategies.rounds.round_log import RoundLog, RoundMetrics
 from strategies.rounds.server_half import ServerHalf, State
-from strategies.rounds.transport import Transport
 
 log = logging.getLogger("fedsub")
+
+#: Clients that a warning names at most.
+NAMED = 10
 
 
 @dataclass
@@ -41,6 +43,25 @@ class Uploads:
     refused: set[str] = field(default_factory=set)
     wild: dict[str, NumbersRefused] = field(default_factory=dict)
     rows: list[MetricRow] = field(default_factory=list)
+
+    def note(self, note: RoundLog, connection: Connection) -> None:
+        """Note the answers in the round's log, and for the rounds that follow."""
+        transport, registry = connection.transport, connection.population.registry
+        registry.bind(self.usable)
+        registry.departures.retired |= transport.delivery.unregistered
+        transport.forget_silent()
+        note.rows += self.rows
+        note.answered = dict.fromkeys(transport.asked, False) | dict.fromkeys(self.usable, True)
+        note.slow = transport.delivery.pace.slow
+
+    def refused_for(self, round: Round, asked: Collection[str], largest: float) -> set[str]:
+        """Return the clients that were refused, or that were sent numbers above the `largest`.
+
+        The latter have no say, as no device takes them: the state is to blame, as when most uploads
+        that came of it cannot be used.
+        """
+        silent = set(asked) - self.usable.keys()
+        return self.refused | {c for c in silent if not round.sent[c].within(largest)}
 
 
 def take_uploads(
@@ -61,7 +82,7 @@ def take_uploads(
     also : whose are expected there.
     """
     transport, population = connection.transport, connection.population
-    found, number, usual = Uploads(), round.number, population.usual_examples()
+    uploads, number, usual = Uploads(), round.number, population.usual_examples()
     for client, content in transport.read(number, replies):
         sender = Sender(client, round.turn)
         if client in also and exchange.METRICS in content:
@@ -74,14 +95,14 @@ def take_uploads(
                 half.check(state, round, sender, upload)
         except (MessageRefused, ValueError) as error:
             transport.refuse(client, number, error)
-            found.refused.add(client)
+            uploads.refused.add(client)
             if isinstance(error, NumbersRefused):
-                found.wild[client] = error
+                uploads.wild[client] = error
             continue
         report = exchange.read_report(content, {*half.card.reports, ANEW})
         if report.pop(ANEW, 0) and (last := transport.usable.get(client)):
             # A newcomer never had a state.
-            found.rows.append(MetricRow(number, client, None, ANEW, last))
+            uploads.rows.append(MetricRow(number, client, None, ANEW, last))
             log.warning(
                 "client %s: begins anew in round %d: its device keeps no state of this run that it "
                 "can use, though it trained round %d. Was its state-dir lost or changed?",
@@ -92,11 +113,11 @@ def take_uploads(
         transport.accept(client, upload, content, round)
         # Beyond what a device said before the first round it may have what most have, no more.
         most = max(population.facts(client).examples, usual)
-        found.usable[client] = replace(upload, examples=min(upload.examples, int(most)))
+        uploads.usable[client] = replace(upload, examples=min(upload.examples, int(most)))
         report["bytes_full_model"] = round.model.full_bytes
-        found.rows += [MetricRow(number, client, None, name, v) for name, v in report.items()]
-    found.usable = dict(sorted(found.usable.items()))
-    return found
+        uploads.rows += [MetricRow(number, client, None, name, v) for name, v in report.items()]
+    uploads.usable = dict(sorted(uploads.usable.items()))
+    return uploads
 
 
 def take_metrics(
@@ -111,19 +132,49 @@ def take_metrics(
     return True
 
 
-def demand_quorum(
-    transport: Transport, quorum: float, round: int, usable: int, diverged: str = ""
-) -> None:
+def warn_of_divergence(uploads: Uploads, round: int, asked: int, half: ServerHalf) -> str:
+    """Warn of uploads without finite numbers, or with huge ones; return the warning, "" of none.
+
+    Parameters
+    ----------
+    asked : how many were asked to train.
+    """
+    wild = uploads.wild
+    if not wild:
+        return ""
+    uploads.rows += [MetricRow(round, client, None, DIVERGED, 1) for client in wild]
+    named = [f"{client} ({error.what})" for client, error in sorted(wild.items())[:NAMED]]
+    more = f" and {len(wild) - NAMED} more" if len(wild) > NAMED else ""
+    error = next(iter(wild.values()))
+    warning = (
+        f"{len(wild)} of {asked} uploads are not used, for {error.got} (expected "
+        f"{error.expected}): {cut(', '.join(named))}{more}. "
+    )
+    if keys := half.card.rate_keys:
+        own = (getattr(half.hyper, rate) for rate in half.card.training.rates)
+        values = [half.settings.training.lr, *own]
+        rates = " or ".join(f"{k} ({v:g})" for k, v in zip(keys, values, strict=True))
+        warning += (
+            f"So ends training that diverged, at too high a learning rate: lower {rates}. A device "
+            "that lies may send the same"
+        )
+    else:
+        warning += "No device computes such numbers of its samples"
+    log.warning("round %d: %s", round, warning)
+    return warning
+
+
+def demand_quorum(connection: Connection, round: int, usable: int, diverged: str = "") -> None:
     """Raise RunError if too few of those asked sent an upload that can be used.
 
     Parameters
     ----------
-    quorum : share of them.
     diverged : says so where uploads held no finite numbers.
     """
+    transport = connection.transport
     # Who left for good while it was asked is no part of the round.
     asked = len(set(transport.asked) - transport.delivery.unregistered)
-    needed = max(1, math.ceil(quorum * asked))
+    needed = max(1, math.ceil(connection.rounds.quorum * asked))
     if usable >= needed:
         return
     why = (

@@ -24,7 +24,7 @@ from fedsub_client.methods.fedavg import FedAvgLearner
 from fedsub_client.predictor import Predictor
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import RunError
-from fedsub_core.methods.card import Prediction
+from fedsub_core.methods.card_parts import Prediction
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.model import Model, Params

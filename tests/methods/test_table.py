@@ -82,6 +82,18 @@ def test_one_that_cannot_be_used_says_so_when_it_is_wanted(
         read.method(name)
 
 
+def test_a_card_with_fields_of_an_older_release_is_refused_by_name(
+    with_entry_points: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = 'MethodCard("theirs", "an idea", "a paper", "m:L", "m:S", narrow="model")'
+    text = f"from fedsub_core.methods.card import MethodCard\n\nCARD = {card}\n"
+    (tmp_path / "older_card.py").write_text(text, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    read = with_entry_points(("theirs", "older_card:CARD"))
+    with pytest.raises(ConfigError, match=r"'theirs': .* TypeError: .*'narrow'"):
+        read.method("theirs")
+
+
 def test_a_name_that_is_taken_stays_ours(
     with_entry_points: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -24,7 +24,7 @@ from fedsub_core.data.watch import watch_federation
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import table
-from fedsub_core.methods.card import Training
+from fedsub_core.methods.card_parts import Training
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.kinds import mlp

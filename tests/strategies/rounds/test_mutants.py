@@ -32,11 +32,10 @@ from fedsub_core.wire.codec import Address, encode_upload
 from fedsub_core.wire.encoding import WireSettings, parse_encoding
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.handshake import Facts, Introduction
-from strategies.rounds.held_models import HeldModels
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
-from strategies.rounds.round import Round
-from strategies.rounds.round_metrics import RoundMetrics
+from strategies.rounds.round import HeldModels, Round
+from strategies.rounds.round_log import RoundMetrics
 from strategies.rounds.transport import Transport
 
 from .mutant_grid import NODE, MutantGrid

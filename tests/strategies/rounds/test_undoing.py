@@ -14,8 +14,7 @@ from fedsub_core.models.kinds import mlp
 from fedsub_core.placement import Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, bits, dense
-from strategies.rounds.held_models import HeldModels
-from strategies.rounds.round import Round
+from strategies.rounds.round import HeldModels, Round
 from strategies.rounds.undoing import Undoing, made_by, opposition, parts_of_move
 
 SENDS = {"body": dense((2,))}

@@ -1,7 +1,8 @@
-"""The metrics of one round, as clients report them, and what else is to be known of it."""
+"""The log of one round: metrics as clients report them, who answered, what is done now."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +13,9 @@ from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics, MetricRow, confusion_rows
 from fedsub_core.wire import exchange, metric_record
 from fedsub_core.wire.exchange import Content
+
+#: What a run can be doing, in the order of a round.
+GATHERING, TRAINING, EVALUATING, AGGREGATING = "gathering", "training", "evaluating", "aggregating"
 
 
 class RoundMetrics:
@@ -28,7 +32,7 @@ class RoundMetrics:
         self.found: dict[str, ClientMetrics] = {}
 
     def take(self, client: str, content: Content) -> None:
-        """Note what `client` says of its test part.
+        """Note a client's metrics of its test part.
 
         Raises
         ------
@@ -41,7 +45,7 @@ class RoundMetrics:
         self.found[client] = metric_record.read_metrics(record, client, self.round, self.classes)
 
     def rows(self) -> list[MetricRow]:
-        """Return all of it as rows, and everybody's confusion matrix."""
+        """Return all metrics as rows, and everybody's confusion matrix."""
         rows = [
             row
             for client, metrics in self.found.items()
@@ -53,10 +57,10 @@ class RoundMetrics:
         """Return the unweighted mean over clients; None where nobody said anything."""
         if not self.found:
             return None
-        found = [self.found[client] for client in sorted(self.found)]
-        examples = torch.tensor([m.examples for m in found])
+        known = [self.found[client] for client in sorted(self.found)]
+        examples = torch.tensor([m.examples for m in known])
         means: dict[str, int | float | list[int] | list[float]] = {
-            name: mean_over_clients(torch.tensor([getattr(m, name) for m in found]), examples).value
+            name: mean_over_clients(torch.tensor([getattr(m, name) for m in known]), examples).value
             for name in ("macro_f1", "loss")
         }
         return MetricRecord(means)
@@ -81,3 +85,21 @@ class RoundLog:
     rows: list[MetricRow] = field(default_factory=list)
     answered: dict[str, bool] = field(default_factory=dict)
     slow: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Now:
+    """The present phase of a run; replaced, never changed, so that it is whole to whoever looks.
+
+    Parameters
+    ----------
+    round : that it is in; 0 is the handshake.
+    phase : one of those above.
+    since : when that began, seconds since 1970.
+    limit : how long answers are waited for at most, s; 0 where none are.
+    """
+
+    round: int = 0
+    phase: str = GATHERING
+    since: float = field(default_factory=time.time)
+    limit: float = 0.0
