@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.backend import for_windows
 from fedsub_core.encoders.draws import Draws
-from fedsub_core.encoders.encoder import Encoder
-from fedsub_core.encoders.levels import FULL, UNIT
+from fedsub_core.encoders.encoder import FULL, UNIT, Encoder
 from fedsub_core.encoders.names import KERNELS, PER_KERNEL
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels.windows import ROW, encode

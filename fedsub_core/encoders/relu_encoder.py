@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.encoders.draws import Draws
-from fedsub_core.encoders.encoder import Encoder
-from fedsub_core.encoders.levels import FULL, UNIT
+from fedsub_core.encoders.encoder import FULL, UNIT, Encoder
 from fedsub_core.encoders.names import RELU
 from fedsub_core.errors import ConfigError
 

@@ -19,8 +19,7 @@ from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.builders import builder_at
-from fedsub_core.models.chain import Chain
-from fedsub_core.models.described import TYPES
+from fedsub_core.models.chain import TYPES, Chain
 from fedsub_core.models.from_torch import from_torch
 from fedsub_core.models.initial_weights import Writes, check_initial
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU

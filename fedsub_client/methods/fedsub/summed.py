@@ -21,7 +21,7 @@ from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub import MASKS
 from fedsub_core.methods.fedsub_sums import COUNTED, PEOPLE, USED, parts_of_units
 from fedsub_core.models.architecture import LayerWithUnits, UnitRows
-from fedsub_core.models.unit_rows import unit_rows
+from fedsub_core.models.model import unit_rows
 from fedsub_core.secure import layout, slots, uploads
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.layout import Array, Bools
