@@ -15,8 +15,7 @@ from fedsub_core.options import suggestion
 
 CARD_FILE = "federation.toml"
 #: Keys that token ids need, and those that only samples with a length in time have.
-_OF_TOKENS = ("vocabulary", "padding")
-_OF_TIME = ("sampling_rate_hz", "window_s", "overlap")
+_OF_TOKENS, _OF_TIME = ("vocabulary", "padding"), ("sampling_rate_hz", "window_s", "overlap")
 #: What the file says of an overlap that nobody knows.
 UNKNOWN = "unknown"
 

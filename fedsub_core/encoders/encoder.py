@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from itertools import count
+from statistics import NormalDist
 from typing import ClassVar, Self
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
+from fedsub_core.seeds import derive_seed
 
 #: Bytes that features of the samples of one stack may take, 8 GiB.
 MOST_BYTES = 2**33
@@ -40,6 +43,45 @@ def quantised(x: NDArray[np.float32]) -> NDArray[np.int16]:
 def scaled(levels: NDArray[np.int8]) -> NDArray[np.float32]:
     """Return features in [-1, 1) of their levels; exact."""
     return levels.astype(np.float32) / np.float32(FULL)
+
+
+_NORMAL = NormalDist()
+
+
+class Draws:
+    """The random stream of a run's encoder, the same on every machine and in every language.
+
+    It is made of digests alone: what a generator of NumPy or PyTorch makes of a seed may be another
+    number in another version.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._raw = (derive_seed(seed, "", i, "encoder") for i in count())
+
+    def below(self, n: int) -> int:
+        """Return an integer from 0 to `n` - 1."""
+        return (next(self._raw) * n) >> 63
+
+    def uniform(self) -> float:
+        """Return a number between 0 and 1, neither of them."""
+        return ((next(self._raw) >> 11) + 0.5) * 2.0**-52
+
+    def both_signs(self) -> float:
+        """Return a number between -1 and 1, neither of them."""
+        return 2 * self.uniform() - 1
+
+    def exponential(self, most: int) -> int:
+        """Return an integer from 1 to `most`, about as often below as above its square root."""
+        return min(most, int((most + 1) ** self.uniform()))
+
+    def normal(self) -> float:
+        """Return a number of mean 0 and variance 1."""
+        return _NORMAL.inv_cdf(self.uniform())
+
+    def some(self, many: int, of: int) -> tuple[int, ...]:
+        """Return `many` different integers below `of`, ascending."""
+        left = list(range(of))
+        return tuple(sorted(left.pop(self.below(len(left))) for _ in range(many)))
 
 
 @dataclass(frozen=True)
