@@ -32,8 +32,8 @@ from fedsub_client.split_client import split_client
 from fedsub_core.closed_form.grids import PENALTIES
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
+from fedsub_core.encoders.encoder import FULL, quantised
 from fedsub_core.encoders.kernels_encoder import LENGTH, PLACES, KernelsEncoder
-from fedsub_core.encoders.levels import FULL, quantised
 from fedsub_core.encoders.names import PER_KERNEL
 
 TINY = [

@@ -31,7 +31,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.standardise import Scaling, apply, median_pool, moments, scaling
 from fedsub_core.data.windows import window_seconds
 from fedsub_core.encoders.build import build_encoder
-from fedsub_core.encoders.levels import FULL, UNIT, quantised
+from fedsub_core.encoders.encoder import FULL, UNIT, quantised
 from fedsub_core.encoders.relu_encoder import OF_INPUT, OF_UNIT
 from fedsub_core.models.kinds import build_model
 from fedsub_core.options import Value

@@ -14,8 +14,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.encoders.draws import Draws
-from fedsub_core.encoders.levels import FULL, UNIT
+from fedsub_core.encoders.encoder import FULL, UNIT, Draws
 from fedsub_core.encoders.relu_encoder import INPUT_LEVEL, OF_UNIT
 
 #: Quantised samples ``[n, *shape]`` to levels ``[n, D]``.

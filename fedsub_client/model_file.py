@@ -27,8 +27,7 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
 from fedsub_core.errors import OtherRelease, RunError
 from fedsub_core.models.architecture import Shape
-from fedsub_core.models.chain import Chain
-from fedsub_core.models.described import describe, described
+from fedsub_core.models.chain import Chain, describe, described
 from fedsub_core.models.model import Model
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.unbuilt import Unbuilt

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.encoder import CLIP, FULL, GREATEST, UNIT, Encoder
 from fedsub_core.encoders.kernels_encoder import LENGTH, Kernel, KernelsEncoder
-from fedsub_core.encoders.levels import CLIP, FULL, GREATEST, UNIT
 from fedsub_core.encoders.relu_encoder import INPUT_LEVEL, UNIT_LEVEL, ReluEncoder
 
 
@@ -28,7 +27,7 @@ def encoder_module(encoder: Encoder) -> nn.Module:
 
 
 def steps_of(x: Tensor) -> Tensor:
-    """Return standardised samples in steps: :func:`fedsub_core.encoders.levels.quantised`."""
+    """Return standardised samples in steps: :func:`fedsub_core.encoders.encoder.quantised`."""
     return (x.clamp(-CLIP, CLIP) * UNIT).round().clamp(max=GREATEST)
 
 

@@ -15,8 +15,7 @@ from fedsub_core.options import suggestion
 
 CARD_FILE = "federation.toml"
 #: Keys that token ids need, and those that only samples with a length in time have.
-_OF_TOKENS = ("vocabulary", "padding")
-_OF_TIME = ("sampling_rate_hz", "window_s", "overlap")
+_OF_TOKENS, _OF_TIME = ("vocabulary", "padding"), ("sampling_rate_hz", "window_s", "overlap")
 #: What the file says of an overlap that nobody knows.
 UNKNOWN = "unknown"
 
@@ -30,37 +29,25 @@ class Card:
 
     Parameters
     ----------
-    name, task : str
-        Short name, and what is recognised.
-    classes : tuple of str
-        Name of label 0, 1, ...; at least two.
-    features : tuple of str
-        Columns of ``x [n, F]``, or channels of ``x [n, F, time]`` and ``x [n, F, height, width]``;
-        of token ids one name, what an id stands for.
-    units : str
-        Units of the features, in words; may be empty.
-    sampling_rate_hz : float or None
-        Of the signal inside a window; None where windows are already features.
-    window_s : float or None
-        Length of one window in seconds; None where not known. Of raw windows it then follows from
+    name, task : short name, and what is recognised.
+    classes : names of label 0, 1, ...; at least two.
+    features : columns of ``x [n, F]``, or channels of ``x [n, F, time]`` and
+        ``x [n, F, height, width]``; of token ids one name, what an id stands for.
+    units : of the features, in words; may be empty.
+    sampling_rate_hz : of the signal inside a window; None where windows are already features.
+    window_s : length of one window, s; None where not known. Of raw windows it then follows from
         their samples and the rate.
-    overlap : float or None
-        Share of a window that its successor repeats, in [0, 1); 0 is also what is not said. Times
-        ``t`` that show overlap are then believed. None, ``"unknown"`` in the file: nobody knows
-        whether samples overlap, unless ``t`` shows it.
-    time_ordered : bool
-        True where the order of a client's file is the order in time.
-    sample : str or None
-        ``features``, ``window``, ``image``, ``tokens`` or ``node``, of a graph; None: one of the
-        first three, by the axes of ``x``.
-    vocabulary, padding : int or None
-        Of token ids: all are below `vocabulary`, and `padding` fills short texts up; None of other
-        samples.
-    capacities : str or None
-        What share of a model people's devices hold: as the run's option of that name, which it
-        precedes; in the file also a table of client = share. None: nothing is said.
-    meanings : tuple of str or None
-        What each class is in words, where the names are short; None: the names say it.
+    overlap : share of a window that its successor repeats, in [0, 1); 0 is also what is not said.
+        Times ``t`` that show overlap are then believed. None, ``"unknown"`` in the file: nobody
+        knows whether samples overlap, unless ``t`` shows it.
+    time_ordered : whether the order of a client's file is the order in time.
+    sample : ``features``, ``window``, ``image``, ``tokens`` or ``node``, of a graph; None: one of
+        the first three, by the axes of ``x``.
+    vocabulary, padding : of token ids: all are below `vocabulary`, and `padding` fills short texts
+        up; None of other samples.
+    capacities : what share of a model people's devices hold: as the run's option of that name,
+        which it precedes; in the file also a table of client = share. None: nothing is said.
+    meanings : what each class is in words, where the names are short; None: the names say it.
     """
 
     name: str
@@ -86,6 +73,9 @@ class Card:
         return ", ".join(f"{name} is {meaning}" for name, meaning in named)
 
 
+_KNOWN = [f.name for f in fields(Card)]
+
+
 def read_card(folder: Path | str) -> Card:
     """Return the card of the federation in `folder`.
 
@@ -95,17 +85,16 @@ def read_card(folder: Path | str) -> Card:
         Where the folder or its card is missing, is no TOML, lacks a key, has one that does not
         exist (a misspelt ``overlap`` would let a split leak), or a value of the wrong kind.
     """
-    folder = Path(folder)
-    path = folder / CARD_FILE
-    if not folder.is_dir():
+    path = Path(folder, CARD_FILE)
+    if not path.parent.is_dir():
         raise DataError(
-            f"{folder}: no such folder; expected a federation: a folder with {CARD_FILE} and "
+            f"{path.parent}: no such folder; expected a federation: a folder with {CARD_FILE} and "
             "clients/. Check the path."
         )
     if not path.is_file():
         raise DataError(
             f"{path}: no such file; a federation is described by one. Write it with the keys "
-            f"{', '.join(_known())}, or choose a folder that has it."
+            f"{', '.join(_KNOWN)}, or choose a folder that has it."
         )
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -121,31 +110,25 @@ def check_card(card: Card, path: Path) -> None:
 
 def card_table(card: Card) -> dict[str, Any]:
     """Return the card as a TOML table; keys that are None stay out, but for an unknown overlap."""
-    values = ((name, getattr(card, name)) for name in _known())
+    values = ((name, getattr(card, name)) for name in _KNOWN)
     table = {k: list(v) if isinstance(v, tuple) else v for k, v in values if v is not None}
     return table if card.overlap is not None else table | {"overlap": UNKNOWN}
-
-
-def _known() -> list[str]:
-    return [f.name for f in fields(Card)]
 
 
 def parse_card(table: dict[str, Any], path: Path) -> Card:
     """Return the card in a TOML table that stands in `path`; raises as :func:`read_card`."""
     for key in table:
-        if key not in _known():
-            hint = suggestion(key, _known()) or " Remove it."
-            raise DataError(f"{path}: unknown key {key!r}; known are {', '.join(_known())}.{hint}")
+        if key not in _KNOWN:
+            known = f"{', '.join(_KNOWN)}.{suggestion(key, _KNOWN) or ' Remove it.'}"
+            raise DataError(f"{path}: unknown key {key!r}; known are {known}")
     sample = _sample(table.get("sample"), path)
     if sample == TOKENS:
         table = {"features": ["token"], "padding": 0} | table
-    wanted = ("name", "task", "classes", "features", *(_OF_TOKENS if sample == TOKENS else ()))
-    for key in wanted:
+    for key in ("name", "task", "classes", "features", *(_OF_TOKENS if sample == TOKENS else ())):
         if key not in table:
             who = "federation of tokens" if key in _OF_TOKENS else "federation"
             raise DataError(f"{path}: key {key!r} is missing; every {who} has it. Add it.")
-    ordered = table.get("time_ordered", False)
-    if not isinstance(ordered, bool):
+    if not isinstance(ordered := table.get("time_ordered", False), bool):
         raise _refused(path, "time_ordered", ordered, "true or false")
     _check_kind(table, sample, path)
     vocabulary = _id(table.get("vocabulary"), "vocabulary", 2, MOST_TOKENS, path)
@@ -170,8 +153,8 @@ def parse_card(table: dict[str, Any], path: Path) -> Card:
 def _sample(value: object, path: Path) -> str | None:
     if value is None or (isinstance(value, str) and value in KINDS):
         return value
-    hint = suggestion(str(value), list(KINDS))
-    raise DataError(f"{path}: sample: got {value!r}, expected {', '.join(KINDS)}.{hint}")
+    hint = f"{', '.join(KINDS)}.{suggestion(str(value), list(KINDS))}"
+    raise DataError(f"{path}: sample: got {value!r}, expected {hint}")
 
 
 def _check_kind(table: dict[str, Any], sample: str | None, path: Path) -> None:
@@ -189,11 +172,9 @@ def _check_kind(table: dict[str, Any], sample: str | None, path: Path) -> None:
 
 
 def _id(value: object, key: str, least: int, most: int, path: Path) -> int | None:
-    if value is None:
-        return None
-    if type(value) is not int or not least <= value <= most:
-        raise _refused(path, key, value, f"a whole number from {least} to {most}")
-    return value
+    if value is None or (type(value) is int and least <= value <= most):
+        return value
+    raise _refused(path, key, value, f"a whole number from {least} to {most}")
 
 
 def _meanings(table: dict[str, Any], path: Path) -> tuple[str, ...] | None:
@@ -253,12 +234,9 @@ def _number(value: object, key: str, path: Path) -> float:
 
 
 def _positive(value: object, key: str, path: Path) -> float | None:
-    if value is None:
-        return None
-    number = _number(value, key, path)
-    if number <= 0:
+    if value is not None and _number(value, key, path) <= 0:
         raise _refused(path, key, value, "a number above 0")
-    return number
+    return None if value is None else _number(value, key, path)
 
 
 def _overlap(value: object, path: Path) -> float | None:

@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.backend import for_windows
-from fedsub_core.encoders.draws import Draws
-from fedsub_core.encoders.encoder import Encoder
-from fedsub_core.encoders.levels import FULL, UNIT
+from fedsub_core.encoders.encoder import FULL, UNIT, Draws, Encoder
 from fedsub_core.encoders.names import KERNELS, PER_KERNEL
 from fedsub_core.errors import ConfigError
-from fedsub_core.kernels.windows import ROW, encode
+from fedsub_core.kernels.library import Kernels, check
 
 #: Weights of a kernel, and the squared length of all nine.
 LENGTH, SQUARED = 9, 18
@@ -122,6 +120,35 @@ class KernelsEncoder(Encoder):
             for i, kernel in enumerate(self.kernels):
                 found[start : start + BLOCK, i] = answers(kernel, steps[start : start + BLOCK])
         return found.reshape(len(steps), self.features)
+
+
+#: Numbers of a kernel: KERNEL in ``chain.h``.
+ROW = 19
+
+
+def encode(
+    kernels: Kernels,
+    table: NDArray[np.int32],
+    steps: NDArray[np.int16],
+    levels: NDArray[np.int8],
+) -> None:
+    """Fill ``levels [n, kernels, 5]`` in.
+
+    Parameters
+    ----------
+    table : ``[kernels, ROW]``, of which every dilation and channel is one that the windows have.
+    steps : ``[n, channels, time]``.
+
+    Raises
+    ------
+    MemoryError
+        Where there is no room for a window.
+    ValueError
+        Where a kernel wants a channel that the windows do not have.
+    """
+    steps = np.ascontiguousarray(steps)
+    count, shape = len(table), steps.shape
+    check(kernels.encode(table.ctypes.data, count, steps.ctypes.data, *shape, levels.ctypes.data))
 
 
 def sums(kernel: Kernel, steps: NDArray[np.int16]) -> NDArray[np.int32]:

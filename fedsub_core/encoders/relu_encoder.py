@@ -14,9 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.encoders.draws import Draws
-from fedsub_core.encoders.encoder import Encoder
-from fedsub_core.encoders.levels import FULL, UNIT
+from fedsub_core.encoders.encoder import FULL, UNIT, Draws, Encoder
 from fedsub_core.encoders.names import RELU
 from fedsub_core.errors import ConfigError
 

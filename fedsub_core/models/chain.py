@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod, sqrt
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedsub_core.backend import for_passes
 from fedsub_core.data.samples import Nodes, Tokens
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.kernels import chains
 from fedsub_core.kernels.known import Known, known
 from fedsub_core.models.architecture import Layers, Shape
-from fedsub_core.models.chain_units import group_of, narrowed
-from fedsub_core.models.layers import Affine, Layer
+from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 from fedsub_core.models.model import Model, Params, Pass
-from fedsub_core.models.units import UnitGroup, Units, placements
+from fedsub_core.models.units import Member, UnitGroup, Units, placements
 from fedsub_core.placement import Placement
 from fedsub_core.seeds import generator
 
@@ -179,3 +180,65 @@ class Chain(Layers, Model):
         """Return a pass through the chain, in which nothing is drawn."""
         tape: list[Step] = []
         return Pass(self.outputs(params, x, tape), tape[self.embedding_at].x)
+
+
+def group_of(layer: Affine, readers: Iterable[Affine]) -> UnitGroup:
+    """Return the units of a layer whose outputs the `readers` see.
+
+    Behind ``Flatten`` unit u owns the inputs ``u * p`` to ``u * p + p - 1``, of p positions.
+    """
+    each = np.arange(layer.units)
+    members = [Member(f"{layer.name}.{part}", 0, each) for part in ("weight", "bias")]
+    for reader in readers:
+        positions = reader.weight_shape[1] // layer.units
+        members.append(Member(f"{reader.name}.weight", 1, each.repeat(positions), reads=True))
+    return UnitGroup(layer.name, layer.units, tuple(members))
+
+
+def narrowed(
+    layers: Sequence[Layer | Affine], places: Mapping[str, Placement]
+) -> tuple[Layer | Affine, ...]:
+    """Return the layers with as many units and inputs as are placed."""
+    made: list[Layer | Affine] = []
+    for layer in layers:
+        if isinstance(layer, Affine):
+            layer = _sized(layer, places[f"{layer.name}.weight"].shape(layer.weight_shape))
+        made.append(layer)
+    return tuple(made)
+
+
+def _sized(layer: Affine, shape: Shape) -> Affine:
+    if isinstance(layer, Linear):
+        return replace(layer, units=shape[0], inputs=shape[1])
+    assert isinstance(layer, Conv)
+    return replace(layer, units=shape[0], channels=shape[1])
+
+
+TYPES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Linear, Conv, Pool, ReLU, Flatten)}
+
+
+def describe(model: Chain) -> list[dict[str, Any]]:
+    """Return each layer's type and options, in the order of the chain."""
+    chain: list[Any] = [*model.layers]
+    return [{"type": type(layer).__name__, **asdict(layer)} for layer in chain]
+
+
+def described(layers: Sequence[dict[str, Any]], input_shape: Shape) -> Chain:
+    """Inverse of :func:`describe`; lists may stand for tuples, as in JSON.
+
+    Raises
+    ------
+    RunError
+        For a layer that this version does not know.
+    """
+    made = []
+    for layer in layers:
+        options = {k: tuple(v) if isinstance(v, list) else v for k, v in layer.items()}
+        try:
+            made.append(TYPES[str(options.pop("type"))](**options))
+        except (KeyError, TypeError) as error:
+            raise RunError(
+                f"got layer {layer}, expected one of {', '.join(TYPES)} as this version of FedSub "
+                "knows them. Use the version that wrote it"
+            ) from error
+    return Chain(tuple(made), input_shape)

@@ -11,9 +11,10 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import torch
 from torch import Tensor
 
-from fedsub_core.models.architecture import Architecture, Shape
+from fedsub_core.models.architecture import Architecture, Shape, UnitRows
 from fedsub_core.models.units import UnitGroup, Units
 from fedsub_core.placement import Placement
 
@@ -129,3 +130,15 @@ class Model(Architecture):
         `data` are the training samples.
         """
         return {}
+
+
+def unit_rows(params: Params, rows: UnitRows) -> Tensor:
+    """Return what every unit has of some tensors, side by side: ``[clients, units, width]``."""
+    parts = [by_unit(params[name], rows.gates).flatten(2) for name in rows.tensors]
+    return torch.cat(parts, 2)
+
+
+def by_unit(tensor: Tensor, gates: int) -> Tensor:
+    """View a tensor ``[clients, gates * units, ...]`` as ``[clients, units, gates, numbers]``."""
+    clients, entries = tensor.shape[:2]
+    return tensor.view(clients, gates, entries // gates, -1).transpose(1, 2)

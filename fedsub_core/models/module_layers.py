@@ -44,7 +44,7 @@ class ModuleLayer(LayerWithUnits):
 
 
 def module_layers(
-    module: nn.Module, input_shape: Shape, exchanged: Mapping[str, Shape]
+    module: nn.Module, input_shape: Shape, exchanged: Mapping[str, Shape], last: str
 ) -> tuple[ModuleLayer, ...]:
     """Return the layers with units in the order in which they compute for the last time.
 
@@ -52,11 +52,13 @@ def module_layers(
     ----------
     exchanged : shapes of the tensors that travel. Others, such as those of frozen layers and of
         norms that stay at home, are no unit's.
+    last : name of the last Linear layer.
 
     Raises
     ------
     ConfigError
-        If a layer with units does not see samples on the first axis.
+        If a layer with units does not see samples on the first axis, or the last Linear layer has
+        no weights of its own.
     """
     # Of a copy, as hooks and norms may change what they see.
     own = copy.deepcopy(module).eval()
@@ -82,6 +84,11 @@ def module_layers(
         rows = [UnitRows(mine[0], tuple(mine), width, gates)]
         rows += [UnitRows(name, (name,), 1) for name in norm if exchanged.get(name, ()) == (units,)]
         layers.append(ModuleLayer(layer, units, shape, tuple(rows)))
+    if not layers or layers[-1].name != last:
+        raise ConfigError(
+            f"model {type(module).__name__}, layer {last}: got weights that are computed, expected "
+            "a parameter: a unit owns its row of it"
+        )
     return tuple(layers)
 
 

@@ -176,11 +176,24 @@ class Passes:
         return torch.cat([logits, logits.new_zeros(len(x) - rows, *logits.shape[1:])])
 
 
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """Return a module's own parameters and buffers, by name."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
 def own_numbers(module: nn.Module) -> Params:
     """Return a module's trained parameters and the running statistics of its norms, by name."""
     trained = {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
     buffers = dict(module.named_buffers())
     return trained | {name: buffers[name] for name in statistics(module)}
+
+
+def own_shapes(module: nn.Module) -> dict[str, Shape]:
+    """Return the shapes of :func:`own_numbers`, those of a layer together, in their order."""
+    found = own_numbers(module)
+    layers = dict.fromkeys(name.rpartition(".")[0] for name in found)
+    of = {layer: [n for n in found if n.rpartition(".")[0] == layer] for layer in layers}
+    return {n: tuple(found[n].shape) for layer in layers for n in of[layer]}
 
 
 class Copies(threading.local):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from torch.nn.modules.conv import _ConvNd
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.coupling.groups import sharing
-from fedsub_core.models.drawing import Builder
+from fedsub_core.models.drawing import Builder, drawing
 from fedsub_core.models.traced import Trace, traced
 from fedsub_core.models.units import UnitGroup
 from fedsub_core.placement import Placement
@@ -31,6 +32,14 @@ class Narrowed:
         module = self.build(input_shape, classes)
         traced(module, input_shape, classes)  # lazy layers get their parameters here
         return narrowed(module, self.places)
+
+
+def without_layer(module: nn.Module, name: str) -> nn.Module:
+    """Return a copy of the module in which a layer passes on what it sees."""
+    body = copy.deepcopy(module)
+    parent, _, own = name.rpartition(".")
+    setattr(body.get_submodule(parent), own, nn.Identity())
+    return body
 
 
 def narrowed(module: nn.Module, places: Mapping[str, Placement]) -> nn.Module:
@@ -63,7 +72,8 @@ def retraced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
         If its pass fails now, as where it has sizes written into it.
     """
     try:
-        return traced(module, input_shape, classes)
+        with drawing(0):  # Dropout in a pass of the trace draws
+            return traced(module, input_shape, classes)
     except ConfigError as error:
         raise ConfigError(
             f"{error}: so with some of its units. Expected a forward pass that takes sizes from "

@@ -9,6 +9,7 @@ normalisation, with one person's samples instead of everybody's).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
@@ -18,8 +19,6 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from fedsub_core.errors import ConfigError
 
 NORMS = AVERAGED, LOCAL, STATIC = "averaged", "local", "static"
-
-
 #: What was found in modules that are still in use.
 _FOUND: WeakKeyDictionary[nn.Module, tuple[str, ...]] = WeakKeyDictionary()
 
@@ -36,6 +35,13 @@ def statistics(module: nn.Module) -> tuple[str, ...]:
     """Return names of the buffers that are running statistics."""
     kinds = "running_mean", "running_var"
     return tuple(f"{name}.{kind}" for name in batch_norms(module) for kind in kinds)
+
+
+def kept_at_home(module: nn.Module, norm: str, names: Iterable[str]) -> frozenset[str]:
+    """Return which tensors of the module, of those `names`, each client keeps for itself."""
+    if norm == LOCAL:
+        return frozenset(n for n in names if n.rpartition(".")[0] in batch_norms(module))
+    return frozenset(statistics(module) if norm == STATIC else ())
 
 
 def check_norms(module: nn.Module, norm: str) -> None:

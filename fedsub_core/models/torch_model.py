@@ -15,20 +15,25 @@ from math import prod
 from typing import Any
 
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from fedsub_core.data.stacks import Stack
-from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import LayerWithUnits, Shape
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.coupling.groups import unit_groups
-from fedsub_core.models.drawing import Builder, drawing, drawn
+from fedsub_core.models.drawing import Builder, drawn
 from fedsub_core.models.layers import Linear
 from fedsub_core.models.model import Model, Params, Pass
 from fedsub_core.models.module_layers import module_layers
-from fedsub_core.models.module_passes import Passes, own_numbers
-from fedsub_core.models.narrowing import Narrowed, narrowed, retraced
-from fedsub_core.models.norms import AVERAGED, STATIC, batch_norms, check_norms, statistics
+from fedsub_core.models.module_passes import Passes, own_shapes, tensors_of
+from fedsub_core.models.narrowing import Narrowed, narrowed, retraced, without_layer
+from fedsub_core.models.norms import (
+    AVERAGED,
+    STATIC,
+    batch_norms,
+    check_norms,
+    kept_at_home,
+    statistics,
+)
 from fedsub_core.models.traced import Trace
 from fedsub_core.models.units import UnitGroup, Units, narrowed_groups, placements
 from fedsub_core.placement import Placement
@@ -78,31 +83,18 @@ class TorchModel(Model):
         return type(self), (self.build, self.module, self.trace, self.input_shape, self.norm)
 
     @cached_property
-    def _statistics(self) -> tuple[str, ...]:
-        return statistics(self.module)
+    def _all(self) -> dict[str, Shape]:
+        return own_shapes(self.module)
 
     @cached_property
     def _at_home(self) -> frozenset[str]:
         """Names of what each client keeps for itself."""
-        if self.norm == AVERAGED:
-            return frozenset()
-        if self.norm == STATIC:
-            return frozenset(self._statistics)
-        layers = batch_norms(self.module)
-        return frozenset(n for n in self._all if n.rpartition(".")[0] in layers)
-
-    @cached_property
-    def _all(self) -> dict[str, Shape]:
-        found = own_numbers(self.module)
-        # In the order of the layers, so that a layer's tensors stand together.
-        layers = dict.fromkeys(name.rpartition(".")[0] for name in found)
-        of = {layer: [n for n in found if n.rpartition(".")[0] == layer] for layer in layers}
-        return {n: tuple(found[n].shape) for layer in layers for n in of[layer]}
+        return kept_at_home(self.module, self.norm, self._all)
 
     @cached_property
     def constants(self) -> Params:
         """Frozen parameters and buffers that are the same for everybody, without a client axis."""
-        own = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+        own = tensors_of(self.module)
         return {n: t.detach() for n, t in own.items() if n not in self._all}
 
     @cached_property
@@ -118,26 +110,14 @@ class TorchModel(Model):
     @cached_property
     def trained(self) -> tuple[str, ...]:
         """Names of the tensors that gradients move."""
-        return tuple(name for name in self.tensor_shapes if name not in self._statistics)
+        moved = statistics(self.module)
+        return tuple(name for name in self.tensor_shapes if name not in moved)
 
     @cached_property
     def affine(self) -> tuple[LayerWithUnits, ...]:
-        """The layers that have units: :mod:`fedsub_core.models.module_layers`.
-
-        Raises
-        ------
-        ConfigError
-            If the last one is no Linear layer with weights of its own, or samples are not on the
-            first axis everywhere.
-        """
-        last = self.trace.require_last()
-        layers = module_layers(self.module, self.input_shape, self.parameter_shapes)
-        if not layers or layers[-1].name != last.name:
-            raise ConfigError(
-                f"model {self.trace.name}, layer {last.name}: got weights that are computed, "
-                "expected a parameter: a unit owns its row of it"
-            )
-        return layers
+        """The layers that have units; raises as :func:`.module_layers.module_layers`."""
+        last = self.trace.require_last().name
+        return module_layers(self.module, self.input_shape, self.parameter_shapes, last)
 
     @cached_property
     def unit_groups(self) -> tuple[UnitGroup, ...]:
@@ -158,8 +138,7 @@ class TorchModel(Model):
         key = shapes, tuple(places[name] for name in self.constants)
         if key not in self._narrow:
             module = narrowed(self.module, places)
-            with drawing(0):  # Dropout in a pass of the trace draws
-                trace = retraced(module, self.input_shape, self.classes)
+            trace = retraced(module, self.input_shape, self.classes)
             made = type(self)(self.build, module, trace, self.input_shape, self.norm)
             for oldest in list(self._narrow)[: 1 - KEPT]:
                 del self._narrow[oldest]
@@ -208,7 +187,7 @@ class TorchModel(Model):
         """Draw one model as its builder does and give every client a copy of it."""
         at = derive_seed(seed, "", 0, "model")
         module, _ = drawn(self.build, self.input_shape, self.classes, at)
-        own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        own = tensors_of(module)
         return {
             name: own[name].detach().expand(clients, *shape).clone()
             for name, shape in self.tensor_shapes.items()
@@ -217,13 +196,6 @@ class TorchModel(Model):
     def forward(self, params: Params, x: Tensor) -> Tensor:
         """Return logits ``[clients, samples, classes]`` of ``x [clients, samples, *features]``."""
         return self.passes.forward(params, x)
-
-    def followed(self, own: Params, x: Tensor, by: TorchFunctionMode) -> Tensor:
-        """Return logits ``[samples, classes]`` of one client's ``x [samples, *features]``.
-
-        `by` sees each function that the module calls, with the very tensors of `own`.
-        """
-        return self.passes.followed(own, x, by)
 
     def training_pass(
         self,
@@ -253,25 +225,13 @@ class TorchModel(Model):
         ConfigError
             If the module does not end in that layer, or more layers are asked for.
         """
-        if head_layers == 1:
-            return self._cut
-        return self._cut_before(head_layers)
+        self.trace.require_end(head_layers)
+        return self._cut
 
     @cached_property
     def _cut(self) -> tuple[Model, Model]:
-        return self._cut_before(1)
-
-    def _cut_before(self, head_layers: int) -> tuple[Model, Model]:
         last = self.trace.require_last()
-        if head_layers != 1 or not last.ends:
-            raise ConfigError(
-                f"model {type(self.module).__name__}: got a head of {head_layers} layers, expected "
-                "one Linear layer at the very end of the module: a torch module is cut there alone"
-            )
-        body = copy.deepcopy(self.module)
-        parent, _, own = last.name.rpartition(".")
-        setattr(body.get_submodule(parent), own, nn.Identity())
-        size = prod(last.input_shape)
+        body, size = without_layer(self.module, last.name), prod(last.input_shape)
         trace = replace(self.trace, layers=self.trace.layers[:-1], last=None, output_shape=(size,))
         head = Chain((Linear(last.name, self.classes, size),), (size,))
         return TorchModel(self.build, body, trace, self.input_shape, self.norm), head
@@ -279,7 +239,7 @@ class TorchModel(Model):
     def as_module(self, params: Mapping[str, Tensor]) -> nn.Module:
         """Return a module of its own with one client's numbers, in evaluation mode."""
         module = copy.deepcopy(self.module).eval().requires_grad_(False)
-        own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        own = tensors_of(module)
         for name in self.tensor_shapes:
             own[name].copy_(params[name])
         return module

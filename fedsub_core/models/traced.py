@@ -75,6 +75,14 @@ class Trace:
             )
         return self.last
 
+    def require_end(self, head_layers: int) -> None:
+        """Refuse a head of so many layers, unless it is one Linear layer at the module's end."""
+        if head_layers != 1 or not self.require_last().ends:
+            raise ConfigError(
+                f"model {self.name}: got a head of {head_layers} layers, expected one Linear layer "
+                "at the very end of the module: a torch module is cut there alone"
+            )
+
 
 def traced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
     """Return what a pass of two samples of zeros shows, in evaluation mode.

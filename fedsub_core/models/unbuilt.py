@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.model import Params
+from fedsub_core.models.module_passes import tensors_of
 from fedsub_core.models.names import is_place
 from fedsub_core.models.norms import AVERAGED
 from fedsub_core.models.torch_model import TorchModel
@@ -65,7 +65,7 @@ class Unbuilt:
         if self._narrower(made):
             made = made.narrow(units_of(made.unit_groups, self.shapes))[0]
         module = made.as_module({name: t[0] for name, t in made.init(1, seed=0).items()})
-        own: dict[str, Any] = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        own = tensors_of(module)
         got = {name: tuple(t.shape) for name, t in self.constants.items()}
         expected = {name: tuple(t.shape) for name, t in made.constants.items()}
         if got != expected or not self._holds(made.tensor_shapes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedsub_core.extras import lacking
-from fedsub_core.wire.masks import Refuse
+from fedsub_core.wire.numbers import Refuse
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 LEVEL = 3

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.placement import Placement, Shape
 from fedsub_core.wire.bundles import Bits, Declared, FloatArray, Floats, Kind, Part, Whole
-from fedsub_core.wire.masks import Refuse, pack_bits
-from fedsub_core.wire.numbers import FLOAT, WHOLE
+from fedsub_core.wire.numbers import FLOAT, WHOLE, Refuse, pack_bits
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 

@@ -21,13 +21,15 @@ from fedsub_core.wire.bundles import (
     Whole,
 )
 from fedsub_core.wire.encoding import Encoding
-from fedsub_core.wire.masks import Refuse, pack_bits, unpack_bits
 from fedsub_core.wire.numbers import (
     WHOLE,
     WIDTH,
+    Refuse,
     pack,
+    pack_bits,
     pack_differences,
     unpack,
+    unpack_bits,
     unpack_differences,
 )
 from fedsub_core.wire.raw_tensor import RawTensor, mark_place

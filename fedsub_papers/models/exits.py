@@ -17,8 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.chain import Chain, Step, require_chain
-from fedsub_core.models.chain_units import group_of, narrowed
+from fedsub_core.models.chain import Chain, Step, group_of, narrowed, require_chain
 from fedsub_core.models.layers import Affine, Flatten, Layer, Linear, Pool, ReLU
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.units import UnitGroup, Units, first_units, placements

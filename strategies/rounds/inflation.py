@@ -13,7 +13,7 @@ from typing import Any
 
 from flwr.app import Array
 
-from fedsub_core.flower.inflating import chunks_of, make_arrays_by
+from fedsub_core.flower.messages import chunks_of, make_arrays_by
 
 
 class _Budget(threading.local):

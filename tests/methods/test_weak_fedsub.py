@@ -24,9 +24,8 @@ from fedsub_core.methods.table import METHODS
 from fedsub_core.models.architecture import UnitRows
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import cnn1d, mlp
-from fedsub_core.models.model import Model
+from fedsub_core.models.model import Model, unit_rows
 from fedsub_core.models.torch_model import TorchModel
-from fedsub_core.models.unit_rows import unit_rows
 from fedsub_core.models.units import first_units
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part

@@ -51,7 +51,7 @@ def module_sums(
     if rule == "naive":
         seen = Activations(own)
         with torch.no_grad():
-            logits = model.followed(own, x[0], seen)
+            logits = model.passes.followed(own, x[0], seen)
         found = {name: torch.stack(calls).mean(0) for name, calls in seen.calls.items()}
     else:
         logits, found = _propagated(model, own, x[0], of_class[0], rule, start)
@@ -65,7 +65,7 @@ def _propagated(
     """Return the logits ``[samples, classes]``, and each layer's relevance ``[samples, units]``."""
     lrp = Propagation(own, RULES[rule])
     with torch.enable_grad():
-        logits = model.followed(own, x, lrp)
+        logits = model.passes.followed(own, x, lrp)
     first = logits.detach().relu()
     if start == "target":
         first = first * of_class

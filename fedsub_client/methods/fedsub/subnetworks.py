@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.models.model import Model, Params
-from fedsub_core.models.unit_rows import by_unit, unit_rows
+from fedsub_core.models.model import Model, Params, by_unit, unit_rows
 from fedsub_core.models.units import units_of
 from fedsub_core.wire.bundles import Bundle, Floats
 

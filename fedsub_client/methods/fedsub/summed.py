@@ -20,7 +20,7 @@ from fedsub_core.addends import Array, Bools
 from fedsub_core.methods.fedsub import MASKS
 from fedsub_core.methods.fedsub_sums import COUNTED, PEOPLE, USED
 from fedsub_core.models.architecture import LayerWithUnits, UnitRows
-from fedsub_core.models.unit_rows import unit_rows
+from fedsub_core.models.model import unit_rows
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 
 

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.coupling.labels import FIXED
-from fedsub_core.models.coupling.layers import LAYERS
+from fedsub_core.models.coupling.layers import LAYERS, RECURRENT
 from fedsub_core.models.coupling.operations import OPERATIONS
-from fedsub_core.models.coupling.recurrent import RECURRENT
 from fedsub_core.models.coupling.tracer import Tracer
 from fedsub_core.models.traced import zeros
 from fedsub_core.models.units import Member, UnitGroup

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_client.predictor import Predictor
 from fedsub_core.data.stacks import Stack
-from fedsub_core.models.chain import Chain, require_chain
-from fedsub_core.models.described import describe, described
+from fedsub_core.models.chain import Chain, describe, described, require_chain
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.to_torch import chain_to_torch
 from fedsub_core.training import Pull, Turn

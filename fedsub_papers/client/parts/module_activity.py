@@ -89,7 +89,7 @@ def module_activity(
             seen = Readings(own, groups, often)
             some = slice(start, min(start + block, count))
             with torch.no_grad():
-                model.followed(own, inputs(data.x[i : i + 1, some], scale)[0], seen)
+                model.passes.followed(own, inputs(data.x[i : i + 1, some], scale)[0], seen)
             for name, mean in seen.means().items():
                 sums[name] = sums[name].to(mean.device) + mean * (some.stop - start) / count
         for name, mean in sums.items():

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from fedsub.testing.refusals import refused
 from fedsub_core.encoders.build import build_encoder
-from fedsub_core.encoders.draws import Draws
-from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.encoder import Draws, Encoder, quantised
 from fedsub_core.encoders.kernels_encoder import Kernel, KernelsEncoder, sums
-from fedsub_core.encoders.levels import quantised
 from fedsub_core.encoders.names import check_encoder, resolve_encoder
 from fedsub_core.encoders.relu_encoder import ReluEncoder, Unit
 from fedsub_core.errors import ConfigError

@@ -15,8 +15,8 @@ from fedsub_core.data.stacks import stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import UnitRows
 from fedsub_core.models.kinds import mlp
+from fedsub_core.models.model import unit_rows
 from fedsub_core.models.torch_model import TorchModel
-from fedsub_core.models.unit_rows import unit_rows
 from fedsub_core.wire.bundles import Bundle
 
 from .modules import Recurrent, ResidualCNN, Shape, normalised

@@ -15,7 +15,7 @@ from fedsub_core.wire import bundles
 from fedsub_core.wire.bundles import Bits, Bundle, Declaration, Floats
 from fedsub_core.wire.codec import Address, decode_upload, encode_upload
 from fedsub_core.wire.envelope import Envelope
-from fedsub_core.wire.masks import pack_bits
+from fedsub_core.wire.numbers import pack_bits
 
 Make = Callable[[str, Declaration], Any]
 TWO: Declaration = {"first": bundles.sliced((4, 3), ""), "second": bundles.sliced((2, 4), "first")}

@@ -15,7 +15,7 @@ from fedsub_client.methods.fedsub.subnetworks import (
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.kinds import mlp
 from fedsub_core.models.layers import Conv, Flatten, Linear, ReLU
-from fedsub_core.models.unit_rows import unit_rows
+from fedsub_core.models.model import unit_rows
 from fedsub_core.wire.bundles import Bundle, Floats
 
 CLASSES = 3
