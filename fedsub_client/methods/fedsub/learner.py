@@ -138,7 +138,7 @@ class FedSubLearner(Learner):
         """Return which units each class selects; `held` bool [clients, classes]."""
         return unit_masks(relevance, held, self.hyper.depth)
 
-    def beside(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
+    def further(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
         """Return whole tensors ``[clients, ...]`` that a method sends in addition, by name."""
         return {}
 
@@ -155,7 +155,7 @@ class FedSubLearner(Learner):
         judged = representatives(data, hyper.relevance_samples)
         relevance, logits = unit_relevance(model, params, judged, hyper.relevance, hyper.lrp_start)
         masks = self.masks(relevance, held)
-        beside = {name: t.cpu().numpy() for name, t in self.beside(relevance, masks).items()}
+        further = {name: t.cpu().numpy() for name, t in self.further(relevance, masks).items()}
         rows = union_rows(model, params, masks)
         chosen = {name: mask.cpu().numpy() for name, mask in masks.items()}
         scores = class_scores(hyper.score, logits, judged, data).cpu().numpy()
@@ -169,7 +169,7 @@ class FedSubLearner(Learner):
             for layer in model.affine[: hyper.depth or None]:
                 tensors |= {own.name: rows[i][own.name] for own in layer.rows}
                 tensors[layer.name + MASKS] = Bits(chosen[layer.name][i])
-            tensors |= {name: Floats(array[i]) for name, array in beside.items()}
+            tensors |= {name: Floats(array[i]) for name, array in further.items()}
             uploads.append(Bundle(count, version, tensors))
         return uploads
 

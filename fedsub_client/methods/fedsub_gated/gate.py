@@ -14,6 +14,8 @@ from fedsub_client.methods.fedsub_gated.probabilities import TINY, tempered
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub_gated import MOST, TEMPERATURES
 
+#: How many own samples count as much as the weights learnt from all people.
+ALPHA = 50.0
 #: Steps of a person's own EM: from there on weights of a few samples move in the third digit.
 STEPS = 30
 #: From where on a probability of the right class is good enough; as how many samples it weighs that
@@ -22,7 +24,7 @@ SURE, FALLEN = 0.5, 4.0
 
 
 def of_labels(each: Tensor, judged: Stack) -> Tensor:
-    """Return what each expert gives each sample's label, ``[clients, samples, experts]``.
+    """Return each expert's probability of each sample's label, ``[clients, samples, experts]``.
 
     0 where padded.
     """

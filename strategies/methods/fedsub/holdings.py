@@ -7,7 +7,7 @@ were nobody else: to the others they are unknown, not 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -126,7 +126,7 @@ class Block:
 
     def rows(self, rows: Tensor) -> Tensor:
         """Return the block's numbers of rows [n, units, width]; the very same of all."""
-        return rows if self.whole else rows[self._index]
+        return rows if self.whole else rows[self.index]
 
     def masks(self, masks: Tensor) -> Tensor:
         """Return the block's units of masks or shares [n, classes, units]."""
@@ -137,7 +137,8 @@ class Block:
         whole[self.units[:, None], self.columns] = values
 
     @property
-    def _index(self) -> tuple[Tensor, Tensor, Tensor]:
+    def index(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The block's place in rows [n, units, width]."""
         return self.holders[:, None, None], self.units[:, None], self.columns
 
 
@@ -221,33 +222,3 @@ def comparable(prototypes: Tensor, present: Tensor, held: Tensor, lacking: int) 
     sums = (prototypes * known).sum(0)
     filled = prototypes.where(held.unsqueeze(1), sums / known.sum(0).clamp(min=1))
     return filled * (held.sum(0) >= len(held) - lacking)
-
-
-def by_block(
-    blocks: Sequence[Block],
-    rows: Tensor,
-    masks: Tensor,
-    fuse: Callable[[Block], tuple[Tensor, Tensor]],
-) -> tuple[Tensor, Tensor]:
-    """Return one layer's new rows [n, units, width], and which are replaced [n, units].
-
-    A row travels as a whole. Where of some of its numbers nothing is known, they stay the client's
-    own; the server knows these if the client selected the unit, else the row is not replaced.
-
-    Parameters
-    ----------
-    rows : float32 [n, units, width].
-    masks : bool [n, classes, units].
-    fuse : of a block, the same for its numbers.
-    """
-    if len(blocks) == 1 and blocks[0].whole:
-        return fuse(blocks[0])
-    fused, known = rows.clone(), masks.any(1)
-    replaced, complete = torch.zeros_like(known), torch.ones_like(known)
-    for block in blocks:
-        new, given = fuse(block)
-        here = block.holders[:, None], block.units
-        fused[block._index] = torch.where(given[:, :, None], new, block.rows(rows))
-        replaced[here] |= given
-        complete[here] &= given | known[here]
-    return fused, replaced & complete

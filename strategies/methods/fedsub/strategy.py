@@ -11,10 +11,10 @@ from torch import Tensor
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.wire.bundles import Bundle, Part
-from strategies.methods.fedsub.block_weights import BlockWeights
+from strategies.methods.fedsub.block_weights import BlockWeights, by_block
 from strategies.methods.fedsub.cache import Cache
 from strategies.methods.fedsub.fusion import changed, fuse
-from strategies.methods.fedsub.holdings import Block, by_block
+from strategies.methods.fedsub.holdings import Block
 from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights, leaves_alone
 from strategies.methods.fedsub.robust import row_mean
 from strategies.methods.fedsub.subnetworks import SubnetworkServer, capacity_of, part_of

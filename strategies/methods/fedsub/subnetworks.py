@@ -17,23 +17,25 @@ from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, protot
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.models.model import Model
-from fedsub_core.seeds import derive_seed
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub.bounds import LONGEST, begun, bounded
 from strategies.methods.fedsub.cache import CLIENTS, Cache
 from strategies.methods.fedsub.centre import nearer
-from strategies.methods.fedsub.clustering import cluster_classes
 from strategies.methods.fedsub.holdings import HeldPart, Holdings, comparable
 from strategies.methods.fedsub.imputation import impute
-from strategies.methods.fedsub.indices import quality
+from strategies.methods.fedsub.kept_clusters import (
+    CLUSTERS,
+    aligned,
+    cluster_rows,
+    member_rows,
+    no_clusters,
+    recluster,
+)
 from strategies.parts.averaging import malicious
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
-
-#: In a state: the last clustering, and the prototypes that it was made of.
-CLUSTERS = ("clusters", "clustered")
 
 
 class SubnetworkServer(ServerHalf):
@@ -103,36 +105,17 @@ class SubnetworkServer(ServerHalf):
             cache = nearer(cache, self.shared_rows(round), held)
             usual[LONGEST] = longest
         prototypes, present = self._prototypes(cache, round)
-        old = _aligned(state, before.roster, cache.roster, model.classes, size)
-        clusters = torch.full(present.shape, -1, dtype=torch.int64)
-        stale: list[int] = []
-        apart: list[MetricRow] = []
-        for y in range(model.classes):
-            same = torch.equal(present[:, y], old["clusters"][:, y] >= 0) and torch.equal(
-                prototypes[present[:, y], y], old["clustered"][present[:, y], y]
-            )
-            if same:
-                clusters[:, y] = old["clusters"][:, y]
-            elif present[:, y].any():
-                stale.append(y)
-        if stale:
-            seeds = {
-                y: derive_seed(round.turn.seed, "", 0, f"clusters of class {y}") for y in stale
-            }
-            points = {y: prototypes[present[:, y], y].numpy() for y in stale}
-            found = cluster_classes(points, self.hyper.k_selection, seeds, self.settings.workers)
-            for y, labels in found.items():
-                clusters[present[:, y], y] = torch.from_numpy(labels)
-                for name, value in quality(points[y], labels).items():
-                    apart.append(MetricRow(round.number, "", y, name, value))
+        old = aligned(state, before.roster, cache.roster, model.classes, size)
+        k_selection, workers = self.hyper.k_selection, self.settings.workers
+        clusters, apart = recluster(old, prototypes, present, k_selection, round.turn, workers)
         new = cache.state() | usual | {"clusters": clusters, "clustered": prototypes}
         rows = [
             *_size_rows(round.held_by, self.hyper.depth, uploads, round.number),
-            *_cluster_rows(clusters, round.number),
+            *cluster_rows(clusters, round.number),
             *apart,
         ]
         if self.settings.rounds.evaluated(round.number):
-            rows += _member_rows(cache.roster, clusters, round.number)
+            rows += member_rows(cache.roster, clusters, round.number)
         return new, rows
 
     def placed(self, state: State, round: Round, client: str, bundle: Bundle) -> Bundle:
@@ -233,40 +216,6 @@ def _size_rows(
         yield MetricRow(round, client, None, "bytes_up_union", union)
 
 
-def _cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
-    """Yield how many clusters each class has, as the whole federation's metric."""
-    for y, of in enumerate(clusters.unbind(1)):
-        # Not the last one's number: one is left empty where its only person is forgotten.
-        found = len(set(of.tolist()) - {-1})
-        if found:
-            yield MetricRow(round, "", y, "clusters", float(found))
-
-
-def _member_rows(roster: Roster, clusters: Tensor, round: int) -> Iterator[MetricRow]:
-    """Yield in which of each class's clusters everybody is who is in one."""
-    for client, of in zip(roster.clients, clusters.tolist(), strict=True):
-        for y, cluster in enumerate(of):
-            if cluster >= 0:
-                yield MetricRow(round, client, y, "cluster", cluster)
-
-
 def _cached(state: State) -> State:
     """Return the cache's part of the state."""
     return {k: t for k, t in state.items() if k not in (*CLUSTERS, LONGEST)}
-
-
-def no_clusters(clients: int, classes: int, size: int) -> State:
-    """Return what is kept of clusters where everybody is in none."""
-    return {
-        "clusters": torch.full((clients, classes), -1, dtype=torch.int64),
-        "clustered": torch.zeros(clients, classes, size, dtype=torch.float64),
-    }
-
-
-def _aligned(state: State, before: Roster, after: Roster, classes: int, size: int) -> State:
-    """Return the last clustering, in the order of the new cache's clients."""
-    old = {name: state[name] for name in CLUSTERS}
-    if before == after:
-        return old
-    empty = no_clusters(len(after.clients), classes, size)
-    return {name: before.moved(old[name], tensor, after) for name, tensor in empty.items()}
