@@ -85,13 +85,13 @@ class FedSubHyperparameters(PrototypeHyperparameters):
 
 
 def prototype_size(model: Architecture, hyper: Any) -> int:
-    """Features of a sample, or of the last hidden layer for ``prototype = "embedding"``."""
+    """Return the number of a prototype's features: a sample's, or the last hidden layer's."""
     embedding = hyper.prototype == "embedding"
     return model.embedding_size if embedding else prod(model.input_shape)
 
 
 def sends(model: Architecture, hyper: Any) -> Declaration:
-    """Return what a device sends: see ``docs/wire-format.md``.
+    """Declare the tensors of an upload: see ``docs/wire-format.md``.
 
     A layer's tensor holds rows, ``[units, fan_in + 1]``: a unit's weights and its bias side by
     side. All classes of a client share one set of rows, so a class's subnetwork is a mask over
@@ -109,7 +109,7 @@ def sends(model: Architecture, hyper: Any) -> Declaration:
 
 
 def receives(model: Architecture, hyper: Any) -> Declaration:
-    """Return what the server sends: rows to replace, of layers that have some."""
+    """Declare the tensors of a download: rows to replace, of layers that have some."""
     return {
         own.name: rows((layer.units, own.width), optional=True)
         for layer in model.affine[: hyper.depth or None]
@@ -142,7 +142,7 @@ WEAK_DEVICES = (
 
 
 def receives_too(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
-    """Return the same, and what a server of secure sums sends."""
+    """Declare the tensors of a download, and those that a server of secure sums adds."""
     return {**receives(model, hyper), **receives_in_sums(model, hyper)}
 
 

@@ -37,7 +37,7 @@ TEMPERATURES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
 
 def gate_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of what a person tells the gate: sums over its samples, and curves."""
+    """Return the shapes of a person's sums for the gate, and of the curves, over its samples."""
     experts = len(names(hyper))
     return {GATE: (experts + 1,), CURVES: (experts, len(TEMPERATURES))}
 
@@ -49,7 +49,7 @@ def parts_of_gate(hyper: Any) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
-    """Return FedSub's tensors, each class's share in hidden units, and what the gate learns."""
+    """Declare FedSub's tensors, each class's share in hidden units, and sums for the gate."""
     shares = {
         layer.name + SHARES: dense((model.classes, layer.units)) for layer in model.affine[:-1]
     }
@@ -58,7 +58,7 @@ def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration
 
 
 def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
-    """Return rows to replace, and the people's weights of the experts."""
+    """Declare rows to replace, and the people's weights of the experts."""
     each_expert = dense((len(names(hyper)),), optional=True, exact=True)
     gate = {GATE: each_expert, TEMPERATURE: each_expert}
     in_sums = receives_in_sums(model, hyper, "fedsub-gated")
@@ -67,7 +67,7 @@ def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declarat
 
 
 def trained(hyper: FedSubGatedHyperparameters) -> int:
-    """Return how many whole models a device trains: the fused one, and one alone."""
+    """Return the number of whole models that a device trains: the fused one, and one alone."""
     return 1 + (LOCAL in names(hyper))
 
 

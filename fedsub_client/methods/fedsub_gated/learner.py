@@ -142,7 +142,7 @@ class FedSubGatedLearner(ExpertsLearner):
             return self.model.forward(self.get(state, LOCAL), x)
 
     def work(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
-        """Do :meth:`fit`'s round, which makes the means itself: class means go by them."""
+        """Train as :meth:`fit`, which makes the means itself: class means go by them."""
         return self.fit(state, received, data, turn)
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
@@ -201,7 +201,7 @@ class FedSubGatedLearner(ExpertsLearner):
         return {HELD: held.float(), OPEN: torch.stack([mass, far], 1)}
 
     def _class_means(self, state: State, data: Stack) -> State:
-        """Return where the person's classes lie in the embedding that is tested."""
+        """Return the means of the person's classes in the embedding that is tested."""
         fused = self.predictor.expert(self.predicted_by(state), FUSED)
         means, spread = class_means(self.model, fused, data)
         return {MEANS: means, SPREAD: spread}

@@ -40,7 +40,7 @@ FAR, FARTHEST = 5.0, 1e3
 
 
 class Common(NamedTuple):
-    """What the common model makes of samples.
+    """The common model's output.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ class Mixture(Predictor):
         return cls(model, tuple(facts["experts"]))
 
     def describe(self) -> dict[str, Any]:
-        """Return which experts are mixed."""
+        """Return the names of the experts."""
         return {"experts": self.experts}
 
     @cached_property
     def models(self) -> tuple[str, ...]:
-        """Names of those that are models of their own, the common one first."""
+        """Names of the experts that are whole models, the common one first."""
         return (FUSED, *[e for e in self.experts if e not in (FUSED, HEAD)])
 
     @cached_property
@@ -153,7 +153,7 @@ class Mixture(Predictor):
         return self.mixed(params, common, self.stacked(common, own))
 
     def each(self, params: Params, x: Tensor) -> tuple[Common, dict[str, Tensor]]:
-        """Return what the common model makes of samples, and others' probabilities by name."""
+        """Return the common model's output, and the other experts' probabilities by name."""
         shared = self.expert(params, FUSED)
         features = self.body.forward(shared, x)
         probabilities = finite(self.head.forward(shared, features).softmax(2))
@@ -196,9 +196,9 @@ class Mixture(Predictor):
         A model that diverged says nothing, and those that are believed answer without it: none of
         its parameters counts while another has weight.
         """
-        of = {name: name.partition(".")[0] for name in broken}
+        owner = {name: name.partition(".")[0] for name in broken}
         # The own head answers by the common model's embedding.
-        lost = set(of.values()) | ({HEAD} if FUSED in of.values() else set())
+        lost = set(owner.values()) | ({HEAD} if FUSED in owner.values() else set())
         weights = dict(zip(self.experts, params[WEIGHTS].tolist(), strict=True))
         answers = any(weight > 0 for name, weight in weights.items() if name not in lost)
         return [name for name in broken if name in self.gate_shapes or not answers]

@@ -85,13 +85,13 @@ def enough(data: Stack) -> Tensor:
 
 
 def _free(data: Stack) -> Tensor:
-    """Return by how many each person's samples exceed its classes, ``[clients]``."""
+    """Return the number of each person's samples beyond one a class, ``[clients]``."""
     count = data.of_class().sum(1)
     return (count.sum(1) - (count > 0).sum(1)).to(data.x.device)
 
 
 def finite(probabilities: Tensor) -> Tensor:
-    """Return what a model says, or nothing, all classes alike, where it is not finite.
+    """Return a model's probabilities, all classes alike where they are not finite.
 
     One that diverged must not spoil a mixture that does not believe it: 0 times nan is nan.
     """

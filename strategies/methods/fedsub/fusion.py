@@ -121,7 +121,7 @@ def _overlapping(
 def _overlapping_any(
     weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
-    """Take the mean over the clusters of u that hold unit j."""
+    """Replace units by the mean over the clusters of u that hold unit j."""
     held = _held(weights, selected)
     replaced = held.any(1)
     return _held_mean(weights, rows, selected, held, replaced, mean), replaced
@@ -220,7 +220,7 @@ def taken(
 def _alone(
     weights: ClusterWeights, choice: Tensor, rows: Tensor, own: Tensor | None = None
 ) -> Tensor:
-    """Return what each client takes of its own row, float32 [n, units, width].
+    """Return each client's part of its own row, float32 [n, units, width].
 
     `own` of it, and its `choice` [n, classes, units] of every cluster in which it is alone. Added
     up in float64, so that who is alone in all gets exactly 1 of its row.

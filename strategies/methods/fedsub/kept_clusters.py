@@ -20,7 +20,7 @@ CLUSTERS = ("clusters", "clustered")
 
 
 def no_clusters(clients: int, classes: int, size: int) -> State:
-    """Return what is kept of clusters where everybody is in none."""
+    """Return the state of a clustering in which everybody is in no cluster."""
     return {
         "clusters": torch.full((clients, classes), -1, dtype=torch.int64),
         "clustered": torch.zeros(clients, classes, size, dtype=torch.float64),
@@ -73,17 +73,17 @@ def recluster(
 
 
 def cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
-    """Yield how many clusters each class has, as the whole federation's metric."""
-    for y, of in enumerate(clusters.unbind(1)):
+    """Yield the number of each class's clusters, as the whole federation's metric."""
+    for y, labels in enumerate(clusters.unbind(1)):
         # Not the last one's number: one is left empty where its only person is forgotten.
-        found = len(set(of.tolist()) - {-1})
-        if found:
-            yield MetricRow(round, "", y, "clusters", float(found))
+        count = len(set(labels.tolist()) - {-1})
+        if count:
+            yield MetricRow(round, "", y, "clusters", float(count))
 
 
 def member_rows(roster: Roster, clusters: Tensor, round: int) -> Iterator[MetricRow]:
-    """Yield in which of each class's clusters everybody is who is in one."""
-    for client, of in zip(roster.clients, clusters.tolist(), strict=True):
-        for y, cluster in enumerate(of):
+    """Yield the cluster of each person in each class, where there is one."""
+    for client, labels in zip(roster.clients, clusters.tolist(), strict=True):
+        for y, cluster in enumerate(labels):
             if cluster >= 0:
                 yield MetricRow(round, client, y, "cluster", cluster)

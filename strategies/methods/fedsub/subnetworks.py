@@ -57,7 +57,7 @@ class SubnetworkServer(ServerHalf):
         return nobody | no_clusters(0, model.classes, size)
 
     def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
-        """Demand a subnetwork and a prototype for every class that the client holds."""
+        """Refuse an upload without a subnetwork and a prototype of every class that is held."""
         held = upload.bits(CLASSES)
         if not held.any():
             raise sender.refuse("classes", "none", "at least one")
@@ -119,7 +119,7 @@ class SubnetworkServer(ServerHalf):
         return new, rows
 
     def placed(self, state: State, round: Round, client: str, bundle: Bundle) -> Bundle:
-        """Return what a client sent or was sent, in the places of the whole model's rows."""
+        """Return a client's message in the places of the whole model's rows."""
         if client not in round.narrow:
             return bundle
         embeddings = self.hyper.prototype == "embedding"
@@ -141,18 +141,18 @@ class SubnetworkServer(ServerHalf):
         return i
 
     def holdings(self, cache: Cache, round: Round) -> Holdings:
-        """Return what everybody in the cache holds."""
-        said, of = torch.unique(cache.tensors["capacity"], return_inverse=True)
-        return Holdings([part_of(round, one) for one in said.tolist() or [1.0]], of)
+        """Return the parts of the model that the people in the cache hold."""
+        capacities, which = torch.unique(cache.tensors["capacity"], return_inverse=True)
+        return Holdings([part_of(round, c) for c in capacities.tolist() or [1.0]], which)
 
     def cached(self, state: State) -> tuple[Cache, Tensor]:
-        """Return what the server last heard of every client, and everybody's clusters."""
+        """Return the cache of every client's last upload, and everybody's clusters."""
         return Cache.of(_cached(state)), state["clusters"]
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's row; clusters that it helped to make stay."""
         roster = Roster.of(state[CLIENTS])
-        kept = [i for i, one in enumerate(roster.clients) if one != client]
+        kept = [i for i, other in enumerate(roster.clients) if other != client]
         everybodys = {name: state[name] for name in (CLIENTS, LONGEST) if name in state}
         rows = {name: tensor[kept] for name, tensor in state.items() if name not in everybodys}
         return everybodys | {CLIENTS: roster.without(client).tensor(), **rows}
@@ -173,7 +173,7 @@ class SubnetworkServer(ServerHalf):
         return torch.from_numpy(filled), present | torch.from_numpy(imputed)
 
     def _sent(self, state: State, round: Round) -> dict[str, Bundle]:
-        """Return what the round's clients were sent, in the places of the whole model's rows."""
+        """Return the downloads of the round's clients, in the places of the whole model's rows."""
         return {c: self.placed(state, round, c, sent) for c, sent in round.sent.items()}
 
     def _holds(self, state: State, client: str, upload: Bundle) -> bool:
@@ -195,14 +195,14 @@ def _held_part(model: Model, capacity: float) -> HeldPart:
 
 
 def part_of(round: Round, capacity: float) -> HeldPart:
-    """Return what a device of a capacity holds."""
+    """Return the part of the model that a device of a capacity holds."""
     return _held_part(round.model, capacity)
 
 
 def _size_rows(
     held_by: Callable[[str], Architecture], depth: int, uploads: Mapping[str, Bundle], round: int
 ) -> Iterator[MetricRow]:
-    """Yield what plain float32 would take: the papers' encoding, and the union of the rows.
+    """Yield the bytes of two plain float32 encodings: the papers', and the union of the rows.
 
     The papers send every class's subnetwork on its own; the union has each selected row once.
     """

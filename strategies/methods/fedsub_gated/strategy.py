@@ -43,7 +43,7 @@ class FedSubGatedServer(SubnetworkServer):
         return cache.state() | no_clusters(0, start.model.classes, size) | gate.state()
 
     def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
-        """Demand what FedSub does, shares, and sums that can be."""
+        """Refuse what FedSub refuses, shares beyond 0 to 1, and impossible sums for the gate."""
         super().check(_fedsubs(state), round, sender, upload)
         for name in [n for n in upload.tensors if n.endswith(SHARES)]:
             layer = name.removesuffix(SHARES)
@@ -69,7 +69,7 @@ class FedSubGatedServer(SubnetworkServer):
     def aggregate(
         self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
-        """Do what FedSub does; take a step of the gate."""
+        """Update the cache and the clusters as FedSub does, and take a step of the gate."""
         new, rows = super().aggregate(_fedsubs(state), round, uploads)
         there = len(self._roster.of(new[CLIENTS]).clients)
         most = self.settings.robust.most_examples
@@ -91,12 +91,12 @@ class FedSubGatedServer(SubnetworkServer):
     def _fused(
         self, cache: Cache, clusters: Tensor, round: Round, clients: Sequence[str]
     ) -> Iterator[tuple[str, str, Floats]]:
-        """Yield by layer and client the rows that differ from its own, where there are some."""
+        """Yield layers, clients and the rows that differ from a client's own."""
         omega, holds = cache.tensors["omega"], cache.tensors["holds"]
 
         def weigh(people: Tensor) -> ClusterWeights:
-            of = clusters[people].numpy(), holds[people].numpy(), omega[people].numpy()
-            return cluster_weights("overlapping-any", *of)
+            numbers = clusters[people].numpy(), holds[people].numpy(), omega[people].numpy()
+            return cluster_weights("overlapping-any", *numbers)
 
         robust, names = self.settings.robust, self.shared_rows(round)
         of_blocks = BlockWeights(cache, self.holdings(cache, round), list(names), robust, weigh)
@@ -106,12 +106,12 @@ class FedSubGatedServer(SubnetworkServer):
             layer: str, rows: Tensor, everybody: Tensor, known: Tensor, block: Block
         ) -> tuple[Tensor, Tensor]:
             weights, shares = of_blocks.weights(block), cache.tensors.get(f"shares.{layer}")
-            of = block.rows(rows), block.masks(cache.tensors[f"masks.{layer}"])
-            common = everybodys(weights, *of, omega[block.holders], mean)
+            own, masks = block.rows(rows), block.masks(cache.tensors[f"masks.{layer}"])
+            common = everybodys(weights, own, masks, omega[block.holders], mean)
             block.put(everybody, common[0])
             block.put(known, common[1][:, None])
             share = None if shares is None else block.masks(shares)
-            return fuse_layer(weights, *of, share, common, mix, mean)
+            return fuse_layer(weights, own, masks, share, common, mix, mean)
 
         places = {client: self.place(cache, round, client) for client in clients}
         for name, layer in names.items():
