@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
+from fedsub_core.methods.fedsub import PROTOTYPE_DELTA
 from fedsub_core.metric_names import BEST_ROUND, CAPACITY, OWN_HEADS
 from fedsub_server.convergence import last_fall
 from fedsub_server.method_summary import FEWEST, MethodSummary
@@ -227,5 +228,6 @@ def reported_epsilon(db: RunDatabase, config: Mapping[str, Any], method: str) ->
     for option, (delta, of) in NOISES.items():
         mine = option.partition(".")[0] in (method, option)
         if last and mine and config.get(option) not in (None, 0, "none"):
-            return Epsilon(max(last.values()), config.get(delta), of)
+            # Of fedsub-gated it is no option.
+            return Epsilon(max(last.values()), config.get(delta, PROTOTYPE_DELTA), of)
     return Epsilon()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from fedsub_core.addends import Sums
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
@@ -25,16 +26,46 @@ READINGS = ("own", "held")
 PROTOTYPE_FEATURES = ("input", "embedding")
 PROTOTYPE_NOISES = ("none", "gaussian", "laplace")
 
+#: Delta at which the epsilon of noise on prototypes is reported, unless another is asked for.
+PROTOTYPE_DELTA = 1e-5
+
 #: Names of what travels beside a layer's rows, which go by the layer's name.
 CLASSES, SCORE, PROTOTYPES, MASKS = "classes", "scores", "prototypes", ".masks"
 #: Each class's share in its units' relevance; of methods that fuse by it.
 SHARES = ".shares"
 
 
-@dataclass(frozen=True)
-class SubnetworkHyperparameters(Hyperparameters):
-    """What says which units matter for a class, and who is alike in it."""
+def cluster_count(default: str, doc: str) -> Any:
+    """Return the hyperparameter that says how many clusters a class has."""
+    return option(
+        default,
+        f"number of clusters: {doc}",
+        pattern=r"dbi|dbi-capped|silhouette|fixed:[1-9][0-9]*",
+        like="dbi, dbi-capped, silhouette or fixed:K, such as fixed:3",
+    )
 
+
+@dataclass(frozen=True)
+class PrototypeHyperparameters(Hyperparameters):
+    """Hyperparameters of prototypes, by which people are compared."""
+
+    prototype: str = choice(*PROTOTYPE_FEATURES, doc="features whose class mean is the prototype")
+    prototype_noise: str = choice(*PROTOTYPE_NOISES, doc="differentially private prototypes")
+    prototype_clip: float = option(
+        0.0, "clip prototypes to this L2 (laplace: L1) norm before noise", minimum=0.0
+    )
+    prototype_sigma: float = option(
+        0.0, "standard deviation of the noise on each feature of a prototype", minimum=0.0
+    )
+
+
+@dataclass(frozen=True)
+class FedSubHyperparameters(PrototypeHyperparameters):
+    """FedSub's hyperparameters, defaults of the journal version unless said otherwise."""
+
+    prototype_delta: float = option(
+        PROTOTYPE_DELTA, "delta at which epsilon is reported", above=0, below=1
+    )
     relevance: str = choice(
         "lrp-a2b1", "lrp-a1b0", "naive", doc="how the relevance of units is computed (eq. 2, 4, 5)"
     )
@@ -45,32 +76,12 @@ class SubnetworkHyperparameters(Hyperparameters):
     )
     lrp_start: str = choice(*LRP_STARTS, doc="outputs from which relevance starts")
     score: str = choice(*SCORES, doc="omega: how much a client's subnetwork counts in a cluster")
-    k_selection: str = option(
-        "dbi",
-        "number of clusters: dbi (the paper), dbi-capped, silhouette or fixed:K",
-        pattern=r"dbi|dbi-capped|silhouette|fixed:[1-9][0-9]*",
-        like="dbi, dbi-capped, silhouette or fixed:K, such as fixed:3",
-    )
-    prototype: str = choice(*PROTOTYPE_FEATURES, doc="features whose class mean is the prototype")
+    k_selection: str = cluster_count("dbi", "dbi (the paper), dbi-capped, silhouette or fixed:K")
     depth: int = option(0, "share only the first L layers; 0 = all (full)", minimum=0)
     impute: bool = option(False, "predict prototypes of classes a client lacks (first version)")
     impute_neighbours: int = option(
         5, "number of most similar clients from which a prototype is predicted", minimum=1
     )
-    prototype_noise: str = choice(*PROTOTYPE_NOISES, doc="differentially private prototypes")
-    prototype_clip: float = option(
-        0.0, "clip prototypes to this L2 (laplace: L1) norm before noise", minimum=0.0
-    )
-    prototype_sigma: float = option(
-        0.0, "standard deviation of the noise on each feature of a prototype", minimum=0.0
-    )
-    prototype_delta: float = option(1e-5, "delta at which epsilon is reported", above=0, below=1)
-
-
-@dataclass(frozen=True)
-class FedSubHyperparameters(SubnetworkHyperparameters):
-    """FedSub's hyperparameters, defaults of the journal version unless said otherwise."""
-
     fusion: str = choice(*FUSIONS, doc="how a cluster's subnetworks are fused (eq. 6-10)")
     fusion_reading: str = choice(
         *READINGS,
@@ -79,14 +90,14 @@ class FedSubHyperparameters(SubnetworkHyperparameters):
     )
 
 
-def prototype_size(model: Architecture, hyper: SubnetworkHyperparameters) -> int:
-    """Features of a sample, or of the last hidden layer for ``prototype = "embedding"``."""
+def prototype_size(model: Architecture, hyper: Any) -> int:
+    """Return the number of a prototype's features: a sample's, or the last hidden layer's."""
     embedding = hyper.prototype == "embedding"
     return model.embedding_size if embedding else prod(model.input_shape)
 
 
-def sends(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
-    """Return what a device sends: see ``docs/wire-format.md``.
+def sends(model: Architecture, hyper: Any) -> Declaration:
+    """Declare the tensors of an upload: see ``docs/wire-format.md``.
 
     A layer's tensor holds rows, ``[units, fan_in + 1]``: a unit's weights and its bias side by
     side. All classes of a client share one set of rows, so a class's subnetwork is a mask over
@@ -103,8 +114,8 @@ def sends(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
     return declared
 
 
-def receives(model: Architecture, hyper: SubnetworkHyperparameters) -> Declaration:
-    """Return what the server sends: rows to replace, of layers that have some."""
+def receives(model: Architecture, hyper: Any) -> Declaration:
+    """Declare the tensors of a download: rows to replace, of layers that have some."""
     return {
         own.name: rows((layer.units, own.width), optional=True)
         for layer in model.affine[: hyper.depth or None]
@@ -112,7 +123,7 @@ def receives(model: Architecture, hyper: SubnetworkHyperparameters) -> Declarati
     }
 
 
-def cost(hyper: SubnetworkHyperparameters, epochs: int) -> Cost:
+def cost(hyper: Any, epochs: int) -> Cost:
     """Training, and one pass for relevance."""
     return Cost(epochs + {"naive": 0.33, "lrp-a1b0": 1.0, "lrp-a2b1": 1.33}[hyper.relevance])
 
@@ -137,7 +148,7 @@ WEAK_DEVICES = (
 
 
 def receives_too(model: Architecture, hyper: FedSubHyperparameters) -> Declaration:
-    """Return rows to replace, and what a server of secure sums sends beside them."""
+    """Declare the tensors of a download, and those that a server of secure sums adds."""
     return {**receives(model, hyper), **receives_in_sums(hyper, adds_units(model, hyper))}
 
 

@@ -12,12 +12,13 @@ from fedsub_core.methods.card_parts import Prediction, WeakDevices
 from fedsub_core.methods.fedsub import SHARES, WEAK_DEVICES
 from fedsub_core.methods.fedsub_gated_experts import (
     EXPERTS,
+    GATE_SHARE,
     HEAD,
+    HEAD_EPOCHS,
+    LOCAL,
     FedSubGatedHyperparameters,
-    asks_for_means,
     check,
     names,
-    trained,
 )
 from fedsub_core.methods.fedsub_sums import (
     MIX,
@@ -43,11 +44,9 @@ TEMPERATURES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
 
 
 def gate_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of what a person tells the gate: sums over its samples, and curves."""
-    shapes: dict[str, tuple[int, ...]] = {GATE: (len(names(hyper)) + 1,)}
-    if hyper.calibrate:
-        shapes[CURVES] = len(names(hyper)), len(TEMPERATURES)
-    return shapes
+    """Return the shapes of a person's sums for the gate, and of the curves, over its samples."""
+    experts = len(names(hyper))
+    return {GATE: (experts + 1,), CURVES: (experts, len(TEMPERATURES))}
 
 
 def adds(model: Architecture, hyper: Any) -> list[Addend]:
@@ -57,35 +56,37 @@ def adds(model: Architecture, hyper: Any) -> list[Addend]:
 
 
 def sends(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
-    """Return FedSub's tensors, each class's share in hidden units, and what the gate learns."""
-    layers = model.affine[: hyper.depth or None]
+    """Declare FedSub's tensors, each class's share in hidden units, and sums for the gate."""
     shares = {
-        layer.name + SHARES: dense((model.classes, layer.units))
-        for layer in layers
-        if layer is not model.affine[-1]
+        layer.name + SHARES: dense((model.classes, layer.units)) for layer in model.affine[:-1]
     }
     gate = {name: dense(shape, exact=True) for name, shape in gate_shapes(hyper).items()}
     return {**fedsub.sends(model, hyper), **shares, **gate}
 
 
 def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declaration:
-    """Return rows to replace, and the people's weights of the experts."""
-    told = dense((len(names(hyper)),), optional=True, exact=True)
-    gate = {GATE: told, TEMPERATURE: told} if hyper.calibrate else {GATE: told}
+    """Declare rows to replace, and the people's weights of the experts."""
+    each_expert = dense((len(names(hyper)),), optional=True, exact=True)
+    gate = {GATE: each_expert, TEMPERATURE: each_expert}
     in_sums = receives_in_sums(hyper, adds(model, hyper))
     mix = {MIX: dense((1,), optional=True, exact=True)}
     return {**fedsub.receives(model, hyper), **gate, **in_sums, **(mix if in_sums else {})}
 
 
+def trained(hyper: FedSubGatedHyperparameters) -> int:
+    """Return the number of whole models that a device trains: the fused one, and one alone."""
+    return 1 + (LOCAL in names(hyper))
+
+
 def cost(hyper: FedSubGatedHyperparameters, epochs: int) -> Cost:
     """Training of the fused model and each expert, relevance, and judging on the gate's part."""
-    kept = 1 - hyper.gate_share * hyper.gate_until
-    round = epochs * (1 + len(trained(hyper))) * kept + fedsub.cost(hyper, 0).round
-    head = head_cost(hyper.head_epochs) * kept if HEAD in names(hyper) else 0.0
+    kept = 1 - GATE_SHARE * hyper.gate_until
+    models = epochs * trained(hyper) * kept + fedsub.cost(hyper, 0).round
+    head = head_cost(HEAD_EPOCHS) * kept if HEAD in names(hyper) else 0.0
     # Forward passes: of the gate's part by each whole model, of all for class means.
-    judging = 0.33 * hyper.gate_share * (1 + len(trained(hyper)))
-    means = 0.33 * kept if asks_for_means(hyper) else 0.0
-    return Cost(round + head + judging + means)
+    judging = 0.33 * GATE_SHARE * trained(hyper)
+    means = 0.33 * kept if hyper.open_classes == "on" else 0.0
+    return Cost(models + head + judging + means)
 
 
 CARD = MethodCard(
@@ -112,9 +113,7 @@ CARD = MethodCard(
         "fedsub_client.methods.fedsub_gated.mixture:Mixture",
         # The fused one, those of their own, and both its head and class means are smaller than one;
         # the means of all but the latter.
-        models=lambda hyper: (
-            1 + len(trained(hyper)) + 2 + (hyper.smooth > 0) * (2 + len(trained(hyper)))
-        ),
+        models=lambda hyper: trained(hyper) + 2 + (hyper.smooth > 0) * (trained(hyper) + 1),
         shares={WEIGHT + name: name for name in EXPERTS},
     ),
     reports=("training_loss", "epsilon", *[WEIGHT + name for name in EXPERTS]),
@@ -140,15 +139,13 @@ CARD = MethodCard(
         "and q of everybody's who holds it.",
         "All hidden units are sent, because relevance decides for which classes a unit "
         "counts, not whether it does. A unit that a person's data do not use is sent back as "
-        "received, and keeps means from swinging with the few people who trained it. With "
-        "units=selected it does not count, and the person gets the clusters' and everybody's "
-        "mean.",
+        "received, and keeps means from swinging with the few people who trained it.",
         "The own head trains for five epochs a round, with a small pull to the common head. "
         "Both values were chosen on parts of the training data of six federations, as large "
         "as a run's; studies/README.md has the test results.",
         "The gate's common weights come from one EM step a round over all people. A person's "
         "own weights are the MAP estimate under a Dirichlet prior around them. The prior's "
-        "strength alpha is one number: 5, 50 and 500 differ by less than a point "
+        "strength is 50 samples: 5, 50 and 500 differ by a point at most "
         "(studies/README.md). Experts are compared before temperatures are applied.",
         "The gate's validation part is each class's last samples, so that overlapping windows "
         "stay together. After gate-until of the run, these samples are used for training. "

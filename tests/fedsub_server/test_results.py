@@ -143,6 +143,12 @@ def test_the_line_of_encodings_names_who_used_which(tmp_path: Path, write: Any) 
             "01",
             "of one person's samples of a class",
         ),
+        (
+            "fedsub-gated",
+            {"fedsub-gated.prototype-noise": "gaussian"},
+            "01",
+            "of one person's samples of a class",
+        ),
         ("fedsub", {"fedsub.prototype-noise": "none", "dp-noise": 0.0}, "01", ""),
         ("fedsub", {"fedsub-ridge.noise": 2.0}, "01", ""),
         ("fedavg", {}, "", ""),

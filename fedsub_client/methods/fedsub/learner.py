@@ -24,9 +24,9 @@ from fedsub_client.methods.fedsub.prototypes import (
 )
 from fedsub_client.methods.fedsub.relevance import representatives, unit_relevance
 from fedsub_client.methods.fedsub.relevance_pass import RULES
-from fedsub_client.methods.fedsub.scores import class_scores
 from fedsub_client.methods.fedsub.subnetworks import (
     Masks,
+    class_scores,
     first_units_of,
     integrate,
     union_rows,
@@ -98,7 +98,7 @@ class FedSubLearner(Learner):
         return first_units_of(self.whole, self.model, clients, seed)
 
     def own_secrets(self) -> State:
-        """Return what makes the noise a device's own: the server must not know it."""
+        """Return the secret of the device's noise, which the server must not know."""
         return {SECRET: own_secret()} if self.noise else {}
 
     def receive(self, state: State, received: Received) -> State:
@@ -107,7 +107,7 @@ class FedSubLearner(Learner):
         return state | self.put(params, "model")
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
-        """Do one round of Algorithm 1 for every client of the stack."""
+        """Train for one round of Algorithm 1, every client of the stack."""
         state = self.receive(state, received)
         params, loss = self.train(self.get(state, "model"), data, turn)
         state = state | self.put(params, "model")
@@ -116,7 +116,7 @@ class FedSubLearner(Learner):
         return state, uploads, [{**a, **b} for a, b in zip(losses, reports, strict=True)]
 
     def described(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
-        """Say of each class where the data lie and which units of the model matter for it."""
+        """Return uploads with prototypes of each class and the units that matter for it."""
         params = self.get(state, "model")
         features = prototype_features(self.model, params, data, self.hyper.prototype)
         rho, counts = prototypes(features, data, self.model.classes)
@@ -135,10 +135,10 @@ class FedSubLearner(Learner):
         return state, self._uploads(params, known, data, rho, counts > 0, versions), reports
 
     def masks(self, relevance: Mapping[str, Tensor], held: Tensor) -> Masks:
-        """Return which units each class selects; `held` bool [clients, classes]."""
+        """Return the units that each class selects; `held` bool [clients, classes]."""
         return unit_masks(relevance, held, self.hyper.depth)
 
-    def beside(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
+    def further(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
         """Return whole tensors ``[clients, ...]`` that a method sends in addition, by name."""
         return {}
 
@@ -155,7 +155,7 @@ class FedSubLearner(Learner):
         judged = representatives(data, hyper.relevance_samples)
         relevance, logits = unit_relevance(model, params, judged, hyper.relevance, hyper.lrp_start)
         masks = self.masks(relevance, held)
-        beside = {name: t.cpu().numpy() for name, t in self.beside(relevance, masks).items()}
+        further = {name: t.cpu().numpy() for name, t in self.further(relevance, masks).items()}
         rows = union_rows(model, params, masks)
         chosen = {name: mask.cpu().numpy() for name, mask in masks.items()}
         scores = class_scores(hyper.score, logits, judged, data).cpu().numpy()
@@ -169,12 +169,12 @@ class FedSubLearner(Learner):
             for layer in model.affine[: hyper.depth or None]:
                 tensors |= {own.name: rows[i][own.name] for own in layer.rows}
                 tensors[layer.name + MASKS] = Bits(chosen[layer.name][i])
-            tensors |= {name: Floats(array[i]) for name, array in beside.items()}
+            tensors |= {name: Floats(array[i]) for name, array in further.items()}
             uploads.append(Bundle(count, version, tensors))
         return uploads
 
     def _versions(self, state: State, data: Stack) -> list[int]:
-        """Name what the prototypes were computed from; 0 where that is more than the data."""
+        """Return names of the data behind the prototypes; 0 if a model is behind them, too."""
         if self.hyper.prototype != "input":
             return [0] * len(data.counts)
         # With noise, the name must not let the server test guesses about the data.

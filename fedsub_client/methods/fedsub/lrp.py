@@ -55,7 +55,7 @@ def require_support(model: Chain) -> None:
 
 
 def affine_indices(model: Chain) -> list[int]:
-    """Return which of the model's layers have units."""
+    """Return the places of the model's layers with units."""
     return [i for i, layer in enumerate(model.layers) if isinstance(layer, Affine)]
 
 

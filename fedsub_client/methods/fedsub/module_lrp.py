@@ -85,7 +85,7 @@ class Propagation(Following):
         if kind in SHARED or kind == "add_":
             return self._shared(torch.add if kind == "add_" else func, args, kwargs)
         if kind in SCALED and _depends(args[:1]) + _depends(args[1:]) == 1:
-            (place,) = [i for i, one in enumerate(args) if _depends((one,))]
+            (place,) = [i for i, value in enumerate(args) if _depends((value,))]
             seen = args[place]
             out = Same.apply(lambda x: func(*args[:place], x, *args[place + 1 :]), seen)  # type: ignore[no-untyped-call]
             if out.shape == seen.shape:
@@ -107,8 +107,8 @@ class Propagation(Following):
         rest = {n: v for n, v in kwargs.items() if n not in ("input", "weight", "bias")}
         if not x.requires_grad:
             x = x.detach().requires_grad_()  # here relevance ends
-        layer = Layer(lambda *of: func(*of, *args[3:], **rest), x, weight, bias)
-        out: Tensor = Weighted.apply(layer, self.rule, layer.of(x.detach(), weight, bias), x)  # type: ignore[no-untyped-call]
+        layer = Layer(lambda *inputs: func(*inputs, *args[3:], **rest), x, weight, bias)
+        out: Tensor = Weighted.apply(layer, self.rule, layer.operation(x.detach(), weight, bias), x)  # type: ignore[no-untyped-call]
         self._layers[id(out)] = out, layer
         return out
 
@@ -116,11 +116,11 @@ class Propagation(Following):
         """BatchNorm by its statistics: a part of the layer right before it."""
         names = "input", "running_mean", "running_var", "weight", "bias", "training", "_", "eps"
         x, mean, var, weight, bias, *_, eps = named(args, kwargs, *names)
-        found = self._layers.get(id(x))
+        known = self._layers.get(id(x))
         # The channels of a Linear layer that sees series are time.
-        if found is None or (found[1].weight.ndim == 2 and x.ndim > 2):
+        if known is None or (known[1].weight.ndim == 2 and x.ndim > 2):
             return Same.apply(lambda x: func(x, *args[1:], **kwargs), x)  # type: ignore[no-untyped-call, no-any-return]
-        before = found[1]
+        before = known[1]
         scale = (var + (1e-5 if eps is None else eps)).rsqrt()
         scale = scale if weight is None else scale * weight
         at_zero = -mean if before.bias is None else before.bias - mean
@@ -132,16 +132,16 @@ class Propagation(Following):
         return Weighted.apply(layer, self.rule, out, layer.x)  # type: ignore[no-untyped-call, no-any-return]
 
     def _shared(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
-        places = [i for i, one in enumerate(args) if _depends((one,))]
+        places = [i for i, value in enumerate(args) if _depends((value,))]
 
-        def of(*seen: Tensor) -> Tensor:
+        def operation(*seen: Tensor) -> Tensor:
             new = list(args)
-            for place, one in zip(places, seen, strict=True):
-                new[place] = one
+            for place, value in zip(places, seen, strict=True):
+                new[place] = value
             out: Tensor = func(*new, **kwargs)
             return out
 
-        return Shared.apply(of, *[args[place] for place in places])  # type: ignore[no-untyped-call, no-any-return]
+        return Shared.apply(operation, *[args[place] for place in places])  # type: ignore[no-untyped-call, no-any-return]
 
 
 def _depends(values: Any) -> bool:

@@ -34,7 +34,7 @@ class Activations(Following):
 
 
 def by_unit(out: Tensor, axis: int) -> Tensor:
-    """Return what a layer made as ``[samples, units, positions]``."""
+    """Return a layer's output as ``[samples, units, positions]``."""
     return out.movedim(axis, 1).reshape(len(out), out.shape[axis], -1)
 
 
@@ -52,11 +52,11 @@ def module_sums(
         seen = Activations(own)
         with torch.no_grad():
             logits = model.passes.followed(own, x[0], seen)
-        found = {name: torch.stack(calls).mean(0) for name, calls in seen.calls.items()}
+        by_layer = {name: torch.stack(calls).mean(0) for name, calls in seen.calls.items()}
     else:
-        logits, found = _propagated(model, own, x[0], of_class[0], rule, start)
+        logits, by_layer = _propagated(model, own, x[0], of_class[0], rule, start)
     by_class = of_class[0].T
-    return [(by_class @ found[layer.name])[None] for layer in model.affine], logits[None]
+    return [(by_class @ by_layer[layer.name])[None] for layer in model.affine], logits[None]
 
 
 def _propagated(
@@ -72,9 +72,9 @@ def _propagated(
     calls = [made for layer in model.affine for made in lrp.calls[layer.name]]
     # Where a layer's output leads nowhere, it has none.
     gradients = torch.autograd.grad(logits, [made.out for made in calls], first, allow_unused=True)
-    found: dict[str, Tensor] = {}
+    by_layer: dict[str, Tensor] = {}
     for made, gradient in zip(calls, gradients, strict=True):
         at = torch.zeros_like(made.out) if gradient is None else gradient
         mine = by_unit(at, made.axis).sum(2)
-        found[made.layer] = found[made.layer] + mine if made.layer in found else mine
-    return logits.detach(), found
+        by_layer[made.layer] = by_layer[made.layer] + mine if made.layer in by_layer else mine
+    return logits.detach(), by_layer

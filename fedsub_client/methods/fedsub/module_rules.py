@@ -21,7 +21,7 @@ Operation = Callable[..., Tensor]
 class Layer(NamedTuple):
     """A layer's function of ``(x, weight, bias)``, and what it was called with."""
 
-    of: Operation
+    operation: Operation
     x: Tensor
     weight: Tensor
     bias: Tensor | None
@@ -39,12 +39,12 @@ class Weighted(Function):
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:
         """Return the relevance of `x`, given that of `out`: see :mod:`.lrp`."""
-        of, x, weight, bias = ctx.layer
+        operation, x, weight, bias = ctx.layer
         bias = weight.new_zeros(len(weight)) if bias is None else bias
         x = x.detach()
         # Where no input is negative, half of the products vanish.
         signed = bool((x < 0).any())
-        found = torch.zeros_like(x)
+        result = torch.zeros_like(x)
         up, down = weight.clamp(min=0), weight.clamp(max=0)
         sides = (ctx.rule.alpha, (up, down), bias.clamp(min=0) + STABILISER)
         others = (-ctx.rule.beta, (down, up), bias.clamp(max=0) - STABILISER)
@@ -53,44 +53,44 @@ class Weighted(Function):
                 continue
             seen = [x.clamp(min=0), x.clamp(max=0)] if signed else [x.detach()]
             with torch.enable_grad():
-                leaves = [one.requires_grad_() for one in seen]
-                z = of(leaves[0], weights[0], floor)
+                leaves = [tensor.requires_grad_() for tensor in seen]
+                z = operation(leaves[0], weights[0], floor)
                 if signed:
-                    z = z + of(leaves[1], weights[1], None)
+                    z = z + operation(leaves[1], weights[1], None)
             gradients = torch.autograd.grad(z, leaves, factor * relevance / z)
             for leaf, gradient in zip(leaves, gradients, strict=True):
-                found += leaf.detach() * gradient
-        return None, None, None, found
+                result += leaf.detach() * gradient
+        return None, None, None, result
 
 
 class Shared(Function):
     """What a sum or a mean makes; what it adds up gets relevance in proportion."""
 
     @staticmethod
-    def forward(ctx: Any, of: Operation, *seen: Tensor) -> Tensor:
-        """Return what the sum makes."""
-        ctx.of = of
+    def forward(ctx: Any, operation: Operation, *seen: Tensor) -> Tensor:
+        """Return the sum's output."""
+        ctx.operation = operation
         ctx.save_for_backward(*seen)
-        return of(*seen)
+        return operation(*seen)
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:
         """Return the relevance of each, given that of what it makes."""
         with torch.enable_grad():
-            leaves = [one.detach().requires_grad_() for one in ctx.saved_tensors]
-            out = ctx.of(*leaves)
+            leaves = [tensor.detach().requires_grad_() for tensor in ctx.saved_tensors]
+            out = ctx.operation(*leaves)
         stable = out.detach() + torch.where(out.detach() < 0, -STABILISER, STABILISER)
         gradients = torch.autograd.grad(out, leaves, relevance / stable)
-        return None, *[one.detach() * g for one, g in zip(leaves, gradients, strict=True)]
+        return None, *[tensor.detach() * g for tensor, g in zip(leaves, gradients, strict=True)]
 
 
 class Same(Function):
     """What an activation makes of each number; relevance passes."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, of: Operation, x: Tensor) -> Tensor:
-        """Return what the activation makes."""
-        return of(x)
+    def forward(ctx: FunctionCtx, operation: Operation, x: Tensor) -> Tensor:
+        """Return the activation's output."""
+        return operation(x)
 
     @staticmethod
     def backward(ctx: FunctionCtx, relevance: Tensor) -> tuple[Any, ...]:

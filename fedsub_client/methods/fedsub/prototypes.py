@@ -65,7 +65,9 @@ def _means_of_bytes(x: Tensor, data: Stack, of_class: Tensor) -> Tensor:
 
 
 def content_hash(data: Stack, key: bytes = b"") -> Tensor:
-    """Return int64 [clients], equal for equal valid samples and labels in equal order.
+    """Return a hash of each client's data, int64 [clients].
+
+    It is equal for equal valid samples and labels in equal order.
 
     Padding and the company in the stack do not enter, so a client whose data stayed the same
     keeps its hash and need not send its prototypes again. With a `key` (up to 64 bytes, the

@@ -94,7 +94,7 @@ def representatives(data: Stack, most: int) -> Stack:
 
 
 def block_samples(model: Model) -> int:
-    """Return how many samples a block holds: few enough for the cache, enough to be worth calls."""
+    """Return the number of samples of a block: few enough for the cache, enough to pay calls."""
     return max(LEAST_SAMPLES, BLOCK_VALUES // model.widest)
 
 
@@ -114,16 +114,16 @@ def _compiled(
     sums = [data.x.new_zeros(clients, model.classes, layer.units) for layer in model.affine]
     logits = data.x.new_zeros(clients, samples, model.classes)
     for c, count in enumerate(data.counts):
-        one = {name: tensor[c : c + 1] for name, tensor in params.items()}
+        mine = {name: tensor[c : c + 1] for name, tensor in params.items()}
 
-        def part_of(part: slice, c: int = c, one: Params = one) -> _Sums:
+        def part_of(part: slice, c: int = c, mine: Params = mine) -> _Sums:
             y = data.y[c : c + 1, part]
-            return sums_of(one, data.x[c : c + 1, part], y, [y.shape[1]])
+            return sums_of(mine, data.x[c : c + 1, part], y, [y.shape[1]])
 
         parts = _equal_parts(count, PART)
-        for part, found in zip(parts, each(part_of, parts), strict=True):
-            logits[c, part] = found[1][0]
-            for total, more in zip(sums, found[0], strict=True):
+        for part, made in zip(parts, each(part_of, parts), strict=True):
+            logits[c, part] = made[1][0]
+            for total, more in zip(sums, made[0], strict=True):
                 total[c].add_(more[0])
     return sums, logits
 
@@ -144,14 +144,14 @@ def _in_blocks(
     logits = of_class.new_zeros(clients, samples, model.classes)
     for c, count in enumerate(data.counts):
         scale = None if data.scale is None else data.scale[c : c + 1]
-        one = {name: tensor[c].unsqueeze(0) for name, tensor in parts.items()}
+        mine = {name: tensor[c].unsqueeze(0) for name, tensor in parts.items()}
 
         def block(
-            part: slice, c: int = c, one: Params = one, scale: Tensor | None = scale
+            part: slice, c: int = c, mine: Params = mine, scale: Tensor | None = scale
         ) -> list[Tensor]:
-            x, of = inputs(data.x[c : c + 1, part], scale), of_class[c, part].unsqueeze(0)
+            x, in_class = inputs(data.x[c : c + 1, part], scale), of_class[c, part].unsqueeze(0)
             with torch.no_grad():  # of its thread alone
-                more, out = sums_of(model, one, x, of, rule, start)  # type: ignore[arg-type]
+                more, out = sums_of(model, mine, x, in_class, rule, start)  # type: ignore[arg-type]
             logits[c, part] = out[0]
             return more
 

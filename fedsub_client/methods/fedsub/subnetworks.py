@@ -1,4 +1,4 @@
-"""Subnetworks as unit masks over one set of rows: select, upload, integrate (FedSub eq. 3).
+"""Subnetworks as unit masks over one set of rows: select, score, upload, integrate (FedSub eq. 3).
 
 All classes of a client share its one set of weights, so a class's subnetwork is which rows it
 selects, and the union of the selected rows is sent once.
@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedsub_core.data.stacks import Stack
+from fedsub_core.errors import ConfigError
+from fedsub_core.methods.fedsub import SCORES
 from fedsub_core.models.model import Model, Params, by_unit, unit_rows
 from fedsub_core.models.units import units_of
 from fedsub_core.wire.bundles import Bundle, Floats
@@ -33,7 +36,7 @@ def first_units_of(whole: Model, part: Model, clients: int, seed: int) -> Params
 
 
 def unit_masks(relevance: Mapping[str, Tensor], held: Tensor, depth: int) -> Masks:
-    """Return which units each class selects, ``bool [clients, classes, units]`` per layer.
+    """Return the units that each class selects, ``bool [clients, classes, units]`` per layer.
 
     Parameters
     ----------
@@ -43,6 +46,31 @@ def unit_masks(relevance: Mapping[str, Tensor], held: Tensor, depth: int) -> Mas
     """
     layers = list(relevance.items())[: depth or None]
     return {name: (r > 0) & held.unsqueeze(2) for name, r in layers}
+
+
+def class_scores(kind: str, logits: Tensor, judged: Stack, data: Stack) -> Tensor:
+    """Return omega float32 [clients, classes], zero for a class the client lacks.
+
+    Parameters
+    ----------
+    kind : ``one``, ``samples`` (of the class), ``accuracy`` (share of the class's samples that
+        the client's model recognises) or ``accuracy-samples`` (their number).
+    logits : [clients, samples, classes], of `judged`.
+    judged : what accuracy is counted on, all of `data` or a part of it.
+    data : the client's own samples.
+    """
+    if kind not in SCORES:
+        raise ConfigError(f"score: got {kind!r}, expected one of {', '.join(SCORES)}")
+    samples = data.of_class(logits.shape[2]).sum(1).to(logits.dtype)
+    if kind == "one":
+        return (samples > 0).to(logits.dtype)
+    if kind == "samples":
+        return samples
+    of_class = judged.of_class(logits.shape[2])
+    right = (logits.argmax(2) == judged.y).unsqueeze(2)
+    recognised, seen = (of_class * right).sum(1).to(logits.dtype), of_class.sum(1).clamp(min=1)
+    # Where all are judged the quotient is 1, and the number of recognised ones exact.
+    return recognised * (samples / seen) if kind == "accuracy-samples" else recognised / seen
 
 
 def union_rows(model: Model, params: Params, masks: Masks) -> list[dict[str, Floats]]:

@@ -1,10 +1,11 @@
-"""A person's models, and how they are trained: fused, alone, pulled, a head on the fused body.
+"""A person's models: how the fused one, one alone and the own head train, and what is sent of them.
 
 Which of them to believe is the gate's matter (:mod:`fedsub_client.methods.fedsub_gated.gate`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,9 +13,11 @@ from torch import Tensor
 
 from fedsub_client.learner import State
 from fedsub_client.methods.fedsub.learner import FedSubLearner
+from fedsub_client.methods.fedsub.subnetworks import Masks
 from fedsub_client.methods.fedsub_gated.mixture import Mixture
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.fedsub_gated_experts import FUSED, HEAD, LOCAL, PULLED, STRONG, names
+from fedsub_core.methods.fedsub import SHARES
+from fedsub_core.methods.fedsub_gated_experts import FUSED, HEAD, HEAD_EPOCHS, LOCAL, names
 from fedsub_core.models.model import Params
 from fedsub_core.training import Pull
 from fedsub_core.turn import Turn
@@ -23,6 +26,10 @@ from fedsub_core.turn import Turn
 COMMON_WEIGHTS = "gate.common"
 #: So low a bias takes a class out of the softmax: its probability is exactly 0.
 NEVER = -1e9
+#: Smallest number that is divided by.
+LEAST = 1e-30
+#: Weight of the head's pull to the fused model's, chosen with :data:`HEAD_EPOCHS`.
+HEAD_PULL = 0.002
 
 
 class ExpertsLearner(FedSubLearner):
@@ -30,68 +37,74 @@ class ExpertsLearner(FedSubLearner):
 
     predictor: Mixture
 
-    @property
-    def shares_outputs(self) -> bool:
-        """Whether the output layer is collaborated on."""
-        return self.hyper.depth in (0, len(self.model.affine))
-
-    @property
-    def _restricted(self) -> bool:
-        """Whether training leaves lacking classes' outputs as they are: as others sent them."""
-        return bool(self.hyper.restricted) and self.shares_outputs
-
     def train_restricted(
         self, params: Params, held: Tensor, data: Stack, turn: Turn, **how: Any
     ) -> tuple[Params, Tensor]:
         """Train, with classes that a person lacks out of the softmax: nothing pushes them down."""
-        if not self._restricted:
-            return self.train(params, data, turn, **how)
         bias = f"{self.model.affine[-1].name}.bias"
         without = params | {bias: params[bias].masked_fill(~held, NEVER)}
         new, loss = self.train(without, data, turn, **how)
         return new | {bias: torch.where(held, new[bias], params[bias])}, loss
 
-    def train_expert(self, state: State, name: str, data: Stack, turn: Turn) -> State:
-        """Train alone, or pulled to the fused model as it was received; not who was dropped."""
-        pulls = {LOCAL: 0.0, PULLED: self.hyper.pull, STRONG: self.hyper.strong_pull}
-        going_on = self.going_on(state, name)
-        if not going_on:
+    def train_alone(self, state: State, data: Stack, turn: Turn) -> State:
+        """Train the local expert of those for whom it was not dropped."""
+        places = self.believers(state, LOCAL)
+        if not places:
             return {}
-        before, anchor = self.get(state, name), self.get(state, FUSED)
-        if len(going_on) < len(data.clients):
-            own = {n: t[going_on] for n, t in before.items()}
-            anchor, data = {n: t[going_on] for n, t in anchor.items()}, data.select(going_on)
-        else:
-            own = before
-        new, _ = self.train(own, data, turn, objective=self.loss + Pull(anchor, pulls[name]))
-        rows = torch.tensor(going_on, device=data.x.device)
-        return self.put({n: t.index_copy(0, rows, new[n]) for n, t in before.items()}, name)
+        before = self.get(state, LOCAL)
+        if len(places) == len(data.clients):
+            return self.put(self.train(before, data, turn)[0], LOCAL)
+        some = {name: tensor[places] for name, tensor in before.items()}
+        new, _ = self.train(some, data.select(places), turn)
+        rows = torch.tensor(places, device=data.x.device)
+        return self.put({n: t.index_copy(0, rows, new[n]) for n, t in before.items()}, LOCAL)
 
     def train_head(self, state: State, held: Tensor, data: Stack, turn: Turn) -> State:
         """Train the person's own head, with a pull to the common one, until it is dropped.
 
         The body is as it was received. The head's rows of classes that the person lacks are the
-        fused model's: one that comes is known.
+        fused model's: a class that comes is known.
         """
-        if not self.going_on(state, HEAD):
+        if not self.believers(state, HEAD):
             return {}
-        head = self.model.head()
-        own = self.predictor.head_of(state, HEAD)
-        fused, epochs = self.get(state, FUSED), self.hyper.head_epochs
-        pulled = self.loss + Pull({key: fused[key] for key in own}, self.hyper.head_pull)
+        before, fused = self.predictor.head_of(state, HEAD), self.get(state, FUSED)
+        anchor = {key: fused[key] for key in before}
         new, _ = self.train_restricted(
-            fused | own, held, data, turn, only=head, phase="head", epochs=epochs, objective=pulled
-        )
-        if self._restricted:
-            new = {key: torch.where(_rows(held, new[key]), new[key], fused[key]) for key in own}
-        return self.put({key: new[key] for key in own}, HEAD)
+            fused | before, held, data, turn, only=self.model.head(), phase="head",
+            epochs=HEAD_EPOCHS, objective=self.loss + Pull(anchor, HEAD_PULL),
+        )  # fmt: skip
+        rows = {k: torch.where(_rows(held, new[k]), new[k], fused[k]) for k in before}
+        return self.put(rows, HEAD)
 
-    def going_on(self, state: State, name: str) -> list[int]:
-        """Return the places of those for whom an expert was not dropped."""
+    def believers(self, state: State, name: str) -> list[int]:
+        """Return the places of the people for whom an expert was not dropped."""
         weights = state[COMMON_WEIGHTS][:, names(self.hyper).index(name)]
         return [place for place, weight in enumerate(weights.tolist()) if weight > 0]
 
+    def masks(self, relevance: Mapping[str, Tensor], held: Tensor) -> Masks:
+        """Return the units of each class: all hidden ones, and its own output."""
+        *hidden, last = self.model.affine
+        units = held.unsqueeze(2)
+        masks = {layer.name: units.expand(*held.shape, layer.units) for layer in hidden}
+        own = torch.eye(self.model.classes, dtype=torch.bool, device=held.device)
+        return masks | {last.name: own & units}
 
-def _rows(held: Tensor, of: Tensor) -> Tensor:
-    """Return `held` [clients, classes] in the shape of what has a row for each class."""
-    return held.view(*held.shape, *[1] * (of.ndim - 2))
+    def further(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
+        """Return each class's share in every hidden unit's relevance.
+
+        A unit that matters for no class is all classes' alike.
+        """
+        hidden = [layer.name for layer in self.model.affine[:-1]]
+        return {name + SHARES: _shares(relevance[name], masks[name]) for name in hidden}
+
+
+def _rows(held: Tensor, like: Tensor) -> Tensor:
+    """Return `held` [clients, classes] in the shape of a tensor with a row for each class."""
+    return held.view(*held.shape, *[1] * (like.ndim - 2))
+
+
+def _shares(relevance: Tensor, mask: Tensor) -> Tensor:
+    """Return each class's share in a unit's relevance, of `mask` [clients, classes, units]."""
+    kept = relevance.clamp(min=0) * mask
+    kept = torch.where(kept.sum(1, keepdim=True) > 0, kept, mask.to(kept.dtype))
+    return kept / kept.sum(1, keepdim=True).clamp(min=LEAST)

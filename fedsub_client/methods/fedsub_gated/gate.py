@@ -14,6 +14,8 @@ from fedsub_client.methods.fedsub_gated.probabilities import TINY, tempered
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods.fedsub_gated import MOST, TEMPERATURES
 
+#: How many own samples count as much as the weights learnt from all people.
+ALPHA = 50.0
 #: Steps of a person's own EM: from there on weights of a few samples move in the third digit.
 STEPS = 30
 #: From where on a probability of the right class is good enough; as how many samples it weighs that
@@ -22,7 +24,7 @@ SURE, FALLEN = 0.5, 4.0
 
 
 def of_labels(each: Tensor, judged: Stack) -> Tensor:
-    """Return what each expert gives each sample's label, ``[clients, samples, experts]``.
+    """Return each expert's probability of each sample's label, ``[clients, samples, experts]``.
 
     0 where padded.
     """
@@ -31,7 +33,7 @@ def of_labels(each: Tensor, judged: Stack) -> Tensor:
 
 
 def responsibilities(chosen: Tensor, weights: Tensor) -> Tensor:
-    """Return how much of each sample each expert explains, ``[clients, samples, experts]``.
+    """Return each expert's share in explaining each sample, ``[clients, samples, experts]``.
 
     A sample's sum to 1, or to 0 where nobody that is believed gives its label a chance.
 
@@ -46,7 +48,7 @@ def responsibilities(chosen: Tensor, weights: Tensor) -> Tensor:
 
 
 def own_sums(chosen: Tensor, prior: Tensor, alpha: float) -> Tensor:
-    """Return how many of a person's samples each expert explains, ``[clients, experts]``.
+    """Return the number of a person's samples that each expert explains, ``[clients, experts]``.
 
     At the weights that are the maximum a posteriori under a Dirichlet prior with parameters
     ``alpha * prior + 1``; :func:`posterior` gives these.
@@ -69,7 +71,7 @@ def posterior(sums: Tensor, prior: Tensor, alpha: float) -> Tensor:
 
 
 def explained(chosen: Tensor, judged: Stack) -> Tensor:
-    """Return how well each expert explains a person's samples, ``[clients, experts]``.
+    """Return each expert's fit to a person's samples, ``[clients, experts]``.
 
     The mean probability of their labels, of each up to :data:`SURE`: who has trained on them knows
     them by heart, and is no better for it. 0 where there are none.
@@ -79,7 +81,7 @@ def explained(chosen: Tensor, judged: Stack) -> Tensor:
 
 
 def trust(now: Tensor, then: Tensor) -> Tensor:
-    """Return by what to multiply weights ``[clients, experts]``, from 0 to 1.
+    """Return the factors of weights ``[clients, experts]``, from 0 to 1.
 
     Less than 1 for an expert that explains less than it did when it was judged. Samples that have
     trained some experts cannot say which is best, but one that fails on what it knew went wrong:
@@ -90,7 +92,7 @@ def trust(now: Tensor, then: Tensor) -> Tensor:
 
 
 def calibration_curves(each: Tensor, judged: Stack) -> Tensor:
-    """Return by how much likelier the labels are at each temperature than at 1, in nats.
+    """Return the labels' gain in log likelihood at each temperature over that at 1, in nats.
 
     ``[clients, experts, temperatures]``, sums over samples, each of at most :data:`MOST`
     either way: that is all that a device can claim of one.

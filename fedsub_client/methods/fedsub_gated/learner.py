@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Received, State, reported
 from fedsub_client.mean_models import MEAN, smoothed
-from fedsub_client.methods.fedsub.subnetworks import Masks
 from fedsub_client.methods.fedsub_gated.experts import COMMON_WEIGHTS, ExpertsLearner
 from fedsub_client.methods.fedsub_gated.gate import (
+    ALPHA,
     calibration_curves,
     explained,
     of_labels,
@@ -23,31 +23,29 @@ from fedsub_client.methods.fedsub_gated.gate import (
     responsibilities,
     trust,
 )
-from fedsub_client.methods.fedsub_gated.own_classes import class_means, enough
-from fedsub_client.methods.fedsub_gated.probabilities import HELD, MEANS, OPEN, SPREAD, WEIGHTS
+from fedsub_client.methods.fedsub_gated.probabilities import (
+    HELD,
+    MEANS,
+    OPEN,
+    SPREAD,
+    WEIGHTS,
+    class_means,
+    enough,
+)
 from fedsub_client.parts.validation import share_held_back
 from fedsub_core.data.stacks import Stack, inputs, per_client
 from fedsub_core.errors import ConfigError
-from fedsub_core.methods.fedsub import SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE, TEMPERATURE, TEMPERATURES, WEIGHT
-from fedsub_core.methods.fedsub_gated_experts import (
-    FUSED,
-    HEAD,
-    LOCAL,
-    asks_for_means,
-    judges,
-    names,
-    trained,
-)
+from fedsub_core.methods.fedsub_gated_experts import FUSED, GATE_SHARE, HEAD, LOCAL, judges, names
 from fedsub_core.models.model import Params
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Floats
 
-#: Of the samples held back, how many each expert explains and how well; by how much it is believed
-#: less, as it went wrong later.
+Array = NDArray[np.float32]
+
+#: How many of the samples held back each expert explains, and how well; by which factor it is
+#: believed less, as it went wrong later.
 JUDGED, EXPLAINED, TRUST = "gate.judged", "gate.explained", "gate.trust"
-#: Smallest number that is divided by.
-LEAST = 1e-30
 
 
 class FedSubGatedLearner(ExpertsLearner):
@@ -63,13 +61,8 @@ class FedSubGatedLearner(ExpertsLearner):
     classes_known = HELD
 
     def check(self) -> None:
-        """Refuse what FedSub refuses, and open classes of which nothing comes; know the models."""
+        """Refuse what FedSub refuses, and outputs without a bias; know the models."""
         super().check()
-        if self.hyper.open_classes == "on" and not self.shares_outputs:
-            raise ConfigError(
-                f"{self.method}.open-classes: got 'on' with depth {self.hyper.depth}, expected "
-                "depth 0: output rows of classes that a person lacks come from others"
-            )
         last = self.model.affine[-1].name
         if f"{last}.bias" not in self.model.tensor_shapes:
             raise ConfigError(
@@ -85,7 +78,7 @@ class FedSubGatedLearner(ExpertsLearner):
         return tuple(name for name in shapes if name not in gate) if self.hyper.smooth else ()
 
     def init(self, clients: int, seed: int) -> State:
-        """Return one start for all models, and a gate that was told nothing: all weights are 0."""
+        """Return one start for all models, and a gate that has judged nothing."""
         state = super().init(clients, seed)
         if self.whole is not None and LOCAL in names(self.hyper):
             # Nothing is fused with it: it begins as wide as its own size asks for, as `local` does.
@@ -121,10 +114,10 @@ class FedSubGatedLearner(ExpertsLearner):
             state |= self.put(_where(first, {key: model[key] for key in own}, own), HEAD)
         means = {MEAN + name: state[MEAN + name] for name in self.averaged}
         state |= _where(first, {MEAN + name: state[name] for name in self.averaged}, means)
-        weights = _told(received, GATE, state[COMMON_WEIGHTS])
+        weights = _received(received, GATE, state[COMMON_WEIGHTS])
         # Predictions divide by them, whatever a server says.
-        told = _told(received, TEMPERATURE, state[TEMPERATURE])
-        state[TEMPERATURE] = told.clamp(TEMPERATURES[0], TEMPERATURES[-1])
+        temperatures = _received(received, TEMPERATURE, state[TEMPERATURE])
+        state[TEMPERATURE] = temperatures.clamp(TEMPERATURES[0], TEMPERATURES[-1])
         return self._weighed(state | {COMMON_WEIGHTS: weights})
 
     def personalise(self, state: State, received: Received, data: Stack, turn: Turn) -> State:
@@ -133,8 +126,8 @@ class FedSubGatedLearner(ExpertsLearner):
         came = torch.tensor([bool(bundle.tensors) for bundle in received])
         fused = [name for name in self.averaged if name.partition(".")[0] == FUSED]
         new = smoothed(state, fused, self.hyper.smooth, turn.round)
-        if asks_for_means(self.hyper) and came.any():
-            new |= self._own_classes(state | new, self._kept(data, turn)[0])
+        if self._opens and came.any():
+            new |= self._class_means(state | new, self._kept(data, turn)[0])
         return state | _where(came, new, {name: state[name] for name in new})
 
     def personal(self, state: State) -> Params:
@@ -149,129 +142,104 @@ class FedSubGatedLearner(ExpertsLearner):
             return self.model.forward(self.get(state, LOCAL), x)
 
     def work(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
-        """Do :meth:`fit`'s round, which makes the means itself: class means go by them."""
+        """Train as :meth:`fit`, which makes the means itself: class means go by them."""
         return self.fit(state, received, data, turn)
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Train the fused model and the experts; judge them on what is held back."""
         state = self.receive(state, received)
-        judging = judges(self.hyper, turn.round, turn.rounds)
         kept, judged = self._kept(data, turn)
         held = data.holds(self.model.classes)
         params, loss = self.train_restricted(self.get(state, "model"), held, kept, turn)
         state = state | self.put(params, "model")
-        for name in trained(self.hyper):
-            state |= self.train_expert(state, name, kept, turn)
+        if LOCAL in names(self.hyper):
+            state |= self.train_alone(state, kept, turn)
         if HEAD in names(self.hyper):
             state |= self.train_head(state, held, kept, turn)
         state |= self.means(state, data, turn)
         state |= self._opened(held, kept)
-        if asks_for_means(self.hyper):
-            state |= self._own_classes(state, kept)
-        sums = torch.zeros(len(data.clients), len(names(self.hyper)) + 1)
-        curves = torch.zeros(*sums[:, 1:].shape, len(TEMPERATURES))
+        if self._opens:
+            state |= self._class_means(state, kept)
+        state, sums = self._judged(state, judged, turn)
+        state, uploads, reports = self.described(state, received, data, turn)
+        for i, upload in enumerate(uploads):
+            own = {name: Floats(array[i]) for name, array in sums.items()}
+            uploads[i] = replace(upload, tensors={**upload.tensors, **own})
+        weights = {WEIGHT + n: state[WEIGHTS][:, i] for i, n in enumerate(names(self.hyper))}
+        weighed = reported(training_loss=loss, **weights)
+        return state, uploads, [{**a, **b} for a, b in zip(weighed, reports, strict=True)]
+
+    def _judged(self, state: State, judged: Stack, turn: Turn) -> tuple[State, dict[str, Array]]:
+        """Return the state with the person's weights, and the sums that the gate learns from."""
         each = self._each(state, judged)
         chosen = of_labels(each, judged)
-        if judging and self.hyper.calibrate:
+        sums = torch.zeros(len(judged.clients), len(names(self.hyper)) + 1)
+        curves = torch.zeros(*sums[:, 1:].shape, len(TEMPERATURES))
+        if judges(self.hyper, turn.round, turn.rounds):
             curves = calibration_curves(each, judged).cpu()
-        if judging:
             sums[:, :-1] = responsibilities(chosen, state[COMMON_WEIGHTS]).sum(1)
             sums[:, -1] = torch.tensor(judged.counts)
-            state[JUDGED] = own_sums(chosen, state[COMMON_WEIGHTS], self.hyper.alpha)
+            state[JUDGED] = own_sums(chosen, state[COMMON_WEIGHTS], ALPHA)
             state[EXPLAINED] = explained(chosen, judged)
         state[TRUST] = trust(explained(chosen, judged), state[EXPLAINED])
-        state = self._weighed(state)
-        state, uploads, reports = self.described(state, received, data, turn)
-        told = {GATE: sums.numpy()} | ({CURVES: curves.numpy()} if self.hyper.calibrate else {})
-        uploads = [
-            replace(
-                upload, tensors={**upload.tensors, **{n: Floats(t[i]) for n, t in told.items()}}
-            )
-            for i, upload in enumerate(uploads)
-        ]
-        weights = {WEIGHT + n: state[WEIGHTS][:, i] for i, n in enumerate(names(self.hyper))}
-        said = reported(training_loss=loss, **weights)
-        return state, uploads, [{**a, **b} for a, b in zip(said, reports, strict=True)]
+        return self._weighed(state), {GATE: sums.numpy(), CURVES: curves.numpy()}
 
     def _kept(self, data: Stack, turn: Turn) -> tuple[Stack, Stack]:
-        """Return what is trained in a round, and what judges."""
-        kept, judged = share_held_back(data, self.hyper.gate_share, turn.seed)
+        """Return the samples that train in a round, and those that judge."""
+        kept, judged = share_held_back(data, GATE_SHARE, turn.seed)
         return kept if judges(self.hyper, turn.round, turn.rounds) else data, judged
 
-    def _opened(self, held: Tensor, data: Stack) -> State:
-        """Return which classes the person has, and what is open besides."""
-        mass = self.hyper.open_mass if self.hyper.open_classes == "on" else 0.0
-        far = enough(data) if self.hyper.novelty else torch.zeros(len(held))
-        far = far.to(held.device, torch.float32)
-        return {HELD: held.float(), OPEN: torch.stack([torch.full_like(far, mass), far], 1)}
+    @property
+    def _opens(self) -> bool:
+        """Whether classes that the person lacks are predicted."""
+        return bool(self.hyper.open_classes == "on")
 
-    def _own_classes(self, state: State, data: Stack) -> State:
-        """Return where the person's classes lie in the embedding that is tested."""
+    def _opened(self, held: Tensor, data: Stack) -> State:
+        """Return the person's classes, and whether others are open and distances count."""
+        far = enough(data).to(held.device, torch.float32)
+        mass = torch.full_like(far, float(self._opens))
+        return {HELD: held.float(), OPEN: torch.stack([mass, far], 1)}
+
+    def _class_means(self, state: State, data: Stack) -> State:
+        """Return the means of the person's classes in the embedding that is tested."""
         fused = self.predictor.expert(self.predicted_by(state), FUSED)
         means, spread = class_means(self.model, fused, data)
         return {MEANS: means, SPREAD: spread}
 
     def _weighed(self, state: State) -> State:
-        """Return the person's weights: what the people believe, and what its own samples told.
+        """Return the person's weights, of what the people believe and its own samples show.
 
         An expert that was dropped for all has none here.
         """
-        own = posterior(state[JUDGED], state[COMMON_WEIGHTS], self.hyper.alpha) * state[TRUST]
+        own = posterior(state[JUDGED], state[COMMON_WEIGHTS], ALPHA) * state[TRUST]
         left = own.sum(1, keepdim=True)
         weights = torch.where(left > 0, own / left, state[COMMON_WEIGHTS])
         return state | {WEIGHTS: weights}
 
     def _each(self, state: State, judged: Stack) -> Tensor:
-        """Return what experts as they are now say, ``[clients, samples, experts, classes]``.
+        """Return the experts' probabilities now, ``[clients, samples, experts, classes]``.
 
-        Not their means, which lag behind: of two experts the one that learns faster would lose.
+        Not those of their means, which lag behind: the expert that learns faster would lose.
         """
         mixture = self.predictor
         params = self.personal(state)
         with torch.no_grad():
             seen = inputs(judged.x, judged.scale)
-            return mixture.stacked(params, *mixture.each(params, seen))
-
-    # What is said of the fused model.
-
-    def masks(self, relevance: Mapping[str, Tensor], held: Tensor) -> Masks:
-        """Return which units each class selects; of the outputs each its own."""
-        found, last = super().masks(relevance, held), self.model.affine[-1].name
-        if self.hyper.units == "all":
-            found = {name: held.unsqueeze(2).expand_as(mask) for name, mask in found.items()}
-        if last in found:
-            own = torch.eye(self.model.classes, dtype=torch.bool, device=held.device)
-            found[last] = own & held.unsqueeze(2)
-        return found
-
-    def beside(self, relevance: Mapping[str, Tensor], masks: Masks) -> dict[str, Tensor]:
-        """Return each class's share in every hidden unit's relevance, 0 where none selects it.
-
-        A unit that is sent though it matters for no class is all classes' alike.
-        """
-        hidden = [n for n in masks if n != self.model.affine[-1].name]
-        return {name + SHARES: _shares(relevance[name], masks[name]) for name in hidden}
+            return mixture.stacked(*mixture.each(params, seen))
 
 
-def _told(received: Received, name: str, before: Tensor) -> Tensor:
-    """Return what downloads tell of the experts; where they tell nothing, as it was."""
-    told = before.clone()
+def _received(received: Received, name: str, before: Tensor) -> Tensor:
+    """Return the numbers of the experts that downloads bring; where they bring none, as before."""
+    numbers = before.clone()
     for i, bundle in enumerate(received):
         part = bundle.tensors.get(name)
         if isinstance(part, Floats) and part.values.sum() > 0:
-            told[i] = torch.from_numpy(np.array(part.values))
-    return told
-
-
-def _shares(relevance: Tensor, mask: Tensor) -> Tensor:
-    """Return each class's share in a unit's relevance, of `mask` [clients, classes, units]."""
-    kept = relevance.clamp(min=0) * mask
-    kept = torch.where(kept.sum(1, keepdim=True) > 0, kept, mask.to(kept.dtype))
-    return kept / kept.sum(1, keepdim=True).clamp(min=LEAST)
+            numbers[i] = torch.from_numpy(np.array(part.values))
+    return numbers
 
 
 def _where(which: Tensor, new: Params, old: Params) -> Params:
-    """Return `new` for the clients [clients] that `which` says, `old` for the others."""
+    """Return `new` tensors of the clients where `which` [clients] is true, `old` of the others."""
     if which.all():
         return new
     if not which.any():

@@ -29,19 +29,18 @@ from fedsub_client.methods.fedsub_gated.probabilities import (
     unit_length,
 )
 from fedsub_client.predictor import Predictor
-from fedsub_core.methods.fedsub_gated_experts import FUSED, HEAD, NEAREST, names
+from fedsub_core.methods.fedsub_gated_experts import FUSED, HEAD, names
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.to_torch import to_torch
 
-#: How near a class mean must be, of the person's own distances; how far away a sample must be for
-#: the common model's word on classes that the person lacks to count as it stands, and of such
-#: distances the greatest that is told from others.
-SHARPNESS, FAR, FARTHEST = 4.0, 5.0, 1e3
+#: How far away a sample must be, in the person's own distances, for the common model's word on
+#: classes that the person lacks to count as it stands; the greatest distance that is distinguished.
+FAR, FARTHEST = 5.0, 1e3
 
 
 class Common(NamedTuple):
-    """What the common model makes of samples.
+    """The common model's output.
 
     Parameters
     ----------
@@ -63,13 +62,12 @@ class Mixture(Predictor):
     common model gives, which it overstates, d is the squared distance from the nearest of the
     person's class means, as a multiple of what the person's own samples have, m how much the common
     model's word counts. It shares the probability of lacking classes among these, the mixture the
-    rest among the person's. The own head and the class means answer the person's classes alone.
+    rest among the person's. The own head answers the person's classes alone.
 
     Parameters
     ----------
     model : the architecture of each.
-    experts : their names. :data:`FUSED` and all but :data:`NEAREST` and :data:`HEAD` have a
-        model each.
+    experts : their names. All but :data:`HEAD` have a model each; :data:`FUSED` always has.
 
     Notes
     -----
@@ -85,10 +83,10 @@ class Mixture(Predictor):
 
     computes: ClassVar[str] = (
         "each expert's probabilities are softmax(layers({seen})) with its parameters "
-        "<expert>.<layer>, of head with fused's but for the last layer, of nearest by the "
-        "distances of fused's embedding from nearest.means, each dimension by its nearest.spread; "
-        "to the power 1 / gate.temperature, over their sum, gate.weights mix them; gate.open says "
-        "how much fused counts for classes that gate.held lacks"
+        "<expert>.<layer>, of head with fused's but for the last layer; to the power "
+        "1 / gate.temperature, over their sum, gate.weights mix them; gate.open says how much "
+        "fused counts for classes that gate.held lacks, and whether by the distances of its "
+        "embedding from nearest.means, each dimension by its nearest.spread"
     )
 
     @classmethod
@@ -102,13 +100,13 @@ class Mixture(Predictor):
         return cls(model, tuple(facts["experts"]))
 
     def describe(self) -> dict[str, Any]:
-        """Return which experts are mixed."""
+        """Return the names of the experts."""
         return {"experts": self.experts}
 
     @cached_property
     def models(self) -> tuple[str, ...]:
-        """Names of those that are models of their own, the common one first."""
-        return (FUSED, *[e for e in self.experts if e not in (FUSED, NEAREST, HEAD)])
+        """Names of the experts that are whole models, the common one first."""
+        return (FUSED, *[e for e in self.experts if e not in (FUSED, HEAD)])
 
     @cached_property
     def tensor_shapes(self) -> dict[str, Shape]:
@@ -152,10 +150,10 @@ class Mixture(Predictor):
         `params` and ``x [clients, samples, *features]`` are stacked.
         """
         common, own = self.each(params, x)
-        return self.mixed(params, common, self.stacked(params, common, own))
+        return self.mixed(params, common, self.stacked(common, own))
 
     def each(self, params: Params, x: Tensor) -> tuple[Common, dict[str, Tensor]]:
-        """Return what the common model makes of samples, and others' probabilities by name."""
+        """Return the common model's output, and the other experts' probabilities by name."""
         shared = self.expert(params, FUSED)
         features = self.body.forward(shared, x)
         probabilities = finite(self.head.forward(shared, features).softmax(2))
@@ -168,22 +166,16 @@ class Mixture(Predictor):
             own[HEAD] = finite(of_held(params, logits).softmax(2))
         return Common(probabilities, unit_length(features.flatten(2))), own
 
-    def stacked(self, params: Params, common: Common, own: Mapping[str, Tensor]) -> Tensor:
-        """Return every expert's probabilities ``[clients, samples, experts, classes]``.
-
-        Of `params` only :attr:`gate_shapes`'s are read, as in :meth:`mixed`.
-        """
-        found = {FUSED: common.probabilities, **own}
-        if NEAREST in self.experts:
-            found[NEAREST] = finite(self.nearest(params, common.embedding))
-        return torch.stack([found[name] for name in self.experts], 2)
-
-    def nearest(self, params: Params, embedding: Tensor) -> Tensor:
-        """Return the probabilities that the person's class means give."""
-        return of_held(params, -SHARPNESS * distances(params, embedding)).softmax(2)
+    def stacked(self, common: Common, own: Mapping[str, Tensor]) -> Tensor:
+        """Return every expert's probabilities ``[clients, samples, experts, classes]``."""
+        each = {FUSED: common.probabilities, **own}
+        return torch.stack([each[name] for name in self.experts], 2)
 
     def mixed(self, params: Params, common: Common, each: Tensor) -> Tensor:
-        """Return log probabilities of what every expert says: see the class."""
+        """Return log probabilities of all experts' probabilities `each`: see the class.
+
+        Of `params` only :attr:`gate_shapes`'s are read.
+        """
         each = tempered(each, params[TEMPERATURE])
         mix = (params[WEIGHTS][:, None, :, None] * each).sum(2)
         held, (mass, by_distance) = params[HELD][:, None], params[OPEN][:, None, :, None].unbind(2)
@@ -199,14 +191,14 @@ class Mixture(Predictor):
         return torch.where(mass > 0, opened, mix).clamp(min=TINY).log()
 
     def fatal(self, params: Params, broken: Collection[str]) -> list[str]:
-        """Return which of the `broken` parameters, not finite, leave no answer; of one client.
+        """Return those `broken` parameters of one client, not finite, that leave no answer.
 
         A model that diverged says nothing, and those that are believed answer without it: none of
         its parameters counts while another has weight.
         """
-        of = {name: name.partition(".")[0] for name in broken}
-        # The common model's embedding is what its head and class means go by.
-        lost = set(of.values()) | ({HEAD, NEAREST} if FUSED in of.values() else set())
+        owner = {name: name.partition(".")[0] for name in broken}
+        # The own head answers by the common model's embedding.
+        lost = set(owner.values()) | ({HEAD} if FUSED in owner.values() else set())
         weights = dict(zip(self.experts, params[WEIGHTS].tolist(), strict=True))
         answers = any(weight > 0 for name, weight in weights.items() if name not in lost)
         return [name for name in broken if name in self.gate_shapes or not answers]
@@ -255,5 +247,4 @@ class MixtureModule(nn.Module):
         own = {name: finite(model(x).softmax(1))[None] for name, model in self.models.items()}
         if HEAD in self.mixture.experts:
             own[HEAD] = finite(of_held(gate, self.own_head(seen)[None]).softmax(2))
-        each = self.mixture.stacked(gate, common, own)
-        return self.mixture.mixed(gate, common, each)[0]
+        return self.mixture.mixed(gate, common, self.mixture.stacked(common, own))[0]

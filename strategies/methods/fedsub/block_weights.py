@@ -1,9 +1,10 @@
-"""A round's fusion: everybody's clusters among those who hold the same numbers."""
+"""A round's fusion, block by block: clusters among those who hold the same numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
 from fedsub_core.config.robust import RobustSettings
@@ -59,3 +60,33 @@ class BlockWeights:
     def _shape(self, name: str) -> tuple[int, int]:
         rows = self._rows[name]
         return rows.shape[1], rows.shape[2]
+
+
+def by_block(
+    blocks: Sequence[Block],
+    rows: Tensor,
+    masks: Tensor,
+    fuse: Callable[[Block], tuple[Tensor, Tensor]],
+) -> tuple[Tensor, Tensor]:
+    """Return one layer's new rows [n, units, width], and which are replaced [n, units].
+
+    A row travels as a whole. Where of some of its numbers nothing is known, they stay the client's
+    own; the server knows these if the client selected the unit, else the row is not replaced.
+
+    Parameters
+    ----------
+    rows : float32 [n, units, width].
+    masks : bool [n, classes, units].
+    fuse : of a block, the same for its numbers.
+    """
+    if len(blocks) == 1 and blocks[0].whole:
+        return fuse(blocks[0])
+    fused, known = rows.clone(), masks.any(1)
+    replaced, complete = torch.zeros_like(known), torch.ones_like(known)
+    for block in blocks:
+        new, given = fuse(block)
+        here = block.holders[:, None], block.units
+        fused[block.index] = torch.where(given[:, :, None], new, block.rows(rows))
+        replaced[here] |= given
+        complete[here] &= given | known[here]
+    return fused, replaced & complete

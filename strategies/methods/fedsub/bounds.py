@@ -69,7 +69,7 @@ def bounded(
         but beyond the last ones only what training made of it, not fusion. Who sent rows that are
         nearly too long would else lengthen everybody's, by which the next round's were measured.
     """
-    tensors, found = dict(cache.tensors), []
+    tensors, usual_lengths = dict(cache.tensors), []
     for layer, (name, rows) in enumerate(_layers(cache).items()):
         lengths = _lengths(name, rows, holdings)
         longest = lengths.amax(-1)
@@ -78,7 +78,7 @@ def bounded(
             known = start[:, layer] > 0
             trained = median(longest[known]) / median(start[known, layer])
             usual = torch.minimum(usual, before[layer] * trained.nan_to_num(1.0).clamp(min=LONGER))
-        found.append(usual.nan_to_num(0.0))
+        usual_lengths.append(usual.nan_to_num(0.0))
         over = lengths > LONGEST_ROW * usual
         if over.any():
             # As long as the longest that is allowed, they would be so in every round.
@@ -87,7 +87,7 @@ def bounded(
     most = most_examples * median(tensors["omega"]).nan_to_num(1.0)
     if most_examples and (tensors["omega"] > most).any():
         tensors["omega"] = torch.minimum(tensors["omega"], most.expand_as(tensors["omega"]))
-    return replace(cache, tensors=tensors), torch.stack(found)
+    return replace(cache, tensors=tensors), torch.stack(usual_lengths)
 
 
 def _lengths(name: str, rows: Tensor, holdings: Holdings | None) -> Tensor:

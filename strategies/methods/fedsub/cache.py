@@ -76,7 +76,7 @@ class Cache:
         return {CLIENTS: self.roster.tensor(), **self.tensors}
 
     def versions(self) -> dict[str, int]:
-        """Return which version of its prototypes each client sent last, by client."""
+        """Return the version of the prototypes that each client sent last, by client."""
         return dict(zip(self.roster.clients, self.tensors["versions"].tolist(), strict=True))
 
     def only(self, places: Tensor) -> Cache:

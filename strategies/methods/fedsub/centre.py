@@ -63,30 +63,30 @@ def nearer(cache: Cache, layers: Mapping[str, str], holdings: Holdings) -> Cache
     factors = cache.tensors["omega"].new_ones(len(cache.roster.clients))
     for _ in range(STEPS):
         squares, numbers = torch.zeros_like(factors), torch.zeros_like(factors)
-        for one in every:
-            _step(one, cache.tensors[f"rows.{one.name}"], factors, squares, numbers)
+        for part in every:
+            _step(part, cache.tensors[f"rows.{part.name}"], factors, squares, numbers)
         far = (squares / numbers.clamp(min=1)).sqrt()
         usual = median(far)
         factors = torch.where(far > FARTHEST * usual, usual / far, 1.0)
         if (far > 0).sum() < FEWEST or not (factors < 1).any():
             return cache
     tensors = dict(cache.tensors)
-    for one in every:
-        rows = cache.tensors[f"rows.{one.name}"]
-        if tensors[f"rows.{one.name}"] is rows:
-            tensors[f"rows.{one.name}"] = rows.clone()
-        block = one.block
+    for part in every:
+        rows = cache.tensors[f"rows.{part.name}"]
+        if tensors[f"rows.{part.name}"] is rows:
+            tensors[f"rows.{part.name}"] = rows.clone()
+        block = part.block
         for i, client in enumerate(block.holders.tolist()):
             if factors[client] < 1:
-                own = tensors[f"rows.{one.name}"][client]
+                own = tensors[f"rows.{part.name}"][client]
                 far = own[block.units[:, None], block.columns]
-                near = one.centre + factors[client] * (far - one.centre)
-                block.put(own, near.where(one.selected[i, :, None], far))
+                near = part.centre + factors[client] * (far - part.centre)
+                block.put(own, near.where(part.selected[i, :, None], far))
     return replace(cache, tensors=tensors)
 
 
 def _every(cache: Cache, layers: Mapping[str, str], holdings: Holdings) -> Iterator[_Rows]:
-    """Yield the numbers of all layers, their centres 0."""
+    """Yield the rows of all layers, block by block, with centres of 0."""
     for name, layer in layers.items():
         _, units, width = cache.tensors[f"rows.{name}"].shape
         for block in holdings.blocks(name, (units, width)):
@@ -95,7 +95,7 @@ def _every(cache: Cache, layers: Mapping[str, str], holdings: Holdings) -> Itera
             yield _Rows(name, block, selected, centre)
 
 
-def _step(one: _Rows, whole: Tensor, factors: Tensor, squares: Tensor, numbers: Tensor) -> None:
+def _step(part: _Rows, whole: Tensor, factors: Tensor, squares: Tensor, numbers: Tensor) -> None:
     """Move a centre by the mean of the shortened ways to it; add up the distances that are left.
 
     Parameters
@@ -104,14 +104,14 @@ def _step(one: _Rows, whole: Tensor, factors: Tensor, squares: Tensor, numbers: 
     factors : float32 [n], by what each client's way is shortened.
     squares, numbers : float32 [n], added to: of numbers that enough people selected.
     """
-    rows, selected, holders = one.block.rows(whole), one.selected, one.block.holders
+    rows, selected, holders = part.block.rows(whole), part.selected, part.block.holders
     count = selected.sum(0)
     share = factors[holders, None] * selected / count.clamp(min=1)
     known = selected & (count >= FEWEST)
     numbers[holders] += known.sum(1) * float(rows.shape[2])
     for units in chunks(rows):
-        ways = rows[:, units] - one.centre[units]
+        ways = rows[:, units] - part.centre[units]
         moved = (ways * share[:, units, None]).sum(0)
-        one.centre[units] += moved
+        part.centre[units] += moved
         away = torch.linalg.vector_norm(ways.sub_(moved), dim=-1)
         squares[holders] += (away.square() * known[:, units]).sum(1)

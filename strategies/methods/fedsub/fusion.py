@@ -17,7 +17,7 @@ from torch import Tensor
 from strategies.methods.fedsub.membership import ClusterWeights, product
 from strategies.methods.fedsub.robust import RowMean, mixed
 
-# Rows of one chunk of units, float32 [n, units, width], stay below this many bytes.
+#: Rows of one chunk of units, float32 [n, units, width], stay below this many bytes.
 CHUNK_BYTES = 2**21
 
 
@@ -48,12 +48,10 @@ def fuse(
 
     Notes
     -----
-    ``avg`` (eq. 6, 7) and ``leadership`` (eq. 8), by the reading of what a unit is that somebody
-    did not select. Where it is replaced at all, somebody with a weight above zero selected it.
-
-    - ``own``: left out of the mean over members; in the mean over clusters the client's own row
-      stands for a cluster without it, and for a class for which it did not select the unit.
-    - ``held``: left out of both means.
+    ``avg`` (eq. 6, 7) and ``leadership`` (eq. 8), by the reading of a unit that somebody did not
+    select. Under ``own`` it is left out of the mean over members; in the mean over clusters the
+    client's own row stands for a cluster without it, and for a class for which it did not select
+    the unit. Under ``held`` it is left out of both means.
 
     ``overlapping`` (eq. 9, 10): replaced where the client selected the unit in all its own
     classes and all its clusters hold it. A cluster holds a unit if every contributing member
@@ -70,7 +68,7 @@ def fuse(
 
 
 def changed(fused: Tensor, rows: Tensor, replaced: Tensor) -> Tensor:
-    """Return which of the `replaced` units have another row than before, bool [n, units].
+    """Return the `replaced` units that have another row than before, bool [n, units].
 
     Where nothing was mixed in, a client gets its own rows back: it has them already.
     """
@@ -123,7 +121,7 @@ def _overlapping(
 def _overlapping_any(
     weights: ClusterWeights, rows: Tensor, selected: Tensor, mean: RowMean | None
 ) -> tuple[Tensor, Tensor]:
-    """Take the mean over the clusters of u that hold unit j."""
+    """Replace units by the mean over the clusters of u that hold unit j."""
     held = _held(weights, selected)
     replaced = held.any(1)
     return _held_mean(weights, rows, selected, held, replaced, mean), replaced
@@ -148,9 +146,8 @@ def _overlapping_additive(
 
 
 def _held(weights: ClusterWeights, selected: Tensor) -> Tensor:
-    """Return bool [n, classes, units]: does the cluster of class y that u is in hold unit j."""
-    # A sum of exact ones and zeros: zero contributing members did without the unit. float32
-    # counts whole numbers up to 2**24 members.
+    """Return whether the cluster of class y that u is in holds unit j, bool [n, classes, units]."""
+    # A sum of ones and zeros, which float32 counts exactly up to 2**24 members.
     missing = weights.summed((weights.contributes[:, :, None] & ~selected).float())
     return (missing == 0) & weights.in_cluster[:, :, None]
 
@@ -221,12 +218,9 @@ def taken(
 
 
 def _alone(
-    weights: ClusterWeights,
-    choice: Tensor,
-    rows: Tensor,
-    own: Tensor | None = None,
+    weights: ClusterWeights, choice: Tensor, rows: Tensor, own: Tensor | None = None
 ) -> Tensor:
-    """Return what each client takes of its own row, float32 [n, units, width].
+    """Return each client's part of its own row, float32 [n, units, width].
 
     `own` of it, and its `choice` [n, classes, units] of every cluster in which it is alone. Added
     up in float64, so that who is alone in all gets exactly 1 of its row.

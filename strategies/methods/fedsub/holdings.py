@@ -7,7 +7,7 @@ were nobody else: to the others they are unknown, not 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -41,14 +41,14 @@ class HeldPart:
 
     @classmethod
     def of(cls, model: Model, capacity: float) -> HeldPart:
-        """Return what a device of a capacity holds of a model."""
+        """Return the part of a model that a device of a capacity holds."""
         every = [rows for layer in model.affine for rows in layer.rows]
         if capacity == 1:
             return cls({rows.name: EVERYWHERE for rows in every})
         _, places = model.narrow(first_units(model, capacity))
-        found = {rows.name: _place_of(rows, model, places) for rows in every}
+        rows_held = {rows.name: _place_of(rows, model, places) for rows in every}
         # The last layer reads the embedding.
-        return cls(found, places[model.affine[-1].rows[0].tensors[0]].columns)
+        return cls(rows_held, places[model.affine[-1].rows[0].tensors[0]].columns)
 
     def placed(self, bundle: Bundle, model: Architecture, embeddings: bool) -> Bundle:
         """Return a device's bundle in the whole model's places; of units that it lacks nothing.
@@ -86,14 +86,14 @@ class HeldPart:
         return Floats.rows(own, values if at.columns is None else values[:, at.columns])
 
     def complete(self, name: str, known: BoolArray) -> BoolArray:
-        """Return which units of a layer it has all of whose numbers are `known` [units, width]."""
+        """Return the held units of a layer all of whose numbers are `known` [units, width]."""
         at = self.rows[name]
-        found = np.asarray((known if at.columns is None else known[:, at.columns]).all(axis=1))
-        return found if at.rows is None else found & np.isin(np.arange(len(known)), at.rows)
+        units = np.asarray((known if at.columns is None else known[:, at.columns]).all(axis=1))
+        return units if at.rows is None else units & np.isin(np.arange(len(known)), at.rows)
 
 
 def _place_of(rows: UnitRows, model: Architecture, places: Mapping[str, Placement]) -> Placement:
-    """Return where a device's rows stand in the whole ones, of where its tensors do."""
+    """Return the place of a device's rows in the whole ones, from the places of its tensors."""
     columns, before = [], 0
     for name in rows.tensors:
         each = model.parameter_shapes[name][1:]
@@ -126,7 +126,7 @@ class Block:
 
     def rows(self, rows: Tensor) -> Tensor:
         """Return the block's numbers of rows [n, units, width]; the very same of all."""
-        return rows if self.whole else rows[self._index]
+        return rows if self.whole else rows[self.index]
 
     def masks(self, masks: Tensor) -> Tensor:
         """Return the block's units of masks or shares [n, classes, units]."""
@@ -137,13 +137,14 @@ class Block:
         whole[self.units[:, None], self.columns] = values
 
     @property
-    def _index(self) -> tuple[Tensor, Tensor, Tensor]:
+    def index(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The block's place in rows [n, units, width]."""
         return self.holders[:, None, None], self.units[:, None], self.columns
 
 
 @dataclass(frozen=True)
 class Holdings:
-    """Who holds what.
+    """The parts of the model that clients hold.
 
     Parameters
     ----------
@@ -160,13 +161,13 @@ class Holdings:
         if all(part.rows[name].everywhere for part in self.parts):
             return [Block(everybody, torch.arange(shape[0]), torch.arange(shape[1]), True)]
         units, columns = self._patterns(name, shape)
-        found = []
+        blocks = []
         for u, own_units in _alike(units):
             for c, own_columns in _alike(columns):
                 holders = everybody[(u & c)[self.of]]
                 if len(holders):
-                    found.append(Block(holders, own_units, own_columns))
-        return found
+                    blocks.append(Block(holders, own_units, own_columns))
+        return blocks
 
     def shared(self, name: str, shape: tuple[int, int], clients: Tensor) -> Block:
         """Return the numbers of a layer's rows that all of some clients hold."""
@@ -174,17 +175,17 @@ class Holdings:
             whole = len(clients) == len(self.of)
             return Block(clients, torch.arange(shape[0]), torch.arange(shape[1]), whole)
         each = torch.unique(self.of[clients])
-        units, columns = (one[each].all(0) for one in self._patterns(name, shape))
+        units, columns = (held[each].all(0) for held in self._patterns(name, shape))
         return Block(clients, units.nonzero().flatten(), columns.nonzero().flatten())
 
     def stretch(self, name: str, width: int) -> Tensor:
-        """Return by what a row's length is to be multiplied, to be told from whole ones' [n]."""
+        """Return the factors that make lengths of partial rows comparable with whole ones, [n]."""
         kept = [part.rows[name].columns for part in self.parts]
-        each = [1.0 if one is None else (width / len(one)) ** 0.5 for one in kept]
+        each = [1.0 if c is None else (width / len(c)) ** 0.5 for c in kept]
         return torch.tensor(each)[self.of]
 
     def embeddings(self, size: int) -> Tensor:
-        """Return which numbers of an embedding each client has, bool [n, size]."""
+        """Return the numbers of an embedding that each client has, bool [n, size]."""
         each = torch.ones(len(self.parts), size, dtype=torch.bool)
         for own, part in zip(each, self.parts, strict=True):
             if part.embedding is not None:
@@ -192,15 +193,15 @@ class Holdings:
         return each[self.of]
 
     def _patterns(self, name: str, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Return which units [parts, units] and which numbers of rows [parts, width] each has."""
+        """Return the units [parts, units] and numbers of rows [parts, width] of each part."""
         held = [torch.from_numpy(part.rows[name].held(shape)) for part in self.parts]
         return torch.stack([h.any(1) for h in held]), torch.stack([h.any(0) for h in held])
 
 
 def _alike(patterns: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return the different columns of `patterns` [parts, k], and which entries have each."""
-    different, of = torch.unique(patterns, dim=1, return_inverse=True)
-    return [(one, (of == i).nonzero().flatten()) for i, one in enumerate(different.T)]
+    different, which = torch.unique(patterns, dim=1, return_inverse=True)
+    return [(column, (which == i).nonzero().flatten()) for i, column in enumerate(different.T)]
 
 
 def comparable(prototypes: Tensor, present: Tensor, held: Tensor, lacking: int) -> Tensor:
@@ -221,33 +222,3 @@ def comparable(prototypes: Tensor, present: Tensor, held: Tensor, lacking: int) 
     sums = (prototypes * known).sum(0)
     filled = prototypes.where(held.unsqueeze(1), sums / known.sum(0).clamp(min=1))
     return filled * (held.sum(0) >= len(held) - lacking)
-
-
-def by_block(
-    blocks: Sequence[Block],
-    rows: Tensor,
-    masks: Tensor,
-    fuse: Callable[[Block], tuple[Tensor, Tensor]],
-) -> tuple[Tensor, Tensor]:
-    """Return one layer's new rows [n, units, width], and which are replaced [n, units].
-
-    A row travels as a whole. Where of some of its numbers nothing is known, they stay the client's
-    own; the server knows these if the client selected the unit, else the row is not replaced.
-
-    Parameters
-    ----------
-    rows : float32 [n, units, width].
-    masks : bool [n, classes, units].
-    fuse : of a block, the same for its numbers.
-    """
-    if len(blocks) == 1 and blocks[0].whole:
-        return fuse(blocks[0])
-    fused, known = rows.clone(), masks.any(1)
-    replaced, complete = torch.zeros_like(known), torch.ones_like(known)
-    for block in blocks:
-        new, given = fuse(block)
-        here = block.holders[:, None], block.units
-        fused[block._index] = torch.where(given[:, :, None], new, block.rows(rows))
-        replaced[here] |= given
-        complete[here] &= given | known[here]
-    return fused, replaced & complete

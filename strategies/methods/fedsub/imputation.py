@@ -53,11 +53,11 @@ def impute(
         nearest = np.argsort(-weights, axis=1, kind="stable")[:, :neighbours]
         weights = np.take_along_axis(weights, nearest, axis=1)
         total = weights.sum(1)
-        found = total > 0
+        similar = total > 0
         known = completed[have, y]
-        mean = np.einsum("uv,uvd->ud", weights[found], known[nearest[found]])
-        completed[lack[found], y] = mean / total[found, None]
-        imputed[lack[found], y] = True
+        mean = np.einsum("uv,uvd->ud", weights[similar], known[nearest[similar]])
+        completed[lack[similar], y] = mean / total[similar, None]
+        imputed[lack[similar], y] = True
     return completed, imputed
 
 

@@ -38,7 +38,7 @@ def davies_bouldin(points: Floats, counts: Labels) -> Callable[[Labels], float]:
 
 
 def quality(prototypes: NDArray[np.floating[Any]], labels: Labels) -> dict[str, float]:
-    """Return how well clusters [n] of prototypes [n, d] stand apart; {} where it is not defined.
+    """Return indices of how well clusters [n] of prototypes [n, d] stand apart; {}: undefined.
 
     ``davies_bouldin`` (less is better) and ``calinski_harabasz`` (more is better), as the paper's
     Fig. 3 shows them. Both need 2 to n - 1 clusters of distinct centres; the first may be infinite

@@ -1,4 +1,4 @@
-"""Who counts how much for whom: a round's clusters and scores.
+"""A round's clusters and scores: how much each person counts for others.
 
 Source: FedSub (Campana and Delmastro, journal version), the weights of eq. 6, 8 and 9. A client is
 in one cluster of a class at most and counts the same for all in it, so what the papers write as a
@@ -62,8 +62,8 @@ class ClusterWeights:
         float32; `who` are the clients in any of them, int64 [m], ascending.
         """
         each = enumerate(self.shared)
-        sums = vstack([one.matrix(self.weight[one.members, y].float()) for y, one in each])
-        takes = [one.matrix(torch.ones(len(one.members))).T for one in self.shared]
+        sums = vstack([inside.matrix(self.weight[inside.members, y].float()) for y, inside in each])
+        takes = [inside.matrix(torch.ones(len(inside.members))).T for inside in self.shared]
         takes = hstack(takes, format="csr")
         who = np.flatnonzero(np.diff(takes.indptr))
         return sums, takes[who], who
@@ -78,11 +78,11 @@ class ClusterWeights:
         return self.summed(givers.double()) > 0
 
     def summed(self, values: Tensor) -> Tensor:
-        """Return what u's clusters sum up to of values [n, classes, ...]; 0 where in none."""
-        found = torch.zeros_like(values)
+        """Return the sums of values [n, classes, ...] over u's clusters; 0 where in none."""
+        sums = torch.zeros_like(values)
         for y, inside in enumerate(self.classes):
-            found[inside.members, y] = inside.sums(values[inside.members, y])[inside.label]
-        return found
+            sums[inside.members, y] = inside.sums(values[inside.members, y])[inside.label]
+        return sums
 
 
 class Clusters:
@@ -143,8 +143,8 @@ class Clusters:
 
 def product(matrix: csr_array, values: Tensor) -> Tensor:
     """Return a matrix [k, m] times values [m, ...], [k, ...]."""
-    found = torch.from_numpy(matrix @ values[:, None].flatten(1).numpy())
-    return found.view(matrix.shape[0], *values.shape[1:])
+    result = torch.from_numpy(matrix @ values[:, None].flatten(1).numpy())
+    return result.view(matrix.shape[0], *values.shape[1:])
 
 
 def leaves_alone(fusion: str) -> bool:

@@ -28,14 +28,16 @@ def row_mean(settings: RobustSettings) -> RowMean | None:
         return None
 
     def mean(rows: Tensor, shares: Tensor) -> Tensor:
-        of = MEANS[settings.mean](rows.flatten(1).double(), shares, malicious(settings, len(rows)))
-        return of.view(rows.shape[1:]).to(rows.dtype)
+        result = MEANS[settings.mean](
+            rows.flatten(1).double(), shares, malicious(settings, len(rows))
+        )
+        return result.view(rows.shape[1:]).to(rows.dtype)
 
     return mean
 
 
 def clusters(weights: ClusterWeights) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """Yield every cluster that gives: its class, who is in it, and who of them gives; indices."""
+    """Yield the clusters with a giver: class, places of the members, places of those who give."""
     for y, inside in enumerate(weights.classes):
         ordered = inside.members[inside.label.argsort(stable=True)]
         for members in torch.split(ordered, torch.bincount(inside.label).tolist()):

@@ -11,10 +11,10 @@ from torch import Tensor
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.wire.bundles import Bundle, Part
-from strategies.methods.fedsub.block_weights import BlockWeights
+from strategies.methods.fedsub.block_weights import BlockWeights, by_block
 from strategies.methods.fedsub.cache import Cache
 from strategies.methods.fedsub.fusion import changed, fuse
-from strategies.methods.fedsub.holdings import Block, by_block
+from strategies.methods.fedsub.holdings import Block
 from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights, leaves_alone
 from strategies.methods.fedsub.robust import row_mean
 from strategies.methods.fedsub.subnetworks import SubnetworkServer, capacity_of, part_of
@@ -42,8 +42,8 @@ class FedSubServer(SubnetworkServer):
         concerned = _concerned(clusters, asked, alone)
         if len(concerned) < len(clusters):
             cache, clusters = cache.only(concerned), clusters[concerned]
-        found = self._fused(cache, clusters, round, clients)
-        return [Bundle(version=versions.get(c, 0), tensors=found.get(c, {})) for c in clients]
+        tensors = self._fused(cache, clusters, round, clients)
+        return [Bundle(version=versions.get(c, 0), tensors=tensors.get(c, {})) for c in clients]
 
     def _fused(
         self, cache: Cache, clusters: Tensor, round: Round, clients: Sequence[str]
@@ -51,9 +51,9 @@ class FedSubServer(SubnetworkServer):
         """Return the rows that differ from a client's own, of those in the cache, by layer."""
         at = {client: self.place(cache, round, client) for client in clients}
         places = {client: i for client, i in at.items() if i is not None}
-        found: dict[str, dict[str, Part]] = {client: {} for client in places}
-        if not found:
-            return found
+        tensors: dict[str, dict[str, Part]] = {client: {} for client in places}
+        if not tensors:
+            return tensors
 
         def weigh(people: Tensor) -> ClusterWeights:
             return cluster_weights(
@@ -80,8 +80,8 @@ class FedSubServer(SubnetworkServer):
                 units = replaced[i]
                 if units.any():
                     part = part_of(round, capacity_of(round, client))
-                    found[client][name] = part.sent(name, units.numpy(), fused[i].numpy())
-        return found
+                    tensors[client][name] = part.sent(name, units.numpy(), fused[i].numpy())
+        return tensors
 
 
 def _concerned(clusters: Tensor, clients: Sequence[int], alone: bool) -> Tensor:
@@ -92,10 +92,10 @@ def _concerned(clusters: Tensor, clients: Sequence[int], alone: bool) -> Tensor:
     """
     asked = torch.zeros(len(clusters), dtype=torch.bool)
     asked[list(clients)] = True
-    found = asked & alone
-    for of in clusters.unbind(1):
-        sizes = torch.bincount(of + 1, minlength=1)  # from -1, who is in none
+    concerned = asked & alone
+    for labels in clusters.unbind(1):
+        sizes = torch.bincount(labels + 1, minlength=1)  # from -1, who is in none
         sizes[0] = 0
-        shared = sizes[of + 1] > 1
-        found |= shared & torch.isin(of, of[asked & shared])
-    return found.nonzero().flatten()
+        shared = sizes[labels + 1] > 1
+        concerned |= shared & torch.isin(labels, labels[asked & shared])
+    return concerned.nonzero().flatten()

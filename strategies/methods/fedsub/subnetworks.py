@@ -17,23 +17,25 @@ from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, protot
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.models.model import Model
-from fedsub_core.seeds import derive_seed
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub.bounds import LONGEST, begun, bounded
 from strategies.methods.fedsub.cache import CLIENTS, Cache
 from strategies.methods.fedsub.centre import nearer
-from strategies.methods.fedsub.clustering import cluster_classes
 from strategies.methods.fedsub.holdings import HeldPart, Holdings, comparable
 from strategies.methods.fedsub.imputation import impute
-from strategies.methods.fedsub.indices import quality
+from strategies.methods.fedsub.kept_clusters import (
+    CLUSTERS,
+    aligned,
+    cluster_rows,
+    member_rows,
+    no_clusters,
+    recluster,
+)
 from strategies.parts.averaging import malicious
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Sender, Start
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
-
-#: In a state: the last clustering, and the prototypes that it was made of.
-CLUSTERS = ("clusters", "clustered")
 
 
 class SubnetworkServer(ServerHalf):
@@ -55,7 +57,7 @@ class SubnetworkServer(ServerHalf):
         return nobody | no_clusters(0, model.classes, size)
 
     def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
-        """Demand a subnetwork and a prototype for every class that the client holds."""
+        """Refuse an upload without a subnetwork and a prototype of every class that is held."""
         held = upload.bits(CLASSES)
         if not held.any():
             raise sender.refuse("classes", "none", "at least one")
@@ -103,40 +105,21 @@ class SubnetworkServer(ServerHalf):
             cache = nearer(cache, self.shared_rows(round), held)
             usual[LONGEST] = longest
         prototypes, present = self._prototypes(cache, round)
-        old = _aligned(state, before.roster, cache.roster, model.classes, size)
-        clusters = torch.full(present.shape, -1, dtype=torch.int64)
-        stale: list[int] = []
-        apart: list[MetricRow] = []
-        for y in range(model.classes):
-            same = torch.equal(present[:, y], old["clusters"][:, y] >= 0) and torch.equal(
-                prototypes[present[:, y], y], old["clustered"][present[:, y], y]
-            )
-            if same:
-                clusters[:, y] = old["clusters"][:, y]
-            elif present[:, y].any():
-                stale.append(y)
-        if stale:
-            seeds = {
-                y: derive_seed(round.turn.seed, "", 0, f"clusters of class {y}") for y in stale
-            }
-            points = {y: prototypes[present[:, y], y].numpy() for y in stale}
-            found = cluster_classes(points, self.hyper.k_selection, seeds, self.settings.workers)
-            for y, labels in found.items():
-                clusters[present[:, y], y] = torch.from_numpy(labels)
-                for name, value in quality(points[y], labels).items():
-                    apart.append(MetricRow(round.number, "", y, name, value))
+        old = aligned(state, before.roster, cache.roster, model.classes, size)
+        k_selection, workers = self.hyper.k_selection, self.settings.workers
+        clusters, apart = recluster(old, prototypes, present, k_selection, round.turn, workers)
         new = cache.state() | usual | {"clusters": clusters, "clustered": prototypes}
         rows = [
             *_size_rows(round.held_by, self.hyper.depth, uploads, round.number),
-            *_cluster_rows(clusters, round.number),
+            *cluster_rows(clusters, round.number),
             *apart,
         ]
         if self.settings.rounds.evaluated(round.number):
-            rows += _member_rows(cache.roster, clusters, round.number)
+            rows += member_rows(cache.roster, clusters, round.number)
         return new, rows
 
     def placed(self, state: State, round: Round, client: str, bundle: Bundle) -> Bundle:
-        """Return what a client sent or was sent, in the places of the whole model's rows."""
+        """Return a client's message in the places of the whole model's rows."""
         if client not in round.narrow:
             return bundle
         embeddings = self.hyper.prototype == "embedding"
@@ -158,18 +141,18 @@ class SubnetworkServer(ServerHalf):
         return i
 
     def holdings(self, cache: Cache, round: Round) -> Holdings:
-        """Return what everybody in the cache holds."""
-        said, of = torch.unique(cache.tensors["capacity"], return_inverse=True)
-        return Holdings([part_of(round, one) for one in said.tolist() or [1.0]], of)
+        """Return the parts of the model that the people in the cache hold."""
+        capacities, which = torch.unique(cache.tensors["capacity"], return_inverse=True)
+        return Holdings([part_of(round, c) for c in capacities.tolist() or [1.0]], which)
 
     def cached(self, state: State) -> tuple[Cache, Tensor]:
-        """Return what the server last heard of every client, and everybody's clusters."""
+        """Return the cache of every client's last upload, and everybody's clusters."""
         return Cache.of(_cached(state)), state["clusters"]
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's row; clusters that it helped to make stay."""
         roster = Roster.of(state[CLIENTS])
-        kept = [i for i, one in enumerate(roster.clients) if one != client]
+        kept = [i for i, other in enumerate(roster.clients) if other != client]
         everybodys = {name: state[name] for name in (CLIENTS, LONGEST) if name in state}
         rows = {name: tensor[kept] for name, tensor in state.items() if name not in everybodys}
         return everybodys | {CLIENTS: roster.without(client).tensor(), **rows}
@@ -190,7 +173,7 @@ class SubnetworkServer(ServerHalf):
         return torch.from_numpy(filled), present | torch.from_numpy(imputed)
 
     def _sent(self, state: State, round: Round) -> dict[str, Bundle]:
-        """Return what the round's clients were sent, in the places of the whole model's rows."""
+        """Return the downloads of the round's clients, in the places of the whole model's rows."""
         return {c: self.placed(state, round, c, sent) for c, sent in round.sent.items()}
 
     def _holds(self, state: State, client: str, upload: Bundle) -> bool:
@@ -212,14 +195,14 @@ def _held_part(model: Model, capacity: float) -> HeldPart:
 
 
 def part_of(round: Round, capacity: float) -> HeldPart:
-    """Return what a device of a capacity holds."""
+    """Return the part of the model that a device of a capacity holds."""
     return _held_part(round.model, capacity)
 
 
 def _size_rows(
     held_by: Callable[[str], Architecture], depth: int, uploads: Mapping[str, Bundle], round: int
 ) -> Iterator[MetricRow]:
-    """Yield what plain float32 would take: the papers' encoding, and the union of the rows.
+    """Yield the bytes of two plain float32 encodings: the papers', and the union of the rows.
 
     The papers send every class's subnetwork on its own; the union has each selected row once.
     """
@@ -233,40 +216,6 @@ def _size_rows(
         yield MetricRow(round, client, None, "bytes_up_union", union)
 
 
-def _cluster_rows(clusters: Tensor, round: int) -> Iterator[MetricRow]:
-    """Yield how many clusters each class has, as the whole federation's metric."""
-    for y, of in enumerate(clusters.unbind(1)):
-        # Not the last one's number: one is left empty where its only person is forgotten.
-        found = len(set(of.tolist()) - {-1})
-        if found:
-            yield MetricRow(round, "", y, "clusters", float(found))
-
-
-def _member_rows(roster: Roster, clusters: Tensor, round: int) -> Iterator[MetricRow]:
-    """Yield in which of each class's clusters everybody is who is in one."""
-    for client, of in zip(roster.clients, clusters.tolist(), strict=True):
-        for y, cluster in enumerate(of):
-            if cluster >= 0:
-                yield MetricRow(round, client, y, "cluster", cluster)
-
-
 def _cached(state: State) -> State:
     """Return the cache's part of the state."""
     return {k: t for k, t in state.items() if k not in (*CLUSTERS, LONGEST)}
-
-
-def no_clusters(clients: int, classes: int, size: int) -> State:
-    """Return what is kept of clusters where everybody is in none."""
-    return {
-        "clusters": torch.full((clients, classes), -1, dtype=torch.int64),
-        "clustered": torch.zeros(clients, classes, size, dtype=torch.float64),
-    }
-
-
-def _aligned(state: State, before: Roster, after: Roster, classes: int, size: int) -> State:
-    """Return the last clustering, in the order of the new cache's clients."""
-    old = {name: state[name] for name in CLUSTERS}
-    if before == after:
-        return old
-    empty = no_clusters(len(after.clients), classes, size)
-    return {name: before.moved(old[name], tensor, after) for name, tensor in empty.items()}

@@ -32,7 +32,7 @@ def davies_bouldin_by_k(points: Floats, counts: Labels, most: int) -> dict[int, 
     joins = _joins(points)
     for i, j in islice(joins, m - most):
         members[i], members[j] = np.append(members[i], members[j]), members[j][:0]
-    there = np.array([len(of) > 0 for of in members])
+    there = np.array([len(cluster) > 0 for cluster in members])
     centroids, spread = points.copy(), np.zeros(m)
     for i in np.flatnonzero(there).tolist():
         centroids[i], spread[i] = _shape(points, counts, members[i])
@@ -41,7 +41,7 @@ def davies_bouldin_by_k(points: Floats, counts: Labels, most: int) -> dict[int, 
         ratio[i] = _ratios(centroids, spread, there, i)
     # Each cluster's greatest ratio to another, and to which.
     worst, to = ratio.max(1), ratio.argmax(1)
-    found = {most: float(worst[there].mean())}
+    by_k = {most: float(worst[there].mean())}
     for i, j in islice(joins, most - 2):
         members[i], there[j] = np.append(members[i], members[j]), False
         centroids[i], spread[i] = _shape(points, counts, members[i])
@@ -53,8 +53,8 @@ def davies_bouldin_by_k(points: Floats, counts: Labels, most: int) -> dict[int, 
         worst, to = np.where(worse, new, worst), np.where(worse, i, to)
         for k in (i, *stale):
             worst[k], to[k] = ratio[k].max(), ratio[k].argmax()
-        found[int(there.sum())] = float(worst[there].mean())
-    return found
+        by_k[int(there.sum())] = float(worst[there].mean())
+    return by_k
 
 
 def _shape(points: Floats, counts: Labels, members: Labels) -> tuple[Floats, float]:
@@ -81,7 +81,7 @@ def silhouette_by_k(points: Floats, counts: Labels) -> dict[int, float]:
     m = len(points)
     distances = cdist(points, points)
     to_cluster, size, own = distances * counts, counts.astype(np.float64), np.arange(m)
-    places, found = list(range(m)), {}
+    places, by_k = list(range(m)), {}
     for first, second in islice(_joins(points), m - 2):
         i, j = places.index(first), places.index(second)
         del places[j]
@@ -97,12 +97,12 @@ def silhouette_by_k(points: Floats, counts: Labels) -> dict[int, float]:
         with np.errstate(divide="ignore", invalid="ignore"):
             a = to_cluster[np.arange(m), own] / (size[own] - 1)
             each = np.where(size[own] > 1, (b - a) / np.maximum(a, b), 0.0)
-        found[len(size)] = float(np.average(np.nan_to_num(each), weights=counts))
-    return found
+        by_k[len(size)] = float(np.average(np.nan_to_num(each), weights=counts))
+    return by_k
 
 
 def _joins(points: Floats) -> Iterator[tuple[int, int]]:
-    """Yield clusters that are joined, named by their first points, i < j: together they are i."""
+    """Yield pairs of joined clusters, named by their first points, i < j: together they are i."""
     name = list(range(len(points)))
     for a, b, _, _ in linkage(points, "ward"):
         i, j = sorted((name[int(a)], name[int(b)]))

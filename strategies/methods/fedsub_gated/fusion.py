@@ -19,6 +19,8 @@ from strategies.methods.fedsub.robust import RowMean, mixed, of_holders
 
 #: Smallest number that is divided by.
 LEAST = 1e-300
+#: Share of the run over which everybody's mean is replaced by the clusters' means.
+ANNEALED = 0.8
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,9 @@ class Mix:
     all: float
 
 
-def annealed(round: int, rounds: int, share: float) -> Mix:
-    """Return the mix of a round: everybody's mean is gone after `share` of the run."""
-    q = max(0.0, 1 - (round - 1) / (share * rounds)) if share else 0.0
+def annealed(round: int, rounds: int) -> Mix:
+    """Return the mix of a round: everybody's mean is gone after :data:`ANNEALED` of the run."""
+    q = max(0.0, 1 - (round - 1) / (ANNEALED * rounds))
     return Mix((1 - q) / 2, q)
 
 

@@ -6,9 +6,8 @@ sends for both are sums over these samples, and how many they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.methods.fedsub_gated import CURVES, GATE, TEMPERATURES
-from fedsub_core.methods.fedsub_gated_experts import LOCAL, names
+from fedsub_core.methods.fedsub_gated_experts import LOCAL
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
@@ -24,9 +23,9 @@ from fedsub_core.wire.bundles import Bundle, Floats, Part
 State = dict[str, Tensor]
 Array = NDArray[np.floating]
 GATES = WEIGHTS, LOW, TEMPERATURE = "gate.weights", "gate.low", "gate.temperature"
-#: An expert is dropped after so many rounds below the threshold; the first share of a run, in which
-#: nobody has learnt much, does not count.
-PATIENCE, WARM_UP = 5, 0.35
+#: An expert is dropped whose common weight stays below the least share for so many rounds; the
+#: first part of a run, in which nobody has learnt much, does not count.
+LEAST_SHARE, PATIENCE, WARM_UP = 0.01, 5, 0.35
 #: The least weight of an expert that was not dropped: one of 0 could never come back.
 LEAST = 1e-6
 #: How far a round moves a temperature, of its logarithm: few samples judge in a round.
@@ -35,12 +34,12 @@ STEP = 0.3
 
 @dataclass(frozen=True)
 class Gate:
-    """How much each expert is believed by all, and for how many rounds it was hardly; how sharp.
+    """The common weights of the experts, and their temperatures.
 
     Parameters
     ----------
     weights : float32 [experts], which sum to 1; 0: dropped for ever.
-    low : int64 [experts].
+    low : int64 [experts], for how many rounds the weight was below :data:`LEAST_SHARE`.
     temperature : float32 [experts], > 0.
     """
 
@@ -60,13 +59,13 @@ class Gate:
         return cls(state[WEIGHTS], state[LOW], state[TEMPERATURE])
 
     def state(self) -> State:
-        """Return it as plain named tensors."""
+        """Return the gate as plain named tensors."""
         return {WEIGHTS: self.weights, LOW: self.low, TEMPERATURE: self.temperature}
 
-    def told(self, calibrate: bool) -> dict[str, Part]:
-        """Return what a download says of it."""
-        told: dict[str, Part] = {GATE: Floats(self.weights.numpy())}
-        return told | ({TEMPERATURE: Floats(self.temperature.numpy())} if calibrate else {})
+    def download(self) -> dict[str, Part]:
+        """Return the weights and temperatures as a download has them."""
+        parts = {GATE: self.weights, TEMPERATURE: self.temperature}
+        return {name: Floats(tensor.numpy()) for name, tensor in parts.items()}
 
     def updated(self, uploads: Mapping[str, Bundle], most: float, share: float = 1.0) -> Gate:
         """Return the gate after a round's sums; where there are none, it is this one.
@@ -82,21 +81,19 @@ class Gate:
         if most:
             bound = most * np.median(counts[counts > 0])
             factor = np.minimum(1, bound / np.maximum(counts, 1e-12))
-        curves = None
-        if all(CURVES in upload.tensors for upload in uploads.values()):
-            curves = np.tensordot(factor, _stacked(uploads, CURVES), 1)
+        curves = np.tensordot(factor, _stacked(uploads, CURVES), 1)
         return self.moved((factor[:, None] * sums[:, :-1]).sum(0), curves, share)
 
-    def moved(self, explained: Array, curves: Array | None, share: float) -> Gate:
+    def moved(self, explained: Array, curves: Array, share: float) -> Gate:
         """Return the gate after a step, by sums over people.
 
         Parameters
         ----------
         explained : of how much each expert explains, float64 [experts].
-        curves : of how much likelier labels are, float64 [experts, temperatures]; None: not sent.
+        curves : of how much likelier labels are, float64 [experts, temperatures].
         share : of the people who are in the sums.
         """
-        gate = self if curves is None else self._calibrated(curves)
+        gate = self._calibrated(curves)
         new = torch.from_numpy(explained)
         total = new.sum()
         if not total > 0:
@@ -110,27 +107,26 @@ class Gate:
         best = torch.tensor(TEMPERATURES)[torch.from_numpy(curves.argmax(1))]
         return replace(self, temperature=self.temperature ** (1 - STEP) * best**STEP)
 
-    def ended(self, hyper: Any, turn: Turn) -> tuple[Gate, list[MetricRow]]:
+    def ended(self, experts: Sequence[str], turn: Turn) -> tuple[Gate, list[MetricRow]]:
         """Return the gate at a round's end, without experts that are hardly believed, and rows."""
-        experts = names(hyper)
         # What the others are held against is kept, whatever it is believed.
-        kept = torch.tensor([name == LOCAL for name in experts])
-        gate = self.pruned(hyper.prune, turn.round, turn.rounds, kept)
-        told = {"gate": gate.weights, "temperature": gate.temperature}
+        keep = torch.tensor([name == LOCAL for name in experts])
+        gate = self.pruned(turn.round, turn.rounds, keep)
+        columns = {"gate": gate.weights, "temperature": gate.temperature}
         return gate, [
-            MetricRow(turn.round, "", None, f"{what}_{name}", number)
-            for what, of in told.items()
-            for name, number in zip(experts, of.tolist(), strict=True)
+            MetricRow(turn.round, "", None, f"{metric}_{name}", number)
+            for metric, numbers in columns.items()
+            for name, number in zip(experts, numbers.tolist(), strict=True)
         ]
 
-    def pruned(self, threshold: float, round: int, rounds: int, keep: Tensor) -> Gate:
-        """Return the gate without experts that have been below `threshold` for some rounds.
+    def pruned(self, round: int, rounds: int, keep: Tensor) -> Gate:
+        """Return the gate without experts that are below :data:`LEAST_SHARE` for some rounds.
 
         `keep` bool [experts]: which are not dropped.
         """
-        if not threshold or round <= WARM_UP * rounds:
+        if round <= WARM_UP * rounds:
             return self
-        low = torch.where((self.weights < threshold) & ~keep, self.low + 1, 0)
+        low = torch.where((self.weights < LEAST_SHARE) & ~keep, self.low + 1, 0)
         kept = self.weights * (low < PATIENCE)
         return replace(self, weights=kept / kept.sum(), low=low)
 

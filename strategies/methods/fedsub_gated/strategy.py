@@ -13,17 +13,13 @@ from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST
 from fedsub_core.methods.fedsub_gated_experts import judges, names
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle, Floats, Part
-from strategies.methods.fedsub.block_weights import BlockWeights
+from strategies.methods.fedsub.block_weights import BlockWeights, by_block
 from strategies.methods.fedsub.cache import CLIENTS, Cache
-from strategies.methods.fedsub.holdings import Block, by_block
+from strategies.methods.fedsub.holdings import Block
+from strategies.methods.fedsub.kept_clusters import no_clusters
 from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights
 from strategies.methods.fedsub.robust import row_mean
-from strategies.methods.fedsub.subnetworks import (
-    SubnetworkServer,
-    capacity_of,
-    no_clusters,
-    part_of,
-)
+from strategies.methods.fedsub.subnetworks import SubnetworkServer, capacity_of, part_of
 from strategies.methods.fedsub_gated.fusion import annealed, everybodys, fuse_layer
 from strategies.methods.fedsub_gated.gate import GATES, Gate
 from strategies.parts.roster import Roster
@@ -41,14 +37,13 @@ class FedSubGatedServer(SubnetworkServer):
     def init(self, start: Start) -> State:
         """Return an empty cache and a gate that knows nothing."""
         size = prototype_size(start.model, self.hyper)
-        hidden = [layer.name for layer in start.model.affine[: self.hyper.depth or None]]
-        hidden = [name for name in hidden if name != start.model.affine[-1].name]
+        hidden = [layer.name for layer in start.model.affine[:-1]]
         cache = Cache.empty(Roster(()), start.model, size, hidden)
         gate = Gate.even(len(names(self.hyper)))
         return cache.state() | no_clusters(0, start.model.classes, size) | gate.state()
 
     def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
-        """Demand what FedSub does, shares, and sums that can be."""
+        """Refuse what FedSub refuses, shares beyond 0 to 1, and impossible sums for the gate."""
         super().check(_fedsubs(state), round, sender, upload)
         for name in [n for n in upload.tensors if n.endswith(SHARES)]:
             layer = name.removesuffix(SHARES)
@@ -65,7 +60,7 @@ class FedSubGatedServer(SubnetworkServer):
         if not 0 <= most <= upload.examples or (sums < 0).any() or sums[:-1].sum() > 1.001 * most:
             expected = f"sums of at least 0 and a count of 0 to {upload.examples}, as the sums' sum"
             raise sender.refuse("gate", sums.tolist(), expected)
-        curves = upload.floats(CURVES) if self.hyper.calibrate else sums[:0]
+        curves = upload.floats(CURVES)
         if (abs(curves) > 1.001 * MOST * most).any():
             got = f"{curves.min():g} to {curves.max():g}"
             expected = f"at most {MOST:g} for each of {most:g} samples, either way"
@@ -74,49 +69,49 @@ class FedSubGatedServer(SubnetworkServer):
     def aggregate(
         self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:
-        """Do what FedSub does; take a step of the gate."""
+        """Update the cache and the clusters as FedSub does, and take a step of the gate."""
         new, rows = super().aggregate(_fedsubs(state), round, uploads)
         there = len(self._roster.of(new[CLIENTS]).clients)
         most = self.settings.robust.most_examples
         gate = Gate.of(state).updated(uploads, most, len(uploads) / max(there, 1))
-        gate, told = gate.ended(self.hyper, round.turn)
-        return new | gate.state(), rows + told
+        gate, of_gate = gate.ended(names(self.hyper), round.turn)
+        return new | gate.state(), rows + of_gate
 
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send rows of the fused track, and the common weights of the experts."""
         cache, clusters = self.cached(_fedsubs(state))
         versions = cache.versions()
-        told = Gate.of(state).told(self.hyper.calibrate)
-        found: dict[str, dict[str, Part]] = {client: {**told} for client in clients}
+        tensors: dict[str, dict[str, Part]]
+        tensors = {client: Gate.of(state).download() for client in clients}
         if versions:
             for name, client, rows in self._fused(cache, clusters, round, clients):
-                found[client][name] = rows
-        return [Bundle(version=versions.get(c, 0), tensors=found[c]) for c in clients]
+                tensors[client][name] = rows
+        return [Bundle(version=versions.get(c, 0), tensors=tensors[c]) for c in clients]
 
     def _fused(
         self, cache: Cache, clusters: Tensor, round: Round, clients: Sequence[str]
     ) -> Iterator[tuple[str, str, Floats]]:
-        """Yield by layer and client the rows that differ from its own, where there are some."""
+        """Yield layers, clients and the rows that differ from a client's own."""
         omega, holds = cache.tensors["omega"], cache.tensors["holds"]
 
         def weigh(people: Tensor) -> ClusterWeights:
-            of = clusters[people].numpy(), holds[people].numpy(), omega[people].numpy()
-            return cluster_weights("overlapping-any", *of)
+            numbers = clusters[people].numpy(), holds[people].numpy(), omega[people].numpy()
+            return cluster_weights("overlapping-any", *numbers)
 
         robust, names = self.settings.robust, self.shared_rows(round)
         of_blocks = BlockWeights(cache, self.holdings(cache, round), list(names), robust, weigh)
-        mix, mean = annealed(round.number, round.turn.rounds, self.hyper.anneal), row_mean(robust)
+        mix, mean = annealed(round.number, round.turn.rounds), row_mean(robust)
 
         def fuse_block(
             layer: str, rows: Tensor, everybody: Tensor, known: Tensor, block: Block
         ) -> tuple[Tensor, Tensor]:
             weights, shares = of_blocks.weights(block), cache.tensors.get(f"shares.{layer}")
-            of = block.rows(rows), block.masks(cache.tensors[f"masks.{layer}"])
-            common = everybodys(weights, *of, omega[block.holders], mean)
+            own, masks = block.rows(rows), block.masks(cache.tensors[f"masks.{layer}"])
+            common = everybodys(weights, own, masks, omega[block.holders], mean)
             block.put(everybody, common[0])
             block.put(known, common[1][:, None])
             share = None if shares is None else block.masks(shares)
-            return fuse_layer(weights, *of, share, common, mix, mean)
+            return fuse_layer(weights, own, masks, share, common, mix, mean)
 
         places = {client: self.place(cache, round, client) for client in clients}
         for name, layer in names.items():

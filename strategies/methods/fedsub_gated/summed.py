@@ -44,9 +44,9 @@ class SummedFedSubGatedServer(SummedFedSubServer):
 
         In sums the only cluster of a class is everybody.
         """
-        mix = annealed(round.number, round.turn.rounds, self.hyper.anneal)
+        mix = annealed(round.number, round.turn.rounds)
         everybody = Floats(np.array([mix.alike + mix.all], np.float32))
-        return Gate.of(state).told(self.hyper.calibrate) | {MIX: everybody}
+        return Gate.of(state).download() | {MIX: everybody}
 
     def askable(self, state: State, round: Round) -> dict[str, Tensor]:
         """Return the counts of units, and of who holds samples back while these judge."""
@@ -66,17 +66,16 @@ class SummedFedSubGatedServer(SummedFedSubServer):
     ) -> tuple[State, list[MetricRow]]:
         """Return the part of a state that is the gate's, a step later."""
         gate, sums = Gate.of(state), totals[card.GATE][0]
-        curves = totals[card.CURVES][0] if self.hyper.calibrate else None
+        curves = totals[card.CURVES][0]
         people, judged, holding = len(opened.clients), sums[-1], int(state[card.HOLDS_BACK])
         slack = ROUNDED * people
-        if curves is not None:
-            curves[:, card.TEMPERATURES.index(1.0)] = 0  # as it is for each person
+        curves[:, card.TEMPERATURES.index(1.0)] = 0  # as it is for each person
         ever = max(int(state[EVER]), ever_counted(state))
         impossible = (
             judged > people + slack
             or (sums < -slack).any()
             or sums[:-1].sum() > judged + slack
-            or (curves is not None and (abs(curves) > card.MOST * judged + slack).any())
+            or (abs(curves) > card.MOST * judged + slack).any()
         )
         if impossible:
             got = f"shares of {sums.min():g} to {sums.max():g}, {holding} who hold samples back"
@@ -87,6 +86,6 @@ class SummedFedSubGatedServer(SummedFedSubServer):
             # Of who holds samples back only those add who were counted in the round before.
             part = min(1.0, judged / max(holding, 1))
             gate = gate.moved(sums[:-1], curves, part * people / max(ever, 1))
-        gate, rows = gate.ended(self.hyper, round.turn)
+        gate, rows = gate.ended(names(self.hyper), round.turn)
         counts = {card.HOLDS_BACK: torch.tensor([holding]), EVER: torch.tensor([ever])}
         return gate.state() | counts, rows

@@ -32,7 +32,6 @@ def loaded(
     """The mixture of a person who lacks the last class, which is open."""
     settings = {
         "method": "fedsub-gated",
-        "fedsub-gated.experts": "local,pulled,fused,nearest,head",
         "fedsub-gated.open-classes": "on",
     }
     folder, model = tmp_path_factory.mktemp("device"), request.param
@@ -75,7 +74,7 @@ def test_other_formats(loaded: PersonalModel, tmp_path: Path) -> None:
         assert {*opened.keys()} >= {"gate.weights", "fused.linear1.bias", "nearest.means"} - {
             "fused.linear1.bias" if loaded.kind == "cnn1d" else ""
         }
-    assert told["predictor"]["experts"] == ["local", "pulled", "fused", "nearest", "head"]
+    assert told["predictor"]["experts"] == ["local", "fused", "head"]
     for word in ("gate.weights mix them", "gate.temperature", "nearest.spread"):
         assert word in told["computes"]
     difference = export(loaded, "torchscript", tmp_path / "model.pt")
@@ -89,7 +88,7 @@ def test_every_expert_counts(loaded: PersonalModel) -> None:
     """A file in which one of them were left out would be another."""
     x, params = samples(loaded, 8), loaded.params
     before = loaded.probabilities(x)
-    for name in ("local", "pulled", "fused", "head"):
+    for name in ("local", "fused", "head"):
         bias = next(n for n in reversed(params) if n.startswith(name) and n.endswith("bias"))
         kept = params[bias].clone()
         params[bias][0] += 1

@@ -55,9 +55,9 @@ def confused(round: int) -> Iterator[MetricRow]:
 
 
 def mixtures(round: int, people: tuple[str, ...]) -> Iterator[MetricRow]:
-    """Nobody believes the pulled model; the first person gains for certain, the last loses."""
+    """Nobody believes the own head; the first person gains for certain, the last loses."""
     for place, person in enumerate(people):
-        weights = {"local": 0.25 * place, "fused": 1 - 0.25 * place, "pulled": 0.0}
+        weights = {"local": 0.25 * place, "fused": 1 - 0.25 * place, "head": 0.0}
         gain = 0.2 - 0.1 * place
         said = {"gain_over_own": gain, "gain_over_own_low": gain - 0.08}
         said |= {"gain_over_own_high": gain + 0.08}

@@ -166,12 +166,12 @@ def test_more_groups_than_colours_are_said(tmp_path: Path) -> None:
 def test_a_mixture_of_models(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "run", {"fedsub-gated": lambda r, i: 0.5})
     text = "\n".join(read(folder).texts)
-    assert "shares_1" in figures(folder) and "Of use to nobody: pulled." in text
+    assert "shares_1" in figures(folder) and "Of use to nobody: head." in text
     assert "+0.050" in text and "2 of 4, 50%" in text and "1 of 4, 25%" in text
     assert "eve (-0.100)" in text
     with (folder / "tables" / "shares.csv").open() as file:
         weights = {(row["person"], row["of"]): row["share"] for row in csv.DictReader(file)}
-    assert float(weights["eve", "local"]) == 0.75 and float(weights["cy", "pulled"]) == 0
+    assert float(weights["eve", "local"]) == 0.75 and float(weights["cy", "head"]) == 0
 
 
 def test_of_several_seeds_people_are_counted_in_each(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub_client.methods.fedsub.scores import class_scores
+from fedsub_client.methods.fedsub.subnetworks import class_scores
 from fedsub_core.data.stacks import Stack, stack
 from fedsub_core.errors import ConfigError
 

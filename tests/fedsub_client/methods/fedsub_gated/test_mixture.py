@@ -11,15 +11,15 @@ from fedsub_core.models.kinds import mlp
 from fedsub_core.seeds import generator
 
 MODEL = mlp(3, 4, hidden=(5, 2))
-EXPERTS = ("local", "fused", "nearest", "head")
+EXPERTS = ("local", "fused", "head")
 MIXTURE = Mixture(MODEL, EXPERTS)
 
 
 def gate(**values: object) -> dict[str, Tensor]:
     """One client who holds classes 0 and 1 of four; class means at right angles."""
     given = {
-        "weights": [0.7, 0.1, 0.1, 0.1],
-        "temperature": [1, 1, 1, 1],
+        "weights": [0.7, 0.2, 0.1],
+        "temperature": [1, 1, 1],
         "held": [1, 1, 0, 0],
         "open": [0, 0],
         "means": [[1, 0], [0, 1], [0, 0], [0, 0]],
@@ -32,10 +32,10 @@ def gate(**values: object) -> dict[str, Tensor]:
 
 
 def test_a_mixture_is_the_weighted_mean() -> None:
-    each = torch.tensor([[[[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]]])
+    each = torch.tensor([[[[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]]])
     common = Common(each[:, :, 1], torch.tensor([[[1.0, 0.0]]]))
     found = MIXTURE.mixed(gate(), common, each).exp()
-    torch.testing.assert_close(found, torch.tensor([[[0.7, 0.1, 0.1, 0.1]]]))
+    torch.testing.assert_close(found, torch.tensor([[[0.7, 0.2, 0, 0.1]]]))
 
 
 def drawn(mixture: Mixture, purpose: str) -> tuple[dict[str, Tensor], Tensor]:
@@ -46,9 +46,9 @@ def drawn(mixture: Mixture, purpose: str) -> tuple[dict[str, Tensor], Tensor]:
 
 
 def test_an_expert_that_is_too_sure_is_softened_before_it_is_mixed() -> None:
-    each = torch.tensor([[[[0.8, 0.2, 0, 0], [0.25] * 4, [0.25] * 4, [0, 0.1, 0.9, 0]]]])
+    each = torch.tensor([[[[0.8, 0.2, 0, 0], [0.25] * 4, [0, 0.1, 0.9, 0]]]])
     common = Common(each[:, :, 1], torch.tensor([[[1.0, 0.0]]]))
-    params = gate(weights=[0.5, 0, 0, 0.5], temperature=[2, 1, 1, 0.5])
+    params = gate(weights=[0.5, 0, 0.5], temperature=[2, 1, 0.5])
     found = MIXTURE.mixed(params, common, each).exp()
     # The roots of 0.8 and 0.2 are as 2 to 1, the squares of 0.1 and 0.9 as 1 to 81.
     expected = torch.tensor([[[1 / 3, 1 / 6 + 0.5 / 82, 0.5 * 81 / 82, 0]]])
@@ -56,7 +56,7 @@ def test_an_expert_that_is_too_sure_is_softened_before_it_is_mixed() -> None:
 
 
 def test_open_classes_get_the_root_of_the_odds_that_the_common_model_gives_them() -> None:
-    each = torch.tensor([[[[0.2, 0.2, 0.6, 0.0]] * 4]])
+    each = torch.tensor([[[[0.2, 0.2, 0.6, 0.0]] * 3]])
     common = Common(torch.tensor([[[0.1, 0.1, 0.2, 0.6]]]), torch.tensor([[[1.0, 0.0]]]))
     found = MIXTURE.mixed(gate(open=[1, 0]), common, each).exp()
     # Odds of 4 to 1, whose root is 2: a quarter and three of these to the two that are lacked; the
@@ -67,7 +67,7 @@ def test_open_classes_get_the_root_of_the_odds_that_the_common_model_gives_them(
 
 
 def test_the_farther_a_sample_is_from_ones_classes_the_more_it_counts() -> None:
-    each = torch.tensor([[[[0.5, 0.5, 0, 0]] * 4] * 2])
+    each = torch.tensor([[[[0.5, 0.5, 0, 0]] * 3] * 2])
     common = torch.tensor([[[0.25, 0.25, 0.5, 0.0]] * 2])
     # At a class mean, and opposite to it: the nearest mean is then that of the other, 1 and 1 away,
     # each with a variance of 0.25.
@@ -80,7 +80,7 @@ def test_the_farther_a_sample_is_from_ones_classes_the_more_it_counts() -> None:
 def test_a_dimension_in_which_ones_samples_vary_tells_less() -> None:
     params = gate(open=[1, 1], spread=[0.5, 0.01])
     common = Common(torch.full((1, 2, 4), 0.25), torch.tensor([[[0.8, 0.6], [0.6, 0.8]]]))
-    each = torch.full((1, 2, 4, 4), 0.25)
+    each = torch.full((1, 2, 3, 4), 0.25)
     params |= {"nearest.means": torch.tensor([[[1.0, 0], [1, 0], [0, 0], [0, 0]]])}
     found = MIXTURE.mixed(params, common, each).exp()[0, :, 2:].sum(1)
     for sample, (a, b) in zip(found.tolist(), ((0.2, 0.6), (0.4, 0.8)), strict=True):
@@ -89,7 +89,7 @@ def test_a_dimension_in_which_ones_samples_vary_tells_less() -> None:
 
 
 def test_who_holds_all_classes_or_is_sure_of_one_gets_probabilities() -> None:
-    each = torch.full((1, 1, 4, 4), 0.25)
+    each = torch.full((1, 1, 3, 4), 0.25)
     for given in ([0.25] * 4, [0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]):
         for held in ([1, 1, 1, 1], [1, 1, 0, 0]):
             for spread in ([0.25, 0.25], [0.0, 0.0]):
@@ -114,7 +114,7 @@ def test_a_model_that_diverged_says_nothing_and_spoils_nothing() -> None:
 
 def test_a_common_model_that_diverged_leaves_the_person_its_own() -> None:
     """Also where it is asked for classes that the person lacks."""
-    mixture = Mixture(MODEL, ("local", "fused", "nearest"))
+    mixture = Mixture(MODEL, ("local", "fused", "head"))
     params, x = drawn(mixture, "a common model that diverged")
     params |= gate(open=[1, 1])
     params |= {"gate.weights": torch.tensor([[1.0, 0, 0]]), "gate.temperature": torch.ones(1, 3)}
@@ -125,21 +125,6 @@ def test_a_common_model_that_diverged_leaves_the_person_its_own() -> None:
     assert torch.equal(found[:, :, :2].argmax(2), own)
 
 
-def test_a_person_with_one_sample_a_class_is_told_none_that_it_lacks() -> None:
-    """Its samples are its class means: there is no spread."""
-    means = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
-    params = gate(spread=[0.0, 0.0]) | {"nearest.means": means}
-    found = MIXTURE.nearest(params, torch.tensor([[[0.6, 0.8], [-1.0, 0.0]]]))
-    assert found[0, :, 2:].max() == 0 and found.isfinite().all()
-
-
-def test_the_nearest_mean_decides() -> None:
-    embedding = torch.nn.functional.normalize(torch.tensor([[[3.0, 1.0], [1.0, 1.0]]]), dim=2)
-    found = MIXTURE.nearest(gate(), embedding)[0]
-    assert found[0, 0] > 0.9 and found[1, 0] == pytest.approx(0.5)
-    assert not found[:, 2:].any(), "classes that the person lacks have no mean"
-
-
 def test_a_whole_mixture_sample_by_sample() -> None:
     stream = torch.Generator().manual_seed(0)
     params = {
@@ -148,7 +133,6 @@ def test_a_whole_mixture_sample_by_sample() -> None:
         if name not in MIXTURE.gate_shapes
     }
     params |= {name: tensor.expand(2, *tensor.shape[1:]) for name, tensor in gate().items()}
-    assert not any(name.startswith("nearest.linear") for name in params)
     assert {n for n in params if n.startswith("head.")} == {
         "head.linear3.weight",
         "head.linear3.bias",
@@ -168,11 +152,8 @@ def test_a_whole_mixture_sample_by_sample() -> None:
 
         for i in range(6):
             fused = chain("fused", own, x[c, i])
-            at = fused[-2] / fused[-2].norm().clamp(min=1e-12)
-            far = ((at - own["nearest.means"]) ** 2 / 0.25).mean(1)
-            near = torch.cat([(-4 * far[:2]).softmax(0), torch.zeros(2)])
             local, head = chain("local", own, x[c, i])[-1], chain("head", own, fused[-2], 3)[-1]
             # The own head knows the person's two classes alone.
             head = torch.cat([head[:2] / head[:2].sum(), torch.zeros(2)])
-            mix = 0.7 * local + 0.1 * fused[-1] + 0.1 * near + 0.1 * head
+            mix = 0.7 * local + 0.2 * fused[-1] + 0.1 * head
             torch.testing.assert_close(found[c, i].exp(), mix, atol=1e-5, rtol=1e-4)

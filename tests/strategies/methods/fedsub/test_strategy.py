@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedsub_core.methods.fedsub import FUSIONS
 from fedsub_core.wire.v2 import exchange_pb2 as pb
-from strategies.methods.fedsub import clustering, subnetworks
+from strategies.methods.fedsub import clustering, kept_clusters
 from strategies.parts.roster import Roster
 from strategies.strategy import PersonalizedStrategy
 
@@ -149,7 +149,7 @@ def test_classes_are_clustered_only_when_their_prototypes_changed(
         calls[-1] += sorted(prototypes)
         return real(prototypes, *args)
 
-    monkeypatch.setattr(subnetworks, "cluster_classes", counted)
+    monkeypatch.setattr(kept_clusters, "cluster_classes", counted)
     federation = people(((0, 1, 2), (0, 1, 2), (0, 1), (2,)))
     # p4, who has class 2 alone, comes in round 2.
     late = without({1: {"p4"}})

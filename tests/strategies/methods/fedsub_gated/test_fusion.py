@@ -141,7 +141,6 @@ def test_who_is_alone_keeps_half_and_gets_the_other_half_back() -> None:
 
 
 def test_everybodys_mean_gives_way() -> None:
-    assert annealed(1, 100, 0.8) == Mix(0.0, 1.0)
-    assert annealed(41, 100, 0.8) == Mix(0.25, 0.5)
-    assert annealed(81, 100, 0.8) == annealed(100, 100, 0.8) == Mix(0.5, 0.0)
-    assert annealed(1, 100, 0.0) == Mix(0.5, 0.0)
+    assert annealed(1, 100) == Mix(0.0, 1.0)
+    assert annealed(41, 100) == Mix(0.25, 0.5)
+    assert annealed(81, 100) == annealed(100, 100) == Mix(0.5, 0.0)

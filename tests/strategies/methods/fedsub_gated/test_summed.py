@@ -25,6 +25,7 @@ from fedsub_core.models.kinds import mlp
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.training import TrainingSettings
 from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.methods.fedsub_gated import fusion
 from strategies.methods.fedsub_gated.fusion import Mix
 from strategies.methods.fedsub_gated.gate import Gate
 from strategies.methods.fedsub_gated.summed import EVER, SummedFedSubGatedServer
@@ -48,7 +49,7 @@ def on_devices(round: Round, output: bool, mix: Mix) -> tuple[Array, Array]:
     n, classes, units = masks.shape
     model = mlp(rows.shape[2] - 1, classes, () if output else (units,))
     name = model.affine[0].name
-    hyper = FedSubGatedHyperparameters(**ONE, depth=0 if output else 1)
+    hyper = FedSubGatedHyperparameters(**ONE)
     learner = SummedFedSubGatedLearner(
         model, TrainingSettings(), hyper, sends(model, hyper), Mixture, adds=adds(model, hyper)
     )
@@ -59,7 +60,12 @@ def on_devices(round: Round, output: bool, mix: Mix) -> tuple[Array, Array]:
     state["met"], state[ROUND] = torch.ones(n), torch.ones(n, dtype=torch.int64)
     means = by_class(rows, masks).astype(np.float32)
     known: Array = np.logical_or.reduce(masks, axis=(0, 1))
-    told = {
+    nothing = {
+        layer.name: Floats.rows(np.zeros(layer.units, bool), np.zeros((0, own.width), np.float32))
+        for layer in model.affine
+        for own in layer.rows
+    }
+    told = nothing | {
         COUNTED: Floats(np.array([1, 1], np.float32)),
         MIX: Floats(np.array([mix.alike + mix.all], np.float32)),
         name: Floats.rows(known, means[known]),
@@ -192,9 +198,12 @@ def test_weak_devices_train_alone_by_everybodys_gate(
     assert torch.equal(after["gate.common"], run.states[2]["gate.weights"])
 
 
-def test_means_are_of_everybody_and_come_back(people: MakePeople, run_method: RunMethod) -> None:
+def test_means_are_of_everybody_and_come_back(
+    people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All of an output row is everybody's mean after two sums, of a hidden one a part."""
-    run, kept = watched(run_method, people, rounds=4, hyper=ONE | {"anneal": 1.0})
+    monkeypatch.setattr(fusion, "ANNEALED", 1.0)
+    run, kept = watched(run_method, people, rounds=4)
     for name in LAYERS:
         rows = torch.stack(
             [
