@@ -11,6 +11,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md")]
+PAGES += [page for page in [ROOT / "fedsub_papers/studies/README.md"] if page.exists()]
+#: Pages of results say what is measured, not what was so before.
+HISTORY = re.compile(
+    r"before (and after|this change|these changes|the kernels)|earlier (version|tests|release)|"
+    r"\bolder than|, before (it|\d)|\bused to\b|once (had|worked)",
+    re.IGNORECASE,
+)
 #: What readers stumbled over, who had never seen these pages.
 RIDDLES = re.compile(
     r"told from (0|chance|local|it)\b|to the letter|\bless local|cut in time|intervals hold 0\b|"
@@ -75,6 +82,12 @@ def test_no_sentence_is_long(page: Path) -> None:
 def test_no_page_speaks_in_riddles(page: Path) -> None:
     text = " ".join(page.read_text("utf-8").split())
     assert [found[0] for found in RIDDLES.finditer(text)] == []
+
+
+@pytest.mark.parametrize("page", ["studies/README.md", "benchmarks/README.md"])
+def test_pages_of_results_tell_no_history(page: str) -> None:
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    assert [told[0] for told in HISTORY.finditer(text)] == []
 
 
 def public(code: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
