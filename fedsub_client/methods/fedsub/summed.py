@@ -32,8 +32,10 @@ class SummedFedSubLearner(CountedRowsLearner, FedSubLearner):
 
     def init(self, clients: int, seed: int) -> State:
         """Return models of people of whom nothing was counted."""
-        counts = [one for one in self.adds if one.counts]
-        shapes = {LAST + one.name: (clients, self.model.classes, *one.shape) for one in counts}
+        counts = [count for count in self.adds if count.counts]
+        shapes = {
+            LAST + count.name: (clients, self.model.classes, *count.shape) for count in counts
+        }
         nothing = {name: torch.zeros(shape, dtype=torch.bool) for name, shape in shapes.items()}
         return super().init(clients, seed) | nothing
 
@@ -57,15 +59,17 @@ class SummedFedSubLearner(CountedRowsLearner, FedSubLearner):
 
     def counted(self, upload: Bundle) -> dict[str, Bools]:
         """Return the entries of each count that a person has, bool [classes or 1, entries]."""
-        return {one.name + USED: upload.bits(one.name + MASKS) for one in self._layers}
+        return {layer.name + USED: upload.bits(layer.name + MASKS) for layer in self._layers}
 
     def share(self, state: State, i: int, layer: LayerWithUnits, bundle: Bundle) -> Array:
         """Return how much of each of the `i`-th client's units comes from everybody, [units].
 
         Its classes that use the unit take everybody's row, the others its own (FedSub, eq. 7).
         """
-        used = {one.name: state[LAST + one.name + USED][i].cpu().numpy() for one in self._layers}
-        classes = np.any([one.any(1) for one in used.values()], axis=0).sum()
+        used = {
+            layer.name: state[LAST + layer.name + USED][i].cpu().numpy() for layer in self._layers
+        }
+        classes = np.any([units.any(1) for units in used.values()], axis=0).sum()
         share: Array = used[layer.name].sum(0) / max(classes, 1)
         return share
 
