@@ -65,9 +65,14 @@ class Sums:
 MEANS = Sums()
 
 
+def counting(adds: Sequence[Addend]) -> list[Addend]:
+    """Return the addends that count people."""
+    return [added for added in adds if added.counts]
+
+
 def masks(adds: Sequence[Addend]) -> Declaration:
     """Declare the masks by which a download asks for entries."""
-    return {added.counts: bits(added.shape, optional=True) for added in adds if added.counts}
+    return {count.counts: bits(count.shape, optional=True) for count in counting(adds)}
 
 
 def once(adds: Sequence[Addend]) -> list[Addend]:

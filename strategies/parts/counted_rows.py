@@ -50,8 +50,8 @@ class CountedRows(ServerHalf):
 
     def nobody_counted(self, model: Model) -> State:
         """Return the part of a state that says who was counted, before anybody was."""
-        counts = [added for added in self.adds(model) if added.counts]
-        none = {added.name: torch.zeros(added.shape, dtype=torch.int64) for added in counts}
+        counts = addends.counting(self.adds(model))
+        none = {count.name: torch.zeros(count.shape, dtype=torch.int64) for count in counts}
         return none | {COUNTED: torch.zeros(2, dtype=torch.int64)}
 
     def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
@@ -81,13 +81,12 @@ class CountedRows(ServerHalf):
         `sent` : what the method sends; bundles that are the same stay so.
         """
         asked = {mask: Bits(which) for mask, which in requested(round).items()}
-        different = {id(bundle): bundle for bundle in sent}
-        every = {
-            k: replace(bundle, tensors={**bundle.tensors, **asked})
-            for k, bundle in different.items()
-        }
+        asks = dict[int, Bundle]()
+        for bundle in sent:
+            if id(bundle) not in asks:
+                asks[id(bundle)] = replace(bundle, tensors={**bundle.tensors, **asked})
         return [
-            every[id(bundle)] if client in round.in_sum else bundle
+            asks[id(bundle)] if client in round.in_sum else bundle
             for client, bundle in zip(clients, sent, strict=True)
         ]
 
@@ -106,7 +105,8 @@ class CountedRows(ServerHalf):
         before = len(opened.total.sum) - int(which.sum())
         numbers[which] = slots.in_sum(opened.total, opened.levels, before)
         totals = addends.by_name(numbers, adds)
-        counts = {added.name: np.rint(totals[added.name]) for added in adds if added.counts}
+        names = [count.name for count in addends.counting(adds)]
+        counts = {name: np.rint(totals[name]) for name in names}
         every = np.concatenate(list(counts.values()))
         if every.max() > people or every.min() < 0:
             got = f"{every.min():g} to {every.max():g} people, expected 0 to {people}"
@@ -134,7 +134,8 @@ class CountedRows(ServerHalf):
 
     def askable(self, state: State, round: Round) -> dict[str, Tensor]:
         """Return by mask how many people have each entry by the last count, int64."""
-        return {added.counts: state[added.name] for added in self.adds(round.model) if added.counts}
+        counts = addends.counting(self.adds(round.model))
+        return {count.counts: state[count.name] for count in counts}
 
     def warn(self, state: State, round: Round, asked: Mapping[str, Bools], least: int) -> None:
         """Log what is not asked for, because fewer than `least` people have it for sure."""
@@ -153,11 +154,8 @@ class CountedRows(ServerHalf):
         return kept | self.nobody_counted(model)
 
     def _weighted(self, round: Round) -> Declaration:
-        return {
-            added.name: round.sends[added.name]
-            for added in self.adds(round.model)
-            if added.weighted
-        }
+        weighted = [added.name for added in self.adds(round.model) if added.weighted]
+        return {name: round.sends[name] for name in weighted}
 
 
 def requested(round: Round) -> Mapping[str, Bools]:
