@@ -65,14 +65,19 @@ class Sums:
 MEANS = Sums()
 
 
+def counting(adds: Sequence[Addend]) -> list[Addend]:
+    """Return the addends that count people."""
+    return [added for added in adds if added.counts]
+
+
 def masks(adds: Sequence[Addend]) -> Declaration:
     """Declare the masks by which a download asks for entries."""
-    return {one.counts: bits(one.shape, optional=True) for one in adds if one.counts}
+    return {count.counts: bits(count.shape, optional=True) for count in counting(adds)}
 
 
 def once(adds: Sequence[Addend]) -> list[Addend]:
     """Return the addends in which each person counts once; they stand behind the others."""
-    return [one for one in adds if not one.weighted]
+    return [added for added in adds if not added.weighted]
 
 
 def asked_for(adds: Sequence[Addend], asked: Mapping[str, Bools]) -> Bools:
@@ -81,8 +86,8 @@ def asked_for(adds: Sequence[Addend], asked: Mapping[str, Bools]) -> Bools:
     `asked` : the masks of a download, by name.
     """
     each = [
-        (asked[one.mask] if one.mask else np.ones(one.shape[0], bool), prod(one.shape[1:]))
-        for one in once(adds)
+        (asked[added.mask] if added.mask else np.ones(added.shape[0], bool), prod(added.shape[1:]))
+        for added in once(adds)
     ]
     return np.concatenate([entries.repeat(size) for entries, size in each])
 
@@ -90,9 +95,9 @@ def asked_for(adds: Sequence[Addend], asked: Mapping[str, Bools]) -> Bools:
 def by_name(numbers: Array, adds: Sequence[Addend]) -> dict[str, Array]:
     """Return views of these addends' numbers [numbers] by name, in their shapes."""
     every = once(adds)
-    ends = np.cumsum([prod(one.shape) for one in every])
+    ends = np.cumsum([prod(added.shape) for added in every])
     of = zip(every, np.split(numbers, ends[:-1]), strict=True)
-    return {one.name: part.reshape(one.shape) for one, part in of}
+    return {added.name: part.reshape(added.shape) for added, part in of}
 
 
 def digest_of(which: Bools) -> int:

@@ -82,13 +82,13 @@ class Vectors:
 
     def asked(self, received: Bundle) -> Mapping[str, Bools]:
         """Return the masks of a download to somebody in a sum; none to others."""
-        masks = [one.mask for one in self.adds if one.mask]
+        masks = [added.mask for added in self.adds if added.mask]
         return {m: received.bits(m) for m in masks} if masks[0] in received.tensors else {}
 
     @cached_property
     def weighted(self) -> Declaration:
         """The tensors of which changes are added up, by samples, beside what is counted once."""
-        return {one.name: self.sends[one.name] for one in self.adds if one.weighted}
+        return {added.name: self.sends[added.name] for added in self.adds if added.weighted}
 
     def once(self, received: Bundle) -> str:
         """Return the name of a vector that stays the same from round to round; "" if it changes.

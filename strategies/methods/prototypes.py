@@ -89,5 +89,5 @@ class SummedPrototypeServer(CountedRows, PrototypeServer):
 
 def _body(state: State, round: Round) -> State:
     """Return the tensors of the body; none where no model travels."""
-    names = [one for one in round.sends if one in state and one != PROTOTYPES]
+    names = [name for name in round.sends if name in state and name != PROTOTYPES]
     return {name: state[name] for name in names}

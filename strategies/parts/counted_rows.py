@@ -50,8 +50,8 @@ class CountedRows(ServerHalf):
 
     def nobody_counted(self, model: Model) -> State:
         """Return the part of a state that says who was counted, before anybody was."""
-        counts = [one for one in self.adds(model) if one.counts]
-        none = {one.name: torch.zeros(one.shape, dtype=torch.int64) for one in counts}
+        counts = addends.counting(self.adds(model))
+        none = {count.name: torch.zeros(count.shape, dtype=torch.int64) for count in counts}
         return none | {COUNTED: torch.zeros(2, dtype=torch.int64)}
 
     def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
@@ -81,11 +81,13 @@ class CountedRows(ServerHalf):
         `sent` : what the method sends; bundles that are the same stay so.
         """
         asked = {mask: Bits(which) for mask, which in requested(round).items()}
-        different = {id(one): one for one in sent}
-        every = {k: replace(one, tensors={**one.tensors, **asked}) for k, one in different.items()}
+        asks = dict[int, Bundle]()
+        for bundle in sent:
+            if id(bundle) not in asks:
+                asks[id(bundle)] = replace(bundle, tensors={**bundle.tensors, **asked})
         return [
-            every[id(one)] if client in round.in_sum else one
-            for client, one in zip(clients, sent, strict=True)
+            asks[id(bundle)] if client in round.in_sum else bundle
+            for client, bundle in zip(clients, sent, strict=True)
         ]
 
     def check(self, state: State, round: Round, sender: Sender, upload: Bundle) -> None:
@@ -103,13 +105,14 @@ class CountedRows(ServerHalf):
         before = len(opened.total.sum) - int(which.sum())
         numbers[which] = slots.in_sum(opened.total, opened.levels, before)
         totals = addends.by_name(numbers, adds)
-        counts = {one.name: np.rint(totals[one.name]) for one in adds if one.counts}
+        names = [count.name for count in addends.counting(adds)]
+        counts = {name: np.rint(totals[name]) for name in names}
         every = np.concatenate(list(counts.values()))
         if every.max() > people or every.min() < 0:
             got = f"{every.min():g} to {every.max():g} people, expected 0 to {people}"
             log.warning("round %d: the secure sum is of no use: %s", round.number, got)
             return self.lost(state, round), []
-        after = state | {n: torch.from_numpy(one.astype(np.int64)) for n, one in counts.items()}
+        after = state | {n: torch.from_numpy(count.astype(np.int64)) for n, count in counts.items()}
         after |= {COUNTED_IN + client: torch.tensor([round.number]) for client in opened.clients}
         after[COUNTED] = torch.tensor([round.number, people])
         return self.taken(after, round, opened, totals)
@@ -131,7 +134,8 @@ class CountedRows(ServerHalf):
 
     def askable(self, state: State, round: Round) -> dict[str, Tensor]:
         """Return by mask how many people have each entry by the last count, int64."""
-        return {one.counts: state[one.name] for one in self.adds(round.model) if one.counts}
+        counts = addends.counting(self.adds(round.model))
+        return {count.counts: state[count.name] for count in counts}
 
     def warn(self, state: State, round: Round, asked: Mapping[str, Bools], least: int) -> None:
         """Log what is not asked for, because fewer than `least` people have it for sure."""
@@ -142,15 +146,16 @@ class CountedRows(ServerHalf):
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what it keeps of one client: in which sum it was last."""
-        return {name: one for name, one in state.items() if name != COUNTED_IN + client}
+        return {name: tensor for name, tensor in state.items() if name != COUNTED_IN + client}
 
     def counted_anew(self, state: State, model: Model) -> State:
         """Return a state as if nobody had been counted yet."""
-        kept = {name: one for name, one in state.items() if not name.startswith(COUNTED_IN)}
+        kept = {name: tensor for name, tensor in state.items() if not name.startswith(COUNTED_IN)}
         return kept | self.nobody_counted(model)
 
     def _weighted(self, round: Round) -> Declaration:
-        return {one.name: round.sends[one.name] for one in self.adds(round.model) if one.weighted}
+        weighted = [added.name for added in self.adds(round.model) if added.weighted]
+        return {name: round.sends[name] for name in weighted}
 
 
 def requested(round: Round) -> Mapping[str, Bools]:

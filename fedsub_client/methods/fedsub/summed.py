@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedsub_client.learner import Received, State
 from fedsub_client.methods.fedsub.learner import FedSubLearner
 from fedsub_client.parts.counted_rows import LAST, ROUND, CountedRowsLearner
-from fedsub_core.addends import Array, Bools
+from fedsub_core.addends import Array, Bools, counting
 from fedsub_core.methods.fedsub import MASKS
 from fedsub_core.methods.fedsub_sums import COUNTED, PEOPLE, USED
 from fedsub_core.models.architecture import LayerWithUnits, UnitRows
@@ -32,10 +32,10 @@ class SummedFedSubLearner(CountedRowsLearner, FedSubLearner):
 
     def init(self, clients: int, seed: int) -> State:
         """Return models of people of whom nothing was counted."""
-        counts = [one for one in self.adds if one.counts]
-        shapes = {LAST + one.name: (clients, self.model.classes, *one.shape) for one in counts}
-        nothing = {name: torch.zeros(shape, dtype=torch.bool) for name, shape in shapes.items()}
-        return super().init(clients, seed) | nothing
+        state, by_class = super().init(clients, seed), (clients, self.model.classes)
+        for count in counting(self.adds):
+            state[LAST + count.name] = torch.zeros(*by_class, *count.shape, dtype=torch.bool)
+        return state
 
     def values(
         self, state: State, i: int, upload: Bundle, received: Bundle
@@ -57,15 +57,16 @@ class SummedFedSubLearner(CountedRowsLearner, FedSubLearner):
 
     def counted(self, upload: Bundle) -> dict[str, Bools]:
         """Return the entries of each count that a person has, bool [classes or 1, entries]."""
-        return {one.name + USED: upload.bits(one.name + MASKS) for one in self._layers}
+        return {layer.name + USED: upload.bits(layer.name + MASKS) for layer in self._layers}
 
     def share(self, state: State, i: int, layer: LayerWithUnits, bundle: Bundle) -> Array:
         """Return how much of each of the `i`-th client's units comes from everybody, [units].
 
         Its classes that use the unit take everybody's row, the others its own (FedSub, eq. 7).
         """
-        used = {one.name: state[LAST + one.name + USED][i].cpu().numpy() for one in self._layers}
-        classes = np.any([one.any(1) for one in used.values()], axis=0).sum()
+        names = [each.name for each in self._layers]
+        used = {name: state[LAST + name + USED][i].cpu().numpy() for name in names}
+        classes = np.any([units.any(1) for units in used.values()], axis=0).sum()
         share: Array = used[layer.name].sum(0) / max(classes, 1)
         return share
 

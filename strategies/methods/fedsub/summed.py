@@ -89,7 +89,7 @@ class SummedFedSubServer(CountedRows):
 
     def warn(self, state: State, round: Round, asked: Mapping[str, Bools], least: int) -> None:
         """Log after the first count that no unit is asked for."""
-        if round.number == 2 and not any(one.any() for one in asked.values()):
+        if round.number == 2 and not any(which.any() for which in asked.values()):
             round.log.warning("no unit is used by %d people for sure: nothing is fused", least)
 
     def lost(self, state: State, round: Round) -> State:
