@@ -24,19 +24,16 @@ class ClientData:
 
     Parameters
     ----------
-    client : str
-        The client's id, the stem of its file.
-    x : float32 [n, F] or [n, F, time], float32 or uint8 [n, F, height, width], int32 [n, length]
-        Features, raw windows or images with channels first, in the card's units; token ids.
-    y : int64 [n]
-        Labels, indices into the card's classes.
-    t : float64 [n] or None
-        Seconds at which each window starts (or is centred: differences are what is used).
-    since : int64 [n] or None
-        First round in which the client has each sample; 0 and 1 mean from the start. None: it has
-        all of them from the start.
-    edges : int64 [2, m] or None
-        Of a graph's nodes: rows of `x` that are joined, each pair once; None of other samples.
+    client : the client's id, the stem of its file.
+    x : float32 [n, F] or [n, F, time], float32 or uint8 [n, F, height, width], int32 [n, length]:
+        features, raw windows or images with channels first, in the card's units; token ids.
+    y : int64 [n], labels, indices into the card's classes.
+    t : float64 [n], seconds at which each window starts (or is centred: differences are what is
+        used); None where not known.
+    since : int64 [n], first round in which the client has each sample; 0 and 1 mean from the start.
+        None: it has all of them from the start.
+    edges : int64 [2, m], of a graph's nodes: rows of `x` that are joined, each pair once; None of
+        other samples.
     """
 
     client: str
