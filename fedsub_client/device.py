@@ -29,9 +29,10 @@ from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_core.capacity import held_in
 from fedsub_core.config.run_config import from_flat, unknown_keys
+from fedsub_core.data.samples import kept_shape
 from fedsub_core.data.sources import client_ids
 from fedsub_core.data.standardise import Moments
-from fedsub_core.encoders.names import AUTO, NONE
+from fedsub_core.encoders.names import NONE, resolve_encoder
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.metric_names import ANEW
@@ -130,10 +131,13 @@ class Device:
 
         That is one that trains on features of an encoder, where there is one.
         """
-        if self.config.encoder in (AUTO, NONE):
-            return self.config.method
-        trained = (name for name in self.config.methods if method(name).trains)
-        return next(trained, self.config.method)
+        own = self.card
+        shape = kept_shape(self.data.x, own.vocabulary, own.padding, own.sample)
+        for name in self.config.methods:
+            card, encodes = method(name), method(name).training.encodes
+            if card.trains and resolve_encoder(self.config.encoder, encodes, shape) != NONE:
+                return name
+        return self.config.method
 
     def train(self, content: RecordDict) -> RecordDict:
         """Do a round of local work and keep its outcome, before anybody hears of it."""

@@ -23,6 +23,7 @@ from fedsub_core.data.watch import watch_federation
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods import table
+from fedsub_core.methods.card_parts import Training
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.kinds import mlp
@@ -152,7 +153,9 @@ def test_devices_compute_what_one_process_does(standardise: str, tmp_path: Path)
 
 def test_a_card_says_what_auto_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On both sides alike: a model of another size would be refused."""
-    monkeypatch.setitem(table.METHODS, "fedavg", replace(method("fedavg"), encodes=True))
+    monkeypatch.setitem(
+        table.METHODS, "fedavg", replace(method("fedavg"), training=Training(encodes=True))
+    )
     said = dict(facts(method("fedavg")))
     assert said["encoder"] == "auto is kernels:100 for windows, relu:450 for feature vectors"
     for of, features in ((people(2), 500), (means(people(2)), 456)):
