@@ -16,9 +16,10 @@ from fedsub_core.capacity import held_in, of_node, of_one, of_people
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.samples import kept_shape
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.data.standardise import Moments
-from fedsub_core.encoders.names import AUTO, NONE
+from fedsub_core.encoders.names import NONE, resolve_encoder
 from fedsub_core.errors import DataError, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.methods.table import method
@@ -73,10 +74,13 @@ class Person:
 
         That is one that trains on features of an encoder, where there is one.
         """
-        if self.config.encoder in (AUTO, NONE):
-            return self.config.method
-        trained = (name for name in self.config.methods if method(name).trains)
-        return next(trained, self.config.method)
+        own = self.card
+        shape = kept_shape(self.data.x, own.vocabulary, own.padding, own.sample)
+        for name in self.config.methods:
+            card, encodes = method(name), method(name).training.encodes
+            if card.trains and resolve_encoder(self.config.encoder, encodes, shape) != NONE:
+                return name
+        return self.config.method
 
     def file(self, saved: Saved | None) -> FileHistory:
         """Return the file's history, once it is noticed whether it grew since the last round."""

@@ -347,7 +347,7 @@ class PersonalizedStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask every client for its model's metrics on its test part, unless they came before."""
-        round, known = self.round(server_round), self.log.metrics.found
+        round, known = self.round(server_round), self.log.metrics.by_client
         # Who was silent while it should train would make everybody wait a second time.
         silent, everybody = self.transport.delivery.silent, self.population.evaluated(server_round)
         clients = [c for c in everybody if c not in known and c not in silent]

@@ -101,7 +101,7 @@ def facts(card: MethodCard) -> list[tuple[str, str]]:
         ("tested", f"the {hyper.tested} model"),
         ("when to choose it", _capital(card.choose)),
     ]
-    if not card.trains:
+    if card.training.encodes:
         said = f"auto is {OF_WINDOWS} for windows, {OF_VECTORS} for feature vectors"
         found.append(("encoder", said))
     if card.fixes_rounds(hyper):

@@ -28,6 +28,7 @@ class Training:
     solves : the kind of model that it solves for in closed form, whatever the run's, on features of
         an encoder: no setting of training, such as ``lr``, changes anything. "": it trains the
         run's model in steps.
+    encodes : whether a run that says ``encoder = auto`` puts an encoder in front of its model.
     rule : of hyperparameters and the learning rate, what a device computes in a round, in words;
         "": steps of the run's optimiser, as its settings of training say.
     ignores : settings of training that change nothing, of a method that trains.
@@ -35,6 +36,7 @@ class Training:
     """
 
     solves: str = ""
+    encodes: bool = False
     rule: Callable[[Any, float], str] = lambda hyper, lr: ""
     ignores: tuple[str, ...] = ()
     rates: tuple[str, ...] = ()

@@ -210,7 +210,7 @@ CARD = MethodCard(
     cost=cost,
     reports=("left_out_loss",),
     check=check,
-    training=Training(solves="linear", rule=rule),
+    training=Training(solves="linear", encodes=True, rule=rule),
     weak=WeakDevices("encoder"),
     filtered=False,
     choose="Samples are windows, devices are weak or seldom there, or people must be forgotten "

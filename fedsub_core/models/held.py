@@ -57,7 +57,7 @@ class Held:
         ConfigError
             If the encoder cannot take such samples, or there is no such model.
         """
-        text = resolve_encoder(settings.encoder, not card.trains, shape)
+        text = resolve_encoder(settings.encoder, card.training.encodes, shape)
         encoder = build_encoder(text, seed, shape)
         if encoder is not None and card.weak.narrow == "encoder":
             encoder = encoder.narrow(capacity)

@@ -65,7 +65,7 @@ class ModelRecord:
         """
         card = method(settings.method)
         model = Held.of(card, settings, seed, sample, classes).model
-        encoder = resolve_encoder(settings.encoder, not card.trains, sample)
+        encoder = resolve_encoder(settings.encoder, card.training.encodes, sample)
         return cls(
             resolve_kind(settings.model, model.input_shape),
             layers_of(model),

@@ -38,7 +38,7 @@ def of_each(said: Sequence[Introduction], standardise: str) -> Everybodys:
 
 def features_sent(settings: ServerSettings, card: MethodCard, shape: Shape) -> int:
     """Return of how many features of samples of a shape devices send moments."""
-    text = resolve_encoder(settings.encoder, not card.trains, shape)
+    text = resolve_encoder(settings.encoder, card.training.encodes, shape)
     encoder = build_encoder(text, settings.rounds.seed, shape)
     return shared_features(encoder, card.trains, settings.standardise)
 

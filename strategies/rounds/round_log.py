@@ -29,7 +29,7 @@ class RoundMetrics:
 
     def __init__(self, round: int, classes: int) -> None:
         self.round, self.classes = round, classes
-        self.found: dict[str, ClientMetrics] = {}
+        self.by_client: dict[str, ClientMetrics] = {}
 
     def take(self, client: str, content: Content) -> None:
         """Note a client's metrics of its test part.
@@ -42,22 +42,26 @@ class RoundMetrics:
         record = exchange.numbers_of(content, exchange.METRICS)
         if record is None:
             raise MessageRefused(client, self.round, "metrics", "none", "a record of them")
-        self.found[client] = metric_record.read_metrics(record, client, self.round, self.classes)
+        self.by_client[client] = metric_record.read_metrics(
+            record, client, self.round, self.classes
+        )
 
     def rows(self) -> list[MetricRow]:
         """Return all metrics as rows, and everybody's confusion matrix."""
         rows = [
             row
-            for client, metrics in self.found.items()
+            for client, metrics in self.by_client.items()
             for row in metrics.rows(self.round, client)
         ]
-        return rows + confusion_rows(self.round, [one.confusion for one in self.found.values()])
+        return rows + confusion_rows(
+            self.round, [each.confusion for each in self.by_client.values()]
+        )
 
     def mean(self) -> MetricRecord | None:
         """Return the unweighted mean over clients; None where nobody said anything."""
-        if not self.found:
+        if not self.by_client:
             return None
-        known = [self.found[client] for client in sorted(self.found)]
+        known = [self.by_client[client] for client in sorted(self.by_client)]
         examples = torch.tensor([m.examples for m in known])
         means: dict[str, int | float | list[int] | list[float]] = {
             name: mean_over_clients(torch.tensor([getattr(m, name) for m in known]), examples).value

@@ -155,7 +155,7 @@ def test_devices_compute_what_one_process_does(standardise: str, tmp_path: Path)
 def test_a_card_says_what_auto_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On both sides alike: a model of another size would be refused."""
     monkeypatch.setitem(
-        table.METHODS, "fedavg", replace(method("fedavg"), training=Training(solves="linear"))
+        table.METHODS, "fedavg", replace(method("fedavg"), training=Training(encodes=True))
     )
     said = dict(facts(method("fedavg")))
     assert said["encoder"] == "auto is kernels:100 for windows, relu:450 for feature vectors"
