@@ -38,8 +38,9 @@ class Workplace:
     def __init__(self, folder: Path) -> None:
         self.folder, self.app, self.run = folder, folder / "app", folder / "run"
         self.logs, self.state = folder / "logs", folder / "state"
-        ca, pem, key = (folder / "certs" / name for name in ("ca.crt", "server.pem", "server.key"))
-        self.credentials = Credentials(ca, pem, key, folder / "keys" / "superexec.secret")
+        certs, secret = folder / "certs", folder / "keys" / "superexec.secret"
+        server = certs / "server.pem", certs / "server.key"
+        self.credentials = Credentials(certs / "ca.crt", *server, secret)
 
     def key(self, client: str) -> Path:
         """Return a device's private key; its public half ends in ``.pub``."""
