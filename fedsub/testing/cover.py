@@ -6,7 +6,7 @@ of its values take turns (:func:`in_turn`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -89,11 +89,12 @@ def cases(names: Sequence[str], test: Test) -> tuple[list[str], list[Case]]:
 LATER = (pytest.mark.slow, pytest.mark.release)
 
 
-def turns(*axes: Sequence[object]) -> list[Any]:
+def turns(*values: Iterable[object]) -> list[Any]:
     """Return all combinations of some arguments' values as cases; fast are those of a cover.
 
     In a cover each value occurs, and those of shorter axes take turns.
     """
+    axes = [list(each) for each in values]
     most = max(map(len, axes))
     fast = {tuple(i % len(axis) for axis in axes) for i in range(most)}
     return [

@@ -88,7 +88,7 @@ class HostileTests(WholeRuns):
     """What becomes of the others."""
 
     #: Enough for all to learn something.
-    hostile_rounds = 10
+    hostile_rounds = 8
 
     @of(server)
     @in_turn("times", [-1.0, -30.0])

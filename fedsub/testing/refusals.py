@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import pytest
 
 from fedsub_core.errors import MessageRefused
 
+Refusal = TypeVar("Refusal", bound=BaseException)
 #: The form of this house's errors, `where: got X, expected Y`; either half may be missing.
 FORM = re.compile(r"(?s)^(?P<where>.*?)(\bgot (?P<got>.*?))?(,? \bexpected (?P<expected>.*))?$")
 
@@ -21,8 +23,8 @@ def names(text: str, value: object) -> bool:
 
 @contextmanager
 def refused(
-    kind: type[Exception] | tuple[type[Exception], ...], *where: object, **fields: object
-) -> Iterator[pytest.ExceptionInfo[Exception]]:
+    kind: type[Refusal] | tuple[type[Refusal], ...], *where: object, **fields: object
+) -> Iterator[pytest.ExceptionInfo[Refusal]]:
     """Demand an error of a kind, which names these values.
 
     Parameters

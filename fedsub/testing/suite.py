@@ -51,7 +51,7 @@ def battery(*names: str, parts: Sequence[type] = PARTS, cover: bool = False, **f
         the same method with another value (:mod:`fedsub.testing.cover`).
     facts : attributes of these that are otherwise of this method:
         ``makes_a_mean = False`` if it makes none that is everybody's, on which filters work;
-        ``hostile_rounds`` if people need more than 10 to learn something.
+        ``hostile_rounds`` if people need more than 8 to learn something.
     """
     wrong = [fact for fact in facts if not any(hasattr(part, fact) for part in parts)]
     if wrong:

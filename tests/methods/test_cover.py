@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
-from fedsub.testing.cover import Half, cases, chosen, device, itself, pair, server
+from fedsub.testing.cover import Half, cases, chosen, device, itself, pair, server, turns
 from fedsub.testing.message_tests import ENCODINGS, MessageTests
 from fedsub.testing.round_tests import RoundTests
 from fedsub_core.methods.card import MethodCard
@@ -56,3 +57,11 @@ def test_the_grid_is_whole_and_the_cover_a_part_of_it() -> None:
 )
 def test_what_a_card_says_is_tested_of_every_method(test: Callable[..., None]) -> None:
     assert all(covered for _, covered in cases(NAMES, test)[1])
+
+
+def test_values_take_turns_and_all_pairs_are_there() -> None:
+    made = turns("abc", (1, 2))
+    assert [case.values for case in made] == list(product("abc", (1, 2)))
+    fast = [case.values for case in made if not case.marks]
+    assert fast == [("a", 1), ("b", 2), ("c", 1)]
+    assert all({mark.name for mark in case.marks} in (set(), {"slow", "release"}) for case in made)

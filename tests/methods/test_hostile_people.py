@@ -58,8 +58,8 @@ def longer_by(factor: float) -> Attack:
 def test_rows_just_below_the_bound_do_not_lengthen_everybodys(run_method: RunMethod) -> None:
     """Each round's fusion lengthens everybody's a little, by which the next one's are bounded."""
     mixing: dict[str, Any] = {"k_selection": "fixed:1", "fusion": "overlapping-any"}
-    honest = run_method("fedsub", SIX, mixing, rounds=15)
-    run = run_method("fedsub", SIX, mixing, prepare=infect(longer_by(1.9)), rounds=15)
+    honest = run_method("fedsub", SIX, mixing, rounds=8)
+    run = run_method("fedsub", SIX, mixing, prepare=infect(longer_by(1.9)), rounds=8)
     for layer in (1, 2, 3):
         usual, longest = (
             one.states[-1][f"rows.linear{layer}"].norm(dim=-1).amax(-1)[1:].median()

@@ -160,7 +160,7 @@ def test_of_a_packages_method(
     file = tmp_path / "p3.safetensors"
     loaded = load_model(file)
     assert loaded.params[HEAT] == 2 and loaded.described == {"power": 2}
-    for format in ("onnx", "torchscript", "safetensors"):
+    for format in ("torchscript", "safetensors"):
         difference = export(loaded, format, tmp_path / f"p3.{format}", force=True)
         assert difference is not None and difference < 1e-5
     monkeypatch.delitem(METHODS, "softened")

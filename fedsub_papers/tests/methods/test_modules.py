@@ -26,7 +26,11 @@ def test_of_a_module_no_exits_are_known(name: str, run_method: RunMethod) -> Non
 TestModules = battery(
     *(name for name in WING if name not in OF_CHAINS), parts=(house.ModuleTests,), cover=True
 )
-test_what_stays_at_home = again(house.test_what_stays_at_home, "name", ["fedmef"])
+test_what_stays_at_home = again(
+    house.test_what_stays_at_home,
+    ("name", "norm"),
+    [("fedmef", norm) for norm in ("averaged", "local", "static")],
+)
 test_weak_devices_keep_their_norms_at_home = again(
     house.test_weak_devices_keep_their_norms_at_home, "name", ["fiarse", "framp"]
 )

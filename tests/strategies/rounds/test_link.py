@@ -74,7 +74,7 @@ def assert_the_others_train_alike(run: FinishedRun, honest: FinishedRun) -> None
     assert {c for _, c in run.metric("loss")} == {*HONEST}
 
 
-@pytest.mark.parametrize(("trick", "name"), turns([*UNREADABLE.values()], ["fedavg", "fedsub"]))
+@pytest.mark.parametrize(("trick", "name"), turns(UNREADABLE.values(), ["fedavg", "fedsub"]))
 def test_replies_that_cannot_be_read_are_refused_and_named(
     name: str,
     trick: Callable[[Message], Message],
