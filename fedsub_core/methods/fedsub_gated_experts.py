@@ -53,8 +53,9 @@ class FedSubGatedHyperparameters(PrototypeHyperparameters):
     smooth: float = smooth(0.8)
     gate_until: float = option(
         0.4,
-        "share of the run after which these samples are used for training, and no longer by "
-        "the gate; a run with fewer than 1 / gate-until rounds never uses the gate",
+        "share of the run after which the samples on which the gate compares experts, a quarter of "
+        "a person's, are used for training, and no longer by the gate; a run with fewer than "
+        "1 / gate-until rounds never uses the gate",
         maximum=1,
         above=0,
     )
