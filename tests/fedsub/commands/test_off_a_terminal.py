@@ -117,6 +117,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("elsewhere")
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_by_the_line_that_it_ends_with(town_folder: Path) -> None:
     options = "--rounds 150 --beside= --method local --no-report --checkpoint-seconds 0.1"
     command = [FEDSUB, "run", "--data", str(town_folder), *options.split()]
