@@ -28,7 +28,7 @@ SHOWN = ("methods", "methods fedsub", "data list", "data show watch", "data show
 
 
 def helps(command: click.Command, before: str = "") -> Iterator[str]:
-    """Yield what asks `command`, and each command in it, for help."""
+    """Yield the command lines that ask `command`, and each command in it, for help."""
     yield f"{before}--help"
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():

@@ -57,7 +57,7 @@ def train(cohort: Cohort, asked: Sequence[Asked]) -> Answers:
 
 
 def trained(payload: object, report: Report, metrics: Content) -> Content:
-    """Return what a client answers that trained; `metrics` as :func:`evaluate` has them."""
+    """Return the answer of a client that trained; `metrics` as :func:`evaluate` has them."""
     said = {exchange.REPORT: dict(report)} if report else {}
     return {exchange.PAYLOAD: payload, **said, **metrics}
 

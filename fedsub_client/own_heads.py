@@ -76,7 +76,7 @@ def own_heads(
     index : who is tested in `round`.
     """
 
-    def one(i: int) -> Mapping[str, float]:
+    def scores(i: int) -> Mapping[str, float]:
         held = data.clients[i].at(round)
         if not (0 < len(held.train_y) <= MOST_SAMPLES and len(held.test_y)):
             return {}
@@ -87,7 +87,7 @@ def own_heads(
         own = encoder if held.capacity == 1 else encoder.narrow(held.capacity)
         return _reached(held, own, classes, scale)
 
-    return [] if encoder is None else each(one, index)
+    return [] if encoder is None else each(scores, index)
 
 
 def _reached(

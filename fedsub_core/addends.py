@@ -81,7 +81,7 @@ def once(adds: Sequence[Addend]) -> list[Addend]:
 
 
 def asked_for(adds: Sequence[Addend], asked: Mapping[str, Bools]) -> Bools:
-    """Return which numbers of these addends, one after another, are asked for, bool [numbers].
+    """Return the mask of the numbers that are asked for, of all addends in a row, bool [numbers].
 
     `asked` : the masks of a download, by name.
     """

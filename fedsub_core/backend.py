@@ -54,12 +54,12 @@ class Compilable(Protocol):
 
 
 def for_passes(model: Sequence[Known], x: Tensor) -> Backend:
-    """Return who computes forward passes of `model` over samples such as `x`."""
+    """Return the backend of forward passes of `model` over samples such as `x`."""
     return _answer(_beyond(model, x) or ("autograd follows" if torch.is_grad_enabled() else ""))
 
 
 def for_gradients(model: Sequence[Known], terms: Sequence[Compilable], x: Tensor) -> Backend:
-    """Return who computes the gradient of an objective's `terms` on batches such as `x`."""
+    """Return the backend of the gradient of an objective's `terms` on batches such as `x`."""
     return _said("gradients", _answer(_beyond(model, x) or _untrained(model, terms)))
 
 
@@ -70,7 +70,7 @@ def for_training(
     settings: TrainingSettings,
     own_steps: bool = False,
 ) -> Backend:
-    """Return who computes whole epochs of steps; with `own_steps` a method makes its own."""
+    """Return the backend of whole epochs of steps; with `own_steps` a method makes its own."""
     against = _beyond(model, x) or _untrained(model, terms)
     if not against and own_steps:
         against = "the method takes gradients of its own"
@@ -82,7 +82,7 @@ def for_training(
 
 
 def for_relevance(model: Sequence[Known], x: Tensor) -> Backend:
-    """Return who computes the relevance of units for samples such as `x`."""
+    """Return the backend of the relevance of units for samples such as `x`."""
     against = _beyond(model, x)
     if not against and not ends_in_classes(model):
         against = "the last layer makes no logits"
@@ -94,7 +94,7 @@ def for_relevance(model: Sequence[Known], x: Tensor) -> Backend:
 
 
 def for_windows() -> Backend:
-    """Return who computes features of windows; where it is not the kernels, it is NumPy."""
+    """Return the backend of features of windows; where it is not the kernels, it is NumPy."""
     return _answer("")
 
 

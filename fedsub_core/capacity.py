@@ -46,7 +46,7 @@ WHOLE = Capacity()
 
 
 def held_in(card: MethodCard, capacity: Capacity, seed: int, client: str, round: int) -> float:
-    """Return which share a client holds in a round of a method.
+    """Return the share of the model that a client holds in a round of a method.
 
     Where a device keeps a part that it trained from round to round, it is what it can hold in all;
     where all hold everything, it says whose numbers stand beside whose.
@@ -92,12 +92,12 @@ def of_one(settings: CapacitySettings, seed: int, card: str | None, client: str)
 
 
 def of_nobody(card: str | None) -> str | None:
-    """Return what a data card says of no person by name: all that another person's device sees."""
+    """Return the text of a data card that names no person: what another person's device sees."""
     return None if card is None or read_capacities(card)[1] else card
 
 
 def of_node(node: Mapping[str, Any], client: str) -> Capacity | None:
-    """Return what a device's own node config says, None where it says nothing.
+    """Return the capacity in a device's own node config, None where there is none.
 
     Raises
     ------

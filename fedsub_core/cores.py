@@ -27,7 +27,7 @@ def work_beside(pool: ThreadPoolExecutor, threads: int) -> None:
 
 
 def each(work: Callable[[Part], Result], parts: Iterable[Part]) -> list[Result]:
-    """Return what `work` makes of each part, in their order.
+    """Return the results of `work` on each part, in their order.
 
     Threads that work beside this one (:func:`work_beside`) take parts, too, as soon as they have
     nothing else to do, so that one large task does not hold up the rest; alone, it is a loop.

@@ -125,7 +125,7 @@ class Placement:
         return prod(self.shape(shape))
 
     def spelt_out(self, whole: Sequence[int], inputs: bool) -> Placement:
-        """Return it with all rows named, and columns if `inputs` travel by what they follow."""
+        """Return the placement with all rows named, and columns if `inputs` follow other units."""
         import numpy as np
 
         rows = np.arange(whole[0]) if self.rows is None else self.rows
@@ -134,7 +134,7 @@ class Placement:
         return Placement(rows, np.arange(whole[1]) if self.columns is None else self.columns)
 
     def simplest(self, whole: Sequence[int]) -> Placement:
-        """Return it without the axes of which it names all entries."""
+        """Return the placement without the axes of which it names all entries."""
         sizes = *whole, 0
         rows, columns = (
             None if one is None or len(one) == size else one
@@ -167,7 +167,7 @@ class Placement:
         return values if self.everywhere else self.put(np.zeros(shape, np.float32), values)
 
     def held(self, shape: Sequence[int]) -> NDArray[np.bool_]:
-        """Return which numbers of a tensor of `shape` it is, bool ``[*shape]``."""
+        """Return the mask of its numbers in a tensor of `shape`, bool ``[*shape]``."""
         import numpy as np
 
         return self.put(np.zeros(shape, np.bool_), True)

@@ -58,7 +58,7 @@ class Release:
 
 
 def behind(told: Mapping[str, str], here: str) -> dict[str, str]:
-    """Return who of those that told their release is older than this side's, with what it told."""
+    """Return the devices of older releases than this side's, with the release that each told."""
     own = Release.of(here)
     return {who: said for who, said in sorted(told.items()) if Release.of(said).behind(own)}
 

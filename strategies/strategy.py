@@ -286,7 +286,7 @@ class PersonalizedStrategy(Strategy):
             population.nodes,
             self.settings.rounds.round_timeout,
             self.connection.link,
-            begun.beside,
+            begun.records,
         )
 
     def aggregate_train(

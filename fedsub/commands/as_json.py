@@ -21,7 +21,7 @@ AS_JSON = click.option(
 )
 
 
-def beside(as_json: bool) -> Console:
+def console_beside(as_json: bool) -> Console:
     """Return where a command prints all but its result."""
     return Console(stderr=as_json)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedsub.commands.as_json import AS_JSON, beside, print_json
+from fedsub.commands.as_json import AS_JSON, console_beside, print_json
 from fedsub.commands.declared import with_options
 from fedsub.commands.engines import EngineAsked, engine_options
 from fedsub.commands.interruption import told_how_to_go_on
@@ -98,7 +98,7 @@ def compare(
     from fedsub_core.files import make_folder
     from fedsub_core.models.known_code import check_code, note_code
 
-    console = beside(as_json)
+    console = console_beside(as_json)
     wanted = shortened(read_study(study, data), **asdict(asked))
     for place in wanted.models:
         check_code(place, study, models)

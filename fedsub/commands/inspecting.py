@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedsub.commands.as_json import beside, print_json
+from fedsub.commands.as_json import console_beside, print_json
 from fedsub_core.errors import DataError, FedSubError
 from fedsub_core.files import check_new_folder
 
@@ -37,7 +37,7 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
     inspection = look.inspection(federation, seed, resampled)
     del look  # its features are not needed any more
     write_inspection(inspection, target)
-    page, console = target / "report.html", beside(as_json)
+    page, console = target / "report.html", console_beside(as_json)
     if as_json:
         print_json({"page": str(page), **inspection.as_dict()})
     else:

@@ -38,7 +38,7 @@ def draws_bars(console: Console) -> bool:
 
 @contextmanager
 def progress(console: Console, unit: str, names: Sequence[str] = ()) -> Iterator[Tell]:
-    """Yield what tells how many rounds or people (`unit`) of a task are done.
+    """Yield a function that shows how many rounds or people (`unit`) of a task are done.
 
     `names` are tasks that are known beforehand: their bars are there from the start.
     """
@@ -162,7 +162,7 @@ NAMED = 4
 
 @contextmanager
 def study_progress(console: Console) -> Iterator[runner.Progress]:
-    """Yield what a study tells how far it is."""
+    """Yield a function that shows how far a study is."""
     if not draws_bars(console):
         shown = told_by(console)
         yield (

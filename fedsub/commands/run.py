@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedsub.commands.as_json import AS_JSON, beside, print_json
+from fedsub.commands.as_json import AS_JSON, console_beside, print_json
 from fedsub.commands.declared import options_of
 from fedsub.commands.engines import EngineAsked, engine_options
 from fedsub.commands.interruption import told_how_to_go_on
@@ -142,7 +142,7 @@ def run(
         from fedsub.report.report import write_report  # what it lacks is said before hours of work
 
     trackers.check()
-    console = beside(as_json)
+    console = console_beside(as_json)
     resolved = _resolved(config, resume, settings, options)
     federation = load_data(resolved, resume)
     notes = data_notes(resolved, federation)

@@ -140,7 +140,7 @@ class View(Generic[T]):
             self.show(console, status)
 
     def looks(self, found: T) -> Iterator[T]:
-        """Yield what was found, and what is found from then on until it has ended."""
+        """Yield looks at a deployment, from the first to that in which it has ended."""
         yield found
         while found.state in ("starting", "going on", "elsewhere", "not begun"):
             time.sleep(EVERY)

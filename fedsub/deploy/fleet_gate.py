@@ -23,9 +23,9 @@ from fedsub_core.flower.superlink import PUBLIC_KEY_HEADER, SIGNATURE_HEADER, TI
 class _Refused(Exception):
     """The refusal of a call: a status code, and what is said to the caller."""
 
-    def __init__(self, code: grpc.StatusCode, said: str) -> None:
-        super().__init__(said)
-        self.code, self.said = code, said
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code, self.text = code, text
 
 
 class _Call:
@@ -72,8 +72,8 @@ def _work(handler: grpc.RpcMethodHandler, request: bytes | None, call: _Call) ->
         try:
             made = handler.request_deserializer(request)
         except Exception as error:  # of protobuf's, which differ by its implementation
-            said = "the request: got bytes that are none of this method's"
-            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, said) from error
+            text = "the request: got bytes that are none of this method's"
+            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, text) from error
     answer = handler.unary_unary(made, call)
     serialize = handler.response_serializer
     return bytes(answer if serialize is None else serialize(answer))
@@ -112,8 +112,8 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     ) -> bytes:
         connection = self._connections.at(int(context.peer().rpartition(":")[2]))
         if connection is None:
-            said = "a connection: got one that did not come through the port for SuperNodes"
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
+            text = "a connection: got one that did not come through the port for SuperNodes"
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
             raise AssertionError
         signed = signed_by(details.invocation_metadata or ())
         call = _Call(details.invocation_metadata or (), context.peer())
@@ -128,7 +128,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             return await self._let_in(signed, connection, handler, details, requests, call)
         except _Refused as refused:
             self._connections.refused(connection)
-            await context.abort(refused.code, refused.said, tuple(call.trailing))
+            await context.abort(refused.code, refused.text, tuple(call.trailing))
             raise AssertionError from refused
 
     async def _let_in(
@@ -147,12 +147,12 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         if handler.request_deserializer is None:  # it refuses, and reads no request
             _work(handler, None, call)
         if not self._callers.use(signed):
-            said = "the signature: got one that another call came with, expected a new one"
-            raise _Refused(grpc.StatusCode.UNAVAILABLE, said)
+            text = "the signature: got one that another call came with, expected a new one"
+            raise _Refused(grpc.StatusCode.UNAVAILABLE, text)
         self._connections.prove(connection, signed.key)
         if not self._callers.enter(signed.key):
-            said = f"calls: got over {CALLS_EACH} of this key at once, expected fewer"
-            raise _Refused(grpc.StatusCode.UNAVAILABLE, said)
+            text = f"calls: got over {CALLS_EACH} of this key at once, expected fewer"
+            raise _Refused(grpc.StatusCode.UNAVAILABLE, text)
         job: Future[bytes] | None = None
         try:
             with self._connections.awaiting(connection):
@@ -160,8 +160,8 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             job = self._pool.submit(_work, handler, request, call)
             return await asyncio.wrap_future(job)
         except (TimeoutError, StopAsyncIteration) as error:
-            said = f"the request: got only a part of it in {CALL_SECONDS:.0f} s"
-            raise _Refused(grpc.StatusCode.UNAVAILABLE, said) from error
+            text = f"the request: got only a part of it in {CALL_SECONDS:.0f} s"
+            raise _Refused(grpc.StatusCode.UNAVAILABLE, text) from error
         finally:
             # Who gives up a call does not take the worker from it that it has.
             if job is None or job.done():

@@ -52,7 +52,7 @@ def replies(
         if one.place in parts:
             # Many are sent the same, which is hashed once.
             part, received = parts[one.place], one.received
-            key = part.beside, received.version, id(received.tensors)
+            key = part.told_hash, received.version, id(received.tensors)
             if key not in origins:
                 origins[key] = part.made(cohort.learner.origin(received))
             try:

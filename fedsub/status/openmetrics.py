@@ -39,42 +39,42 @@ def _metrics(status: Status, names: bool) -> Iterator[tuple[str, str, str, Sampl
     states = Counter(person.state for person in status.people)
     going, finished = status.state in ("going on", "elsewhere"), status.state == "finished"
 
-    def one(value: float | None) -> Samples:
+    def sample(value: float | None) -> Samples:
         return [({}, value)]
 
-    yield "up", "", "Whether the run goes on.", one(going)
-    yield "finished", "", "Whether all rounds are done.", one(finished)
-    yield "well", "", "Whether there is nothing to look at.", one(status.verdict.value == 0)
-    yield "round", "", "The round that goes on.", one(status.round)
-    yield "rounds_done", "", "The last committed round.", one(status.finished)
-    yield "rounds_wanted", "", "How many rounds there are.", one(status.rounds)
-    yield "run", "seconds", "Time of all rounds so far.", one(status.seconds)
-    yield "left", "seconds", "Estimated time to the run's end.", one(status.seconds_left)
+    yield "up", "", "Whether the run goes on.", sample(going)
+    yield "finished", "", "Whether all rounds are done.", sample(finished)
+    yield "well", "", "Whether there is nothing to look at.", sample(status.verdict.value == 0)
+    yield "round", "", "The round that goes on.", sample(status.round)
+    yield "rounds_done", "", "The last committed round.", sample(status.finished)
+    yield "rounds_wanted", "", "How many rounds there are.", sample(status.rounds)
+    yield "run", "seconds", "Time of all rounds so far.", sample(status.seconds)
+    yield "left", "seconds", "Estimated time to the run's end.", sample(status.seconds_left)
     yield (
         "last_round",
         "seconds",
         "Time that the last committed round took.",
-        one(status.round_seconds),
+        sample(status.round_seconds),
     )
-    yield "phase", "seconds", "Time in what the round does now.", one(status.phase_seconds)
-    yield "asked", "", "Devices asked in the exchange that goes on.", one(len(status.asked))
-    yield "waited_for", "", "Of these, who has not answered.", one(len(status.waited_for))
+    yield "phase", "seconds", "Time in what the round does now.", sample(status.phase_seconds)
+    yield "asked", "", "Devices asked in the exchange that goes on.", sample(len(status.asked))
+    yield "waited_for", "", "Of these, who has not answered.", sample(len(status.waited_for))
     worse = len(status.worse_than_alone) if status.compared else None
     yield (
         "worse_than_alone",
         "",
         "Devices whose model is worse than the twin that learns from nobody else.",
-        one(worse),
+        sample(worse),
     )
     tested = [person.macro_f1 for person in status.people if person.macro_f1 is not None]
     mean = fmean(tested) if tested else None
-    yield "macro_f1", "", "Mean over devices, of each when it was tested last.", one(mean)
-    yield "sent", "bytes", "Bytes from all devices in the last round.", one(status.bytes_up)
-    yield "received", "bytes", "Bytes to all devices in the last round.", one(status.bytes_down)
-    yield "disk_free", "bytes", "Room where the run's folder lies.", one(status.disk_free)
-    yield "memory", "bytes", "Memory of the server's process.", one(status.memory)
+    yield "macro_f1", "", "Mean over devices, of each when it was tested last.", sample(mean)
+    yield "sent", "bytes", "Bytes from all devices in the last round.", sample(status.bytes_up)
+    yield "received", "bytes", "Bytes to all devices in the last round.", sample(status.bytes_down)
+    yield "disk_free", "bytes", "Room where the run's folder lies.", sample(status.disk_free)
+    yield "memory", "bytes", "Memory of the server's process.", sample(status.memory)
     left = None if status.certificate_days is None else status.certificate_days * 86_400
-    yield "certificate_left", "seconds", "Time to the certificate's end.", one(left)
+    yield "certificate_left", "seconds", "Time to the certificate's end.", sample(left)
     each = [({"state": state}, float(states[state])) for state in STATES]
     yield "people", "", "Devices by what they are.", each
     wrong = [({"kind": kind}, float(kinds[kind])) for kind in KINDS]

@@ -24,7 +24,7 @@ _A_MINUTE = 60.0
 def troubles(
     status: Status, config: RunConfig, look: Glance | None, live: Mapping[str, Any]
 ) -> Iterator[Trouble]:
-    """Yield what somebody should look at; nothing where all is well."""
+    """Yield the troubles that somebody should look at; none where all is well."""
     going = status.state in ("going on", "elsewhere")
     if status.state == "stopped":
         ended = live.get("ended")

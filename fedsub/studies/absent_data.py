@@ -30,10 +30,10 @@ def check_some_data(study: Study) -> None:
     """
     absent = absent_data(study)
     if absent.keys() >= {source_of(study, cell) for cell in study.cells}:
-        raise DataError(f"study {study.title!r}: its data are not there.\n" + said(absent))
+        raise DataError(f"study {study.title!r}: its data are not there.\n" + listing(absent))
 
 
-def said(absent: dict[str, str]) -> str:
+def listing(absent: dict[str, str]) -> str:
     """Return a line for each federation that is not there."""
     return "\n".join(f"data {shown(source)}: {what}" for source, what in absent.items())
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
 
-from fedsub.studies.absent_data import absent_data, said
+from fedsub.studies.absent_data import absent_data, listing
 from fedsub.studies.engine import SECONDS_FILE, Engine, federation_of
 from fedsub.studies.kept_runs import RUNS, check_same_data, summary, warn_of_other_code
 from fedsub.studies.study import (
@@ -76,7 +76,7 @@ class RunsFailedError(RunError):
             source: what for source, what in absent_data(rest).items() if what in failed.values()
         }
         each = "\n".join(f"{n}: {e}" for n, e in failed.items() if e not in absent.values())
-        each = "\n".join(filter(None, (each, said(absent))))
+        each = "\n".join(filter(None, (each, listing(absent))))
         super().__init__(
             f"{len(failed)} run{'s' * (len(failed) > 1)} failed, the others are kept. Correct what "
             f"they name and start the study again:\n{each}"

@@ -53,15 +53,15 @@ class MessageTests(WholeRuns):
         up, down, rounds = ENCODINGS[encoded]
         keys = {"upload_encoding": up, "download_encoding": down, "rounds": rounds}
         keys["clients_per_round"] = 3
-        handed = run_method(name, **keys)
+        referred = run_method(name, **keys)
         written = run_method(name, prepare=write_all, **keys)
-        assert_equal(handed.lasting, written.lasting)
-        assert_equal_models(handed, written)
+        assert_equal(referred.lasting, written.lasting)
+        assert_equal_models(referred, written)
         for client in people().clients:
-            assert_equal(handed.client_state(client), written.client_state(client))
-        assert [row for row in handed.rows if row not in written.rows] == []
-        assert len(handed.rows) == len(written.rows)
-        assert any(row.metric == "bytes_up_sent" and row.value for row in handed.rows)
+            assert_equal(referred.client_state(client), written.client_state(client))
+        assert [row for row in referred.rows if row not in written.rows] == []
+        assert len(referred.rows) == len(written.rows)
+        assert any(row.metric == "bytes_up_sent" and row.value for row in referred.rows)
 
     @of(itself)
     def test_what_travels_is_what_the_card_says(self, name: str) -> None:

@@ -40,7 +40,7 @@ class Parabola(Term):
     """``p**2 / 2`` in every weight."""
 
     def loss(self, forward: Forward, own: Any) -> Tensor:
-        """Return it summed."""
+        """Return the loss, summed."""
         return _over_batches(forward, lambda p: p**2 / 2)
 
 
@@ -49,7 +49,7 @@ class Curve(Term):
     """``x * p**2 / 2`` in every weight, averaged over the batch: a slope that each sample has."""
 
     def loss(self, forward: Forward, own: Any) -> Tensor:
-        """Return it summed."""
+        """Return the loss, summed."""
         mean = (forward.batch.x.flatten(2).sum(2) * forward.batch.weight).sum(1)
         weights = [p for name, p in forward.params.items() if name.endswith("weight")]
         return torch.stack([((p**2 / 2).flatten(1).sum(1) * mean).sum() for p in weights]).sum()

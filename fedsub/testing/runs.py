@@ -106,7 +106,7 @@ RunMethod = Callable[..., Run]
 
 @contextmanager
 def running(**keys: Any) -> Iterator[RunMethod]:
-    """Yield what runs a method's rounds (:func:`run_method`); end all that it ran afterwards.
+    """Yield :func:`run_method`, for rounds of a method; end all that it ran afterwards.
 
     Runs are set up by `keys` where they say nothing else.
     """

@@ -108,7 +108,7 @@ class FedSubRidgeLearner(Learner):
         return state, heads
 
     def there(self, state: State, i: int, own: Own, bundle: Bundle) -> There:
-        """Return what the sums in a download hold of the `i`-th client."""
+        """Return the samples of the `i`-th client that the sums in a download hold."""
         return There.of(bundle)
 
     def _head(self, own: Own, bundle: Bundle, known: KnownSums, lacks: Statistics | None) -> Head:

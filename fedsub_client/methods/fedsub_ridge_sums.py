@@ -77,7 +77,7 @@ class SummedRidgeLearner(FedSubRidgeLearner):
         return state, uploads, reported(left_out_loss=state[LOSS])
 
     def there(self, state: State, i: int, own: Own, bundle: Bundle) -> There:
-        """Return what the sums in a download hold of the `i`-th client.
+        """Return the samples of the `i`-th client that the sums in a download hold.
 
         A device that lost its memory goes by the samples that it has.
         """
@@ -114,7 +114,7 @@ class SummedRidgeLearner(FedSubRidgeLearner):
         return replace(received, tensors=alike)
 
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
-        """Return what one client adds to a sum: what it was asked for.
+        """Return the vector of one client: of what it was asked for.
 
         Raises
         ------

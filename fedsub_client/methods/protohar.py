@@ -32,7 +32,7 @@ class ProtoHARLearner(PrototypeLearner):
         return state | self.put(params, "model"), uploads, reported(training_loss=loss)
 
     def class_means(self, params: Params, data: Stack, turn: Turn) -> tuple[Tensor, Tensor]:
-        """Return what a prototype is, ``[clients, classes, d]``, and each class's samples.
+        """Return the prototypes, ``[clients, classes, d]``, and each class's samples.
 
         As the public code has it (``variant = repo``): the embedding of the class's first sample in
         the body's first epoch, divided by the class's samples.

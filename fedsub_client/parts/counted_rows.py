@@ -38,7 +38,7 @@ class CountedRowsLearner(Learner):
     def values(
         self, state: State, i: int, upload: Bundle, received: Bundle
     ) -> Mapping[str, Array] | None:
-        """Return what the `i`-th client adds, by addend, after it trained; others are 0.
+        """Return the numbers of the `i`-th client, by addend, after it trained; others are 0.
 
         None if it may be in no sum: zeros of it would count as somebody's. What is to be known in
         a later round of what it adds may be put into `state`, in place where names begin with LAST.

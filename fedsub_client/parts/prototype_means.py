@@ -82,7 +82,7 @@ class SummedPrototypeLearner(CountedRowsLearner, PrototypeLearner):
     def values(
         self, state: State, i: int, upload: Bundle, received: Bundle
     ) -> Mapping[str, Array] | None:
-        """Return which classes the person has, and their prototypes."""
+        """Return the mask of classes that the person has, and their prototypes."""
         part, classes = upload.part(PROTOTYPES), self.model.classes
         has, rows = np.zeros(classes), np.zeros((classes, part.values.shape[1]))
         if np.isfinite(part.values).all():

@@ -52,7 +52,7 @@ def answered(
     moments: Callable[[str], Moments | None],
     config: Mapping[str, Any] = OF_ONE_PROCESS,
 ) -> RecordDict:
-    """Return what somebody answers to a question about a sum.
+    """Return the answer of a person to a question about a sum.
 
     Parameters
     ----------
@@ -105,17 +105,17 @@ class AcceptedSum:
     Parameters
     ----------
     levels : by which its vector is rounded.
-    beside : a hash of what it was told beside its download.
+    told_hash : a hash of what it was told beside its download.
     """
 
     person: Participant
     plan: Plan
     levels: Levels
-    beside: str
+    told_hash: str
 
     def made(self, origin: Origin) -> Origin:
         """Return a vector's origin, made of the download and of what came beside it."""
-        return replace(origin, made_of=digest([self.beside, origin.made_of]))
+        return replace(origin, made_of=digest([self.told_hash, origin.made_of]))
 
     def masked(self, payload: bytes | LazyMessage, origin: Origin) -> LazyMessage:
         """Return an upload's vector under masks.

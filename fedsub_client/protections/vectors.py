@@ -113,6 +113,6 @@ class Vectors:
         return 0
 
     def origin(self, received: Bundle) -> Origin:
-        """Return what a client's vector after a download is, and was made of."""
+        """Return the origin of a client's vector after a download: its name and its contents."""
         alike = of_bundle(self.told_alike(received))
         return Origin(self.once(received), alike, self.outside(received))

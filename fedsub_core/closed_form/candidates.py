@@ -43,7 +43,7 @@ class Scale:
 
     @classmethod
     def centred(cls, x: NDArray[np.floating]) -> Scale:
-        """Return what takes the mean of features [n, D] away, and no more.
+        """Return the scale that takes the mean of features [n, D] away, and no more.
 
         What hardly varies at one person's, and does at others', is then not made large.
         """
@@ -180,11 +180,11 @@ class Span:
         return cls(scale, directions, rows, np.maximum(values, 0), vectors)
 
     def among_samples(self, along: Floats) -> Floats:
-        """Return what is given along the directions [m, ...] for the samples, [n, ...]."""
+        """Return numbers of the samples [n, ...], given along the directions [m, ...]."""
         return along if self.directions is None else self.directions @ along
 
     def rest(self, basis: Floats, targets: Floats) -> Floats:
-        """Return what of targets [n, classes] no head could say: nothing of a whole `basis`."""
+        """Return the part of targets [n, classes] that no head could say: 0 of a whole `basis`."""
         if self.directions is None:
             return np.zeros_like(targets)
         return targets - basis @ (basis.T @ targets)

@@ -43,7 +43,7 @@ class Rounded:
 
     @classmethod
     def of(cls, exact: Statistics) -> Rounded:
-        """Return what travels of a person's statistics."""
+        """Return a person's statistics, rounded as they travel."""
         cross, of_cross = rounded(exact.cross)
         about = exact.gram - about_zero(restored(cross, of_cross))
         rows, columns, diagonal = triangle(cross.shape[1])
@@ -69,7 +69,7 @@ class Rounded:
         return restored(self.cross, int(self.shifts[0]))
 
     def counted(self, samples: int, counts_as: int) -> Statistics:
-        """Return what is added up where so many `samples` count as fewer: whole numbers."""
+        """Return the summand where so many `samples` count as fewer: whole numbers."""
         whole = self.statistics()
         if counts_as <= 0:
             return whole - whole
@@ -90,7 +90,7 @@ class Portable:
 
     @classmethod
     def of(cls, sums: Statistics) -> Portable:
-        """Return what travels of sums; 24 bits of each number are kept."""
+        """Return sums as they travel; 24 bits of each number are kept."""
         greatest = max(int(np.abs(one).max(initial=0)) for one in (sums.gram, sums.cross))
         exponent = greatest.bit_length()
         gram, cross = (

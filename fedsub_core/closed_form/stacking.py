@@ -38,7 +38,7 @@ class Equations:
     losses: Floats
 
     def with_prior(self, everybody: Equations | None, samples: float) -> Equations:
-        """Return these and everybody's, which count as so many `samples`."""
+        """Return the sum of these equations and everybody's, which count as so many `samples`."""
         if everybody is None or everybody.samples <= 0:
             return self
         part = samples / everybody.samples

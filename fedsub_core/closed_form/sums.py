@@ -47,7 +47,7 @@ class Statistics:
         return Statistics(self.gram - other.gram, self.cross - other.cross)
 
     def first(self, features: int) -> Statistics:
-        """Return the same samples' statistics of the first features alone."""
+        """Return the statistics of the first features alone."""
         return Statistics(self.gram[: packed(features)], self.cross[:, : features + 1])
 
     @property

@@ -99,7 +99,7 @@ class RunConfig(
         return self._part(CapacitySettings)
 
     def device_settings(self, name: str) -> DeviceSettings:
-        """Return what the device half of method `name` needs."""
+        """Return the settings of the device half of method `name`."""
         return DeviceSettings(
             training=self._part(TrainingSettings),
             split=self.split_settings,
@@ -109,7 +109,7 @@ class RunConfig(
         )
 
     def server_settings(self, name: str) -> ServerSettings:
-        """Return what the server half of method `name` needs."""
+        """Return the settings of the server half of method `name`."""
         return ServerSettings(
             rounds=self._part(RoundSettings),
             workers=self.workers,

@@ -143,7 +143,7 @@ class TrainingSettings:
     batch_size: int = option(32, "samples in a step", minimum=1, maximum=65536)
 
     def plain(self) -> TrainingSettings:
-        """Return these with steps ``p - lr * gradient``, whatever the optimiser of the run is."""
+        """Return the settings with steps ``p - lr * gradient``, whatever the run's optimiser."""
         return replace(self, optimiser="sgd", momentum=0.0, weight_decay=0.0, clip_norm=0.0)
 
     def rate(self, round: int) -> float:

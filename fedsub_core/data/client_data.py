@@ -83,7 +83,7 @@ class ClientData:
         return part
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what the client's file holds, by name."""
+        """Return the arrays of the client's file, by name."""
         every: list[NDArray[Any] | None] = [self.x, self.y, self.t, self.since, self.edges]
         pairs = zip(ARRAYS, every, strict=True)
         return {name: array for name, array in pairs if array is not None}

@@ -25,7 +25,7 @@ def first_copies(x: Samples) -> NDArray[np.int64] | None:
 def copies_within(
     first: NDArray[np.int64] | None, rows: NDArray[np.int64]
 ) -> NDArray[np.int64] | None:
-    """Return what :func:`first_copies` returns of the samples at `rows`; `first` of all of them."""
+    """Return :func:`first_copies` of the samples at `rows`; `first` is that of all samples."""
     if first is None:
         return None
     _, earliest, group = np.unique(first[rows], return_index=True, return_inverse=True)
@@ -33,10 +33,10 @@ def copies_within(
 
 
 def same_as(first: NDArray[np.int64] | None, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which samples are `chosen` ones or their copies, bool [n]; `first` as above."""
+    """Return the mask of `chosen` samples and their copies, bool [n]; `first` as above."""
     return chosen if first is None else np.isin(first, first[chosen])
 
 
 def different(first: NDArray[np.int64] | None, n: int) -> NDArray[np.bool_]:
-    """Return which of `n` samples are no copies of an earlier one, bool [n]; `first` as above."""
+    """Return the mask of samples that are no copies of earlier ones, bool [n]; `first` as above."""
     return np.ones(n, np.bool_) if first is None else first == np.arange(n)

@@ -97,7 +97,7 @@ class Tokens(tuple[int, ...]):
 
 
 def facts_of(shape: tuple[int, ...]) -> dict[str, int]:
-    """Return what a shape says beside its axes, as plain values; {} of float32."""
+    """Return the facts of a shape beside its axes, as plain values; {} of float32."""
     if isinstance(shape, Tokens):
         return {"vocabulary": shape.vocabulary, "padding": shape.padding}
     if isinstance(shape, Nodes):

@@ -56,7 +56,7 @@ class Stack:
         return positions < torch.tensor(self.counts, device=self.y.device).unsqueeze(1)
 
     def of_class(self, classes: int = -1) -> Tensor:
-        """Return which class each sample is of, int64 ``[clients, samples, classes]``.
+        """Return 1 at the class of each sample, else 0, int64 ``[clients, samples, classes]``.
 
         0 where padded; -1: as many classes as there are.
         """
@@ -68,7 +68,7 @@ class Stack:
         return before.gather(2, self.y.unsqueeze(2)).squeeze(2)
 
     def holds(self, classes: int) -> Tensor:
-        """Return which classes each client has samples of, bool ``[clients, classes]``."""
+        """Return the mask of classes of which clients have samples, bool ``[clients, classes]``."""
         held = torch.zeros(len(self.y), classes + 1, dtype=torch.bool, device=self.y.device)
         # Padding goes into a column of its own.
         return held.scatter_(1, self.y.where(self.valid, classes), True)[:, :classes]
@@ -122,7 +122,7 @@ class Stack:
 
 
 def inputs(x: Tensor, scale: Tensor | None = None) -> Tensor:
-    """Return what a model sees of samples of a stack, ``[clients, n, ...]``.
+    """Return a model's inputs of the samples of a stack, ``[clients, n, ...]``.
 
     Floats as they are, token ids as int64, and bytes as float32, standardised.
 

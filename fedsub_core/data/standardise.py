@@ -183,7 +183,7 @@ def scaling(m: Moments) -> Scaling:
 
 
 def of_bytes(channels: int) -> Scaling:
-    """Return what makes bytes shares of their range, 0 to 1, where they are not standardised."""
+    """Return the scaling of bytes to shares of their range, 0 to 1, where nothing standardises."""
     return Scaling(np.zeros(channels, np.float32), np.full(channels, LEVELS - 1, np.float32))
 
 

@@ -48,7 +48,7 @@ def feature_scaling(m: Moments) -> Scaling:
 
 
 def seen(x: Samples, scale: Scaling | None, encoder: Encoder | None) -> NDArray[np.float32]:
-    """Return what a model sees of samples in their units."""
+    """Return a model's inputs of samples in their units."""
     x = x.astype(np.float32, copy=False) if scale is None else apply(scale, x)
     if encoder is None:
         return x

@@ -66,7 +66,7 @@ class LinkRun:
 
 
 def ask_superlink(address: str, ca: bytes | None) -> tuple[Sequence[LinkNode], Sequence[LinkRun]]:
-    """Return what a SuperLink knows: its nodes by name, and its newest runs, these first.
+    """Return the nodes of a SuperLink by name, and its runs, the newest first.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def stamp_answered(reply: Message, identity: str) -> None:
 
 
 def written_parts(message: Message) -> Iterable[bytes]:
-    """Yield what Flower hashes and sends of a message: itself, its records, arrays and chunks."""
+    """Yield the parts of a message that Flower hashes and sends: itself, records, arrays."""
     return (part.deflate() for part in get_all_nested_objects(message).values())
 
 

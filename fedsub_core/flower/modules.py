@@ -14,7 +14,7 @@ GRPC, HTTP = "1.39", "1.42"
 
 
 def demand_deployable() -> str:
-    """Return which of the two releases is installed: GRPC or HTTP; refuse any other.
+    """Return the release of the two that is installed, GRPC or HTTP; refuse any other.
 
     A guard that Flower no longer asks is none, and nobody would notice.
 

@@ -57,7 +57,7 @@ def fleet_handlers(*names: str) -> Any:
 
 
 def fleet_address(app: Any) -> str | None:
-    """Return what `--fleet-api-address` says to the web application of 1.42's SuperLink.
+    """Return the `--fleet-api-address` of the web application of 1.42's SuperLink.
 
     Without the option it is Flower's default; None where the SuperLink simulates its nodes.
     """
@@ -66,7 +66,7 @@ def fleet_address(app: Any) -> str | None:
 
 
 def registered_keys(state: Callable[[], Any]) -> Callable[[], list[bytes]]:
-    """Return what reads the public keys that a SuperLink's state has, and has not unregistered."""
+    """Return a reader of the public keys that a SuperLink's state has, and has not unregistered."""
 
     def read() -> list[bytes]:
         nodes = state().get_node_info()
@@ -76,7 +76,7 @@ def registered_keys(state: Callable[[], Any]) -> Callable[[], list[bytes]]:
 
 
 def fleet_keys(app: Any) -> Callable[[], list[bytes]] | None:
-    """Return what reads the registered keys of 1.42's SuperLink; None if any may come."""
+    """Return a reader of the registered keys of 1.42's SuperLink; None if any may come."""
     if not app.state.superlink_lifespan.config.enable_supernode_auth:
         return None
     return registered_keys(lambda: app.state.linkstate_factory.state())

@@ -128,7 +128,7 @@ def _misfit(got: str, expected: str) -> ValueError:
 
 
 def forward(kernels: Kernels, model: Sequence[Known], params: Params, x: Tensor) -> Tensor:
-    """Return what a chain makes of ``x [clients, n, *features]``, ``[clients, n, units * made]``.
+    """Return outputs ``[clients, n, units * made]`` of a chain for ``x [clients, n, *features]``.
 
     Raises
     ------

@@ -48,13 +48,13 @@ def asked_prototypes(model: Architecture, hyper: Any) -> Declaration:
 
 
 def adds_prototypes(model: Architecture, hyper: Any) -> list[Addend]:
-    """Return what a person adds of classes: whether it has each, and prototypes."""
+    """Return the addends of classes: whether a person has each, and its prototypes."""
     rows = Addend(PROTOTYPES, (model.classes, model.embedding_size), ASKED)
     return [Addend(HOLDERS, (model.classes,), counts=ASKED), rows]
 
 
 def refused_in_sums(hyper: Any) -> str:
-    """Return what does not go with secure sums: samples of a class would be another's weight."""
+    """Return the options that secure sums refuse: samples of a class would be another's weight."""
     if hyper.weights == "clients":
         return ""
     got, expected = f"weights = {hyper.weights}", "weights = clients: each person counts once"

@@ -50,7 +50,7 @@ def gate_shapes(hyper: Any) -> dict[str, tuple[int, ...]]:
 
 
 def adds(model: Architecture, hyper: Any) -> list[Addend]:
-    """Return what a person adds of units, and of the gate."""
+    """Return the addends of units, and of the gate."""
     gate = [Addend(name, (1, *shape), GATE_ASKED) for name, shape in gate_shapes(hyper).items()]
     return [*adds_units(model, hyper), Addend(HOLDS_BACK, (1,), counts=GATE_ASKED), *gate]
 
@@ -68,9 +68,9 @@ def receives(model: Architecture, hyper: FedSubGatedHyperparameters) -> Declarat
     """Declare rows to replace, and the people's weights of the experts."""
     each_expert = dense((len(names(hyper)),), optional=True, exact=True)
     gate = {GATE: each_expert, TEMPERATURE: each_expert}
-    in_sums = receives_in_sums(hyper, adds(model, hyper))
+    masks = receives_in_sums(hyper, adds(model, hyper))
     mix = {MIX: dense((1,), optional=True, exact=True)}
-    return {**fedsub.receives(model, hyper), **gate, **in_sums, **(mix if in_sums else {})}
+    return {**fedsub.receives(model, hyper), **gate, **masks, **(mix if masks else {})}
 
 
 def trained(hyper: FedSubGatedHyperparameters) -> int:

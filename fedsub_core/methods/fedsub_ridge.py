@@ -159,7 +159,7 @@ def receives(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declarat
 
 
 def refused_in_sums(hyper: FedSubRidgeHyperparameters) -> str:
-    """Return what does not go with secure sums; "": all does."""
+    """Return the options that secure sums refuse; "": none."""
     if hyper.groups == "none":
         return ""
     return (
@@ -169,7 +169,7 @@ def refused_in_sums(hyper: FedSubRidgeHyperparameters) -> str:
 
 
 def cost(hyper: FedSubRidgeHyperparameters, epochs: int) -> Cost:
-    """Return what sums and heads cost; the run's epochs do not matter."""
+    """Return the cost of sums and heads; the run's epochs do not matter."""
     return Cost(2.0)
 
 

@@ -25,7 +25,7 @@ USED, PEOPLE = ".used", ".people"
 
 
 def refused_in_sums(hyper: Any, method: str = "fedsub") -> str:
-    """Return what does not go with secure sums, and what is expected instead; "": all goes."""
+    """Return the options that secure sums refuse, and what is expected instead; "": none."""
     alone, impute = "which needs single people's uploads", str(hyper.impute).lower()
     checks = (
         ("k-selection", hyper.k_selection, alone, "fixed:1"),
@@ -50,7 +50,7 @@ def receives_in_sums(hyper: Any, adds: Sequence[Addend]) -> Declaration:
 
 
 def adds_units(model: Architecture, hyper: Any) -> list[Addend]:
-    """Return what a person adds of units."""
+    """Return the addends of units."""
     adds = []
     for layer in model.affine[: hyper.depth or None]:
         units, mask = layer.units, layer.name + ASKED

@@ -48,7 +48,7 @@ def receives(model: Architecture, hyper: ProtoHARHyperparameters) -> Declaration
 
 
 def adds(model: Architecture, hyper: ProtoHARHyperparameters) -> list[Addend]:
-    """Return what a person adds to a sum: how its body moved, and of classes."""
+    """Return the addends of a person: the change of its body, and those of classes."""
     moved = [Addend(n, one.shape, weighted=True) for n, one in body(model, hyper).items()]
     return [*moved, *adds_prototypes(model, hyper)]
 

@@ -41,7 +41,7 @@ class Held:
         classes: int,
         capacity: float = 1.0,
     ) -> Held:
-        """Return what a device of a capacity holds.
+        """Return the model that a device of a capacity holds.
 
         Parameters
         ----------

@@ -136,7 +136,7 @@ def build_model(
 
 
 def builder_at(place: str) -> Callable[..., Any]:
-    """Return what stands at ``package.module:builder`` or ``file.py:builder``; it is imported.
+    """Return the builder at ``package.module:builder`` or ``file.py:builder``; it is imported.
 
     Raises
     ------

@@ -114,7 +114,7 @@ class Affine(LayerWithUnits):
 
     @abstractmethod
     def patches(self, x: Tensor) -> Tensor:
-        """Return what each unit sees: ``[clients, samples * positions, fan_in]``."""
+        """Return the inputs of each unit: ``[clients, samples * positions, fan_in]``."""
 
     @abstractmethod
     def of_patches(self, patches: Tensor, weight: Tensor, bias: Tensor, shape: Shape) -> Tensor:

@@ -133,7 +133,7 @@ class Model(Architecture):
 
 
 def unit_rows(params: Params, rows: UnitRows) -> Tensor:
-    """Return what every unit has of some tensors, side by side: ``[clients, units, width]``."""
+    """Return the rows of all units, some tensors side by side: ``[clients, units, width]``."""
     parts = [by_unit(params[name], rows.gates).flatten(2) for name in rows.tensors]
     return torch.cat(parts, 2)
 

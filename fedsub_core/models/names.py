@@ -92,5 +92,5 @@ def check_kind(kind: str) -> None:
 
 @cache
 def installed() -> dict[str, EntryPoint]:
-    """Return what installed packages offer, by name; nothing of them is imported."""
+    """Return the entry points of installed packages, by name; nothing of them is imported."""
     return {point.name: point for point in entry_points(group=GROUP)}

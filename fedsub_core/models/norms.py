@@ -38,7 +38,7 @@ def statistics(module: nn.Module) -> tuple[str, ...]:
 
 
 def kept_at_home(module: nn.Module, norm: str, names: Iterable[str]) -> frozenset[str]:
-    """Return which tensors of the module, of those `names`, each client keeps for itself."""
+    """Return the tensors of the module, of those `names`, that each client keeps for itself."""
     if norm == LOCAL:
         return frozenset(n for n in names if n.rpartition(".")[0] in batch_norms(module))
     return frozenset(statistics(module) if norm == STATIC else ())

@@ -25,20 +25,20 @@ SHARE = 0.25
 
 
 def each_alone(call: Call, params: Params, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return what `call` makes of each client, one after another, stacked."""
+    """Return the results of `call` for each client, one after another, stacked."""
     made = [call(own, x[i]) for i, own in enumerate(each(params))]
     logits, seen = zip(*made, strict=True)
     return torch.stack(logits), torch.stack(seen)
 
 
 def all_together(call: Call, params: Params, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the same, equal but for rounding, of all clients at once."""
+    """Return the results of :func:`each_alone`, but for rounding, of all clients at once."""
     made: tuple[Tensor, Tensor] = vmap(call)(params, x)
     return made
 
 
 def against(call: Call, params: Params, x: Tensor) -> str:
-    """Return what speaks against passing clients together; "" where nothing does.
+    """Return the reason against passing clients together; "" where there is none.
 
     It is tried: both ways must make the same, and leave `params` the same.
 

@@ -85,7 +85,7 @@ class Trace:
 
 
 def traced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
-    """Return what a pass of two samples of zeros shows, in evaluation mode.
+    """Return the trace of a pass of two samples of zeros, in evaluation mode.
 
     Raises
     ------

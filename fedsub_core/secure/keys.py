@@ -48,7 +48,7 @@ def agreed(private: X25519PrivateKey, public: bytes, purpose: bytes) -> bytes:
 
 
 def commitment(seed: bytes) -> bytes:
-    """Return what shows later that a seed is the one that was meant, and nothing of it before."""
+    """Return a commitment to a seed: it shows the seed later, and nothing of it before."""
     return hashlib.sha256(b"fedsub self mask" + seed).digest()
 
 

@@ -50,7 +50,7 @@ class Name:
     method: str = ""
 
     def record(self, phase: str) -> Record:
-        """Return it as plain values."""
+        """Return the message as plain values."""
         name = {"version": SUMS_VERSION, "phase": phase, "round": self.round}
         return {**name, "session": self.session, "run": self.run, "method": self.method}
 
@@ -97,7 +97,7 @@ class Plan:
     told: str = ""
 
     def record(self) -> Record:
-        """Return it as plain values."""
+        """Return the message as plain values."""
         return {
             **self.name.record("sum"),
             **by_client(self.sealed),
@@ -120,7 +120,7 @@ class Unmask:
     silent: tuple[str, ...]
 
     def record(self) -> Record:
-        """Return it as plain values."""
+        """Return the message as plain values."""
         named = {"sent": list(self.sent), "silent": list(self.silent)}
         return {**self.name.record(UNMASK), **named}
 
@@ -147,7 +147,7 @@ class Reader:
         return MessageRefused(self.client, self.round, what, cut(got), str(expected))
 
     def name(self, record: Mapping[str, Any]) -> Name:
-        """Return which sum a record is about."""
+        """Return the name of the sum that a record is about."""
         if (version := record.get("version", 1)) != SUMS_VERSION:
             raise self.refuse("secure sums", f"version {version!r}", f"version {SUMS_VERSION}")
         round, session = record.get("round"), record.get("session")
@@ -193,7 +193,7 @@ class Reader:
         return tuple(names)
 
     def plan(self, record: Mapping[str, Any]) -> Plan:
-        """Return what came with a download."""
+        """Return the plan that came with a download."""
         sealed = self.values(record, SEALED_BYTES)
         whole = self.whole(record, "weight"), self.whole(record, "each")
         return Plan(self.name(record), sealed, *whole, digest(alike(record, OWN_OF_PLAN)))
@@ -216,5 +216,5 @@ class Reader:
         return told
 
     def unmask(self, record: Mapping[str, Any]) -> Unmask:
-        """Return whose masks are to be opened."""
+        """Return the request to open masks."""
         return Unmask(self.name(record), self.names(record, "sent"), self.names(record, "silent"))

@@ -116,7 +116,7 @@ class Levels:
         return np.append(whole, [weight, shortened]).astype(np.uint32)
 
     def total(self, summed: Words, people: int, noised: bool = False) -> Total:
-        """Return what a sum over so many people says.
+        """Return the numbers of a sum over so many people.
 
         Parameters
         ----------

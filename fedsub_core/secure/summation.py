@@ -119,7 +119,7 @@ class Summation:
         self.keys[client] = shown
 
     def ask_shares(self) -> dict[str, Record]:
-        """Return what everybody who showed keys is asked; draw who is whose neighbour."""
+        """Return the questions to all who showed keys; neighbours are drawn."""
         self._near = neighbours(sorted(self.keys), self.name.session)
         joined = {client: keys.joined() for client, keys in self.keys.items()}
         listed: Record = {}
@@ -146,7 +146,7 @@ class Summation:
         self.sealed[client] = reader.values(record, SEALED_BYTES, self._near[client])
 
     def plans(self, levels: Levels) -> dict[str, Plan]:
-        """Return what comes with the downloads of those who shared, and can be in the sum."""
+        """Return the plans beside the downloads of those who shared, and can be in the sum."""
         found = {}
         for client in sorted(self.sealed):
             sealed = {other: self.sealed[other][client] for other in self._masked(client)}
@@ -174,7 +174,7 @@ class Summation:
         self.take_vector(client, np.frombuffer(vector, "<u4").astype(np.uint32))
 
     def ask_unmask(self) -> dict[str, Unmask]:
-        """Return whose masks each of those who sent a vector is asked to open.
+        """Return the requests to those who sent a vector: the masks that each opens.
 
         Raises
         ------

@@ -65,7 +65,7 @@ def change_of(upload: Bundle, received: Bundle, sends: Declaration) -> NDArray[n
 
 
 def mean_upload(total: Total, received: Bundle, sends: Declaration) -> Bundle:
-    """Return what would have been sent by one person who moved as the mean of all did."""
+    """Return the upload of one person who moved as the mean of all did."""
     tensors, at = {}, 0
     for name, one in sends.items():
         move = total.mean[at : at + prod(one.shape)].reshape(one.shape)

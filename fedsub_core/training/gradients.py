@@ -59,16 +59,16 @@ class Gradient:
         self.layers = model.known if type(model) is Chain and once else ()
 
     def backend(self, x: Tensor) -> Backend:
-        """Return who computes it on batches such as `x`."""
+        """Return the backend of the gradient on batches such as `x`."""
         return for_gradients(self.layers, self.terms, x)
 
     def trained_by(self, x: Tensor, settings: TrainingSettings) -> Backend:
-        """Return who takes whole epochs of steps by it on samples such as `x`."""
+        """Return the backend of whole epochs of steps on samples such as `x`."""
         own_steps = type(self) is not Gradient
         return for_training(self.layers, self.terms, x, settings, own_steps)
 
     def compiled(self, kernels: Kernels) -> Compiled:
-        """Return it for the kernels to compute."""
+        """Return the gradient as the kernels compute it."""
         return Compiled(kernels, self.layers, self.terms, self.names)
 
     def stacked(self) -> Params:

@@ -49,7 +49,7 @@ class Passes:
         epochs: int | None = None,
         steps: int | None = None,
     ) -> Passes:
-        """Return those of a round; `epochs` or `steps` are instead of the settings' work."""
+        """Return the passes of a round; `epochs` or `steps` replace the settings' work."""
         if epochs is None:
             epochs, steps = settings.epochs, settings.steps or None if steps is None else steps
         return cls(epochs, settings.batch_size, steps, phase)

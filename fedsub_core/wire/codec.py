@@ -178,7 +178,7 @@ def decode_download(
 
 
 def salted(data: bytes, salt: bytes) -> bytes:
-    """Return the same message, whose bytes nobody can foretell who does not know `salt`."""
+    """Return a message whose bytes nobody can foretell who does not know `salt`."""
     field = bytes(pb.Bundle(salt=salt).SerializeToString())
     return compress(open_whole(data) + field) if is_frame(data) else data + field
 

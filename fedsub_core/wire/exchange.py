@@ -55,7 +55,7 @@ def pack(payload: bytes) -> ArrayRecord:
 
 
 def write(content: Content) -> RecordDict:
-    """Return what a message carries, written."""
+    """Return the content of a message, written."""
     records: dict[str, Any] = dict(content)
     for name, record in records.items():
         if isinstance(record, LazyMessage):
@@ -190,7 +190,7 @@ def _scaling(record: Mapping[str, object], prefix: str = "") -> Scaling:
 
 
 def read_report(content: Content, names: Collection[str]) -> dict[str, float]:
-    """Return what a device reports beside its upload, of what the method declares.
+    """Return the numbers that a device reports beside its upload, as the method declares.
 
     Nothing else is taken: a device's report must not pass for what the server measures.
     """

@@ -18,7 +18,7 @@ MOST_WIRES = 100
 
 
 def greeting(version: str = VERSION, given: Collection[str] = ()) -> ConfigRecord:
-    """Return what the server says of itself, and what a device must understand to take part.
+    """Return the record of the server, and of what a device must understand to take part.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ class Introduction:
     sums: int = SUMS_VERSION
 
     def record(self) -> ConfigRecord:
-        """Return it as plain values."""
+        """Return the introduction as plain values."""
         record = ConfigRecord(
             {
                 "client": self.client,

@@ -50,7 +50,7 @@ class InProcessMessage(Message):
 
 
 def content_of(message: Message) -> Content:
-    """Return what a message carries, not written if it need not be."""
+    """Return the content of a message, not written if it need not be."""
     carried = message.carried if isinstance(message, InProcessMessage) else None
     return message.content if carried is None else carried
 

@@ -46,7 +46,7 @@ class LazyMessage:
     zstd: bool = False
 
     def to_bytes(self) -> bytes:
-        """Return it written."""
+        """Return the message, written."""
         data = bytes(self.header.SerializeToString()) + self.tensors.written
         return compress(data) if self.zstd else data
 

@@ -55,7 +55,7 @@ class RawTensor:
         return cls(name, Floats(_read_only(part.values, FLOAT), at), declared)
 
     def message(self) -> pb.Tensor:
-        """Return it written, exact."""
+        """Return the tensor, written, exact."""
         message = pb.Tensor(name=self.name, shape=self.declared.shape)
         part = self.part
         if isinstance(part, Bits):

@@ -59,7 +59,7 @@ class Reference:
                 part.at.put(self.tensors[name], part.values)
 
     def state(self) -> dict[str, Tensor]:
-        """Return it as plain named tensors, ``wire.<name>`` and ``wire.round``."""
+        """Return the reference as plain tensors, ``wire.<name>`` and ``wire.round``."""
         kept = {f"{PREFIX}{name}": torch.from_numpy(t) for name, t in self.tensors.items()}
         return {ROUND: torch.tensor(self.round), **kept}
 

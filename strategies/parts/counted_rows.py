@@ -44,7 +44,7 @@ class CountedRows(ServerHalf):
     others = False
 
     def adds(self, model: Model) -> Sequence[Addend]:
-        """Return what a person adds."""
+        """Return the addends of a person."""
         assert self.card.sums is not None and self.card.sums.adds is not None
         return self.card.sums.adds(model, self.hyper)
 
@@ -55,7 +55,7 @@ class CountedRows(ServerHalf):
         return none | {COUNTED: torch.zeros(2, dtype=torch.int64)}
 
     def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
-        """Return what is added up: counts of now, and what enough people have by the last count.
+        """Return the sum of counts of now, and of rows that enough people had by the last count.
 
         Weak devices are in no sum: their rows have fewer numbers.
         """
@@ -127,7 +127,7 @@ class CountedRows(ServerHalf):
         """
 
     def moved(self, round: Round, opened: Opened) -> Bundle:
-        """Return what one person would send who moved as the mean by samples in a sum did."""
+        """Return the upload of one person who moved as the mean by samples in a sum did."""
         assert opened.total is not None
         received = round.sent[min(opened.clients)]  # the same to all
         return uploads.mean_upload(opened.total, received, self._weighted(round))
@@ -159,7 +159,7 @@ class CountedRows(ServerHalf):
 
 
 def requested(round: Round) -> Mapping[str, Bools]:
-    """Return which entries a round asks for, by mask, as a download says it."""
+    """Return the entries that a round asks for, by mask, as a download says it."""
     return {} if round.requested is None else round.requested.detail
 
 

@@ -63,7 +63,7 @@ class NoisedMeans:
         received: Mapping[str, Bundle],
         round: int,
     ) -> tuple[Bundle, list[MetricRow]]:
-        """Return what one person would send who moved as the mean of all, with noise, did.
+        """Return the upload of one person who moved as the mean of all, with noise, did.
 
         Parameters
         ----------

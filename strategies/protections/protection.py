@@ -38,9 +38,9 @@ class Begun:
     also: frozenset[str] = frozenset()
 
     @property
-    def beside(self) -> Mapping[str, ConfigRecord]:
-        """What goes beside the downloads, by client."""
-        return {} if self.sum is None else self.sum.beside
+    def records(self) -> Mapping[str, ConfigRecord]:
+        """The records that go beside the downloads, by client."""
+        return {} if self.sum is None else self.sum.records
 
     @property
     def left(self) -> frozenset[str]:

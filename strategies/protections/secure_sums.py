@@ -60,7 +60,7 @@ class OpenSum:
     levels : by which numbers are rounded.
     noised : whether the sum gets noise.
     vectors : what each of them sends, by client, ascending.
-    beside : what goes beside their downloads.
+    records : what goes beside their downloads.
     left : who was asked, and is not in it, for it did not say what it takes.
     """
 
@@ -68,7 +68,7 @@ class OpenSum:
     levels: Levels
     noised: bool
     vectors: Mapping[str, Declaration]
-    beside: Mapping[str, ConfigRecord]
+    records: Mapping[str, ConfigRecord]
     left: frozenset[str]
 
 
@@ -127,10 +127,10 @@ class SecureSums:
             ) from None
         _check_clip(round, levels, asked.numbers - BESIDE, longest)
         plans = self._plans(one, levels)
-        beside = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
+        records = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
         left = frozenset(asked.clients) - plans.keys()
         declared = dict.fromkeys(sorted(plans), vectors.declared_of(asked.numbers))
-        return OpenSum(one, levels, longest < inf, declared, beside, left)
+        return OpenSum(one, levels, longest < inf, declared, records, left)
 
     def close(
         self,
@@ -283,7 +283,7 @@ def _check_clip(round: int, levels: Levels, numbers: int, longest: float) -> Non
 
 
 def most_weight(examples: Sequence[int], most: float) -> int:
-    """Return what one person may weigh at most, in samples: `most` times the median (0: any)."""
+    """Return the most that a person may weigh, in samples: `most` times the median (0: any)."""
     if not most or not examples:
         return max(examples, default=1)
     return max(1, int(most * statistics.median_high(examples)))

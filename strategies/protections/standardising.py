@@ -27,7 +27,7 @@ Everybodys = Callable[[str, int], Moments]
 
 
 def of_each(said: Sequence[Introduction], standardise: str) -> Everybodys:
-    """Return what makes everybody's moments of what each said, by the run's `standardise`."""
+    """Return the maker of everybody's moments from each one's, by the run's `standardise`."""
 
     def everybodys(part: str, numbers: int) -> Moments:
         each = [one.features if part == FEATURES else one.moments for one in said]
@@ -52,7 +52,7 @@ def agreed_scaling(
     sums: SecureSums | None,
     known: Scaling | None,
 ) -> Scaling | None:
-    """Return what all standardise by: nobody who is held out has a part in it.
+    """Return the scaling of all people: nobody who is held out has a part in it.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def agreed_scaling(
 
 
 def merged(one: Scaling | None, other: Scaling | None) -> Scaling | None:
-    """Return what either knows of what all standardise by, of `one` where both do."""
+    """Return the scaling of all people that either knows, `one` where both do."""
     if one is None or other is None:
         return one or other
     return one if one.features is not None else replace(one, features=other.features)
@@ -83,7 +83,7 @@ def merged(one: Scaling | None, other: Scaling | None) -> Scaling | None:
 def standardisation(
     shape: Shape, features: int, everybodys: Everybodys, known: Scaling | None = None
 ) -> Scaling | None:
-    """Return what all standardise by; None of token ids.
+    """Return the scaling of all people; None of token ids.
 
     Parameters
     ----------

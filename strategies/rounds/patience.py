@@ -35,7 +35,7 @@ class Patience:
     again: dict[str, int] = field(default_factory=dict)
 
     def resting(self, clients: Iterable[str], round: int) -> list[str]:
-        """Return those of `clients` who are not asked in `round`; nobody, if it were all."""
+        """Return the `clients` who are not asked in `round`; nobody, if it were all."""
         clients = list(clients)
         resting = [client for client in clients if self.again.get(client, 0) > round]
         return resting if len(resting) < len(clients) else []

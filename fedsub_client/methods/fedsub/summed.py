@@ -73,7 +73,7 @@ class SummedFedSubLearner(CountedRowsLearner, FedSubLearner):
     def add(
         self, state: State, i: int, upload: Bundle, asked: Mapping[str, Bools]
     ) -> dict[str, Array] | None:
-        """Return what the `i`-th client adds of what was counted; None: it lacks some of it now."""
+        """Return the rows of the units counted of the `i`-th client; None: it lacks some now."""
         values: dict[str, Array] = {}
         for layer in self._layers:
             classes = state[LAST + layer.name + USED][i].sum(0).cpu().numpy()

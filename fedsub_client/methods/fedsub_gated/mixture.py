@@ -191,7 +191,7 @@ class Mixture(Predictor):
         return torch.where(mass > 0, opened, mix).clamp(min=TINY).log()
 
     def fatal(self, params: Params, broken: Collection[str]) -> list[str]:
-        """Return those `broken` parameters of one client, not finite, that leave no answer.
+        """Return the `broken` parameters of one client, not finite, that leave no answer.
 
         A model that diverged says nothing, and those that are believed answer without it: none of
         its parameters counts while another has weight.

@@ -23,7 +23,7 @@ class SummedFedSubGatedLearner(SummedFedSubLearner, FedSubGatedLearner):
     """Adds up the gate's sums beside those of units, and mixes as the fused track does."""
 
     def counted(self, upload: Bundle) -> dict[str, Bools]:
-        """Return what is counted of a person: whether it holds samples back, too."""
+        """Return the entries that a person has: of units, and whether it holds samples back."""
         return super().counted(upload) | {card.HOLDS_BACK: upload.floats(card.GATE)[None, -1:] > 0}
 
     def share(self, state: State, i: int, layer: LayerWithUnits, bundle: Bundle) -> Array:

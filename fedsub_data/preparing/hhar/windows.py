@@ -30,7 +30,7 @@ class Samples:
         return Samples(self.seconds[rows].copy(), self.axes[rows].copy(), self.label[rows].copy())
 
     def after(self, earlier: Samples) -> Samples:
-        """Return these rows behind `earlier` ones."""
+        """Return the rows behind `earlier` ones."""
         return Samples(
             np.concatenate([earlier.seconds, self.seconds]),
             np.concatenate([earlier.axes, self.axes]),

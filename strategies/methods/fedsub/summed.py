@@ -46,7 +46,7 @@ class SummedFedSubServer(CountedRows):
 
         Weak devices get no rows: they train alone.
         """
-        gate, means = self.told(state, round), dict[str, Part]()
+        gate, means = self.shared_parts(state, round), dict[str, Part]()
         for layer in self._layers(round.model):
             known = state[layer.name + KNOWN]
             for own in layer.rows:
@@ -83,8 +83,8 @@ class SummedFedSubServer(CountedRows):
                 after[own.name + MEANS] = torch.from_numpy(mean.astype(np.float32))
         return after, []
 
-    def told(self, state: State, round: Round) -> dict[str, Part]:
-        """Return what everybody is sent beside means, weak devices, too."""
+    def shared_parts(self, state: State, round: Round) -> dict[str, Part]:
+        """Return the tensors beside means that everybody is sent, weak devices, too."""
         return {}
 
     def warn(self, state: State, round: Round, asked: Mapping[str, Bools], least: int) -> None:

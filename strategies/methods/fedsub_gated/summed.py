@@ -39,7 +39,7 @@ class SummedFedSubGatedServer(SummedFedSubServer):
         gate = Gate.even(len(names(self.hyper))).state()
         return super().init(start) | gate | {EVER: torch.zeros(1, dtype=torch.int64)}
 
-    def told(self, state: State, round: Round) -> dict[str, Part]:
+    def shared_parts(self, state: State, round: Round) -> dict[str, Part]:
         """Send the common weights and temperatures, and how much of everybody is mixed in.
 
         In sums the only cluster of a class is everybody.

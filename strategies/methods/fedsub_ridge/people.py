@@ -50,12 +50,12 @@ def key(name: str, client: str) -> str:
 
 
 def people(state: State) -> list[str]:
-    """Return whose sums the server holds, ascending."""
+    """Return the people whose sums the server holds, ascending."""
     return sorted(k.partition("/")[2] for k in state if k.startswith(f"{FACTS}/"))
 
 
 def facts(state: State, client: str) -> Facts | None:
-    """Return what is known of a person; None where it has sent nothing yet."""
+    """Return the facts of a person; None where it has sent nothing yet."""
     kept = state.get(key(FACTS, client))
     return None if kept is None else Facts(*kept.tolist())
 
@@ -101,7 +101,7 @@ def width(state: State, client: str) -> int:
 
 
 def counted(state: State, client: str, counts_as: Mapping[str, int]) -> Statistics:
-    """Return what a person adds to sums, of whose samples so many count."""
+    """Return the statistics that a person adds to sums, of whose samples so many count."""
     known = facts(state, client)
     assert known is not None
     return held(state, client).counted(known.samples, counts_as[client])

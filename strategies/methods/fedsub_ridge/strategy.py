@@ -159,7 +159,7 @@ class FedSubRidgeServer(ServerHalf):
         return state, found
 
     def heard_of(self, state: State) -> list[str]:
-        """Return whose sums the state holds."""
+        """Return the people whose sums the state holds."""
         return people(state)
 
     def _misleading(self, state: State, round: int) -> list[str]:

@@ -110,7 +110,7 @@ class SummedRidgeServer(FedSubRidgeServer):
     # What is asked.
 
     def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
-        """Return what is added up in a round; None: nothing is owed, or by too few."""
+        """Return the sum that a round asks for; None: nothing is owed, or by too few."""
         asked = self._asks(state, round, clients)
         if asked is None:
             return None
