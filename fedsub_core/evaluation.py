@@ -54,7 +54,7 @@ class Evaluation:
     own_heads: Sequence[Mapping[str, float]] = ()
 
     def with_class_mean(self, name: str, classes: Tensor) -> Evaluation:
-        """Return the evaluation with the mean F1 of each client's `classes`, bool [clients, classes]."""
+        """Return the evaluation with each client's mean F1 of `classes` [clients, classes]."""
         # 0 / 0 is nan, exactly for who has none.
         mean = torch.where(classes, self.f1.nan_to_num(), 0).sum(1) / classes.sum(1)
         return replace(self, class_means={**self.class_means, name: mean})
