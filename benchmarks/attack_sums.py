@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, Statistics, statistics
-from fedsub_core.methods.fedsub_ridge import CROSS, GRAM, SHIFTS
+from fedsub_core.method_parts.ridge_tensors import CROSS, GRAM, SHIFTS
 from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
 
 #: As how many each sample is said to be there: more is refused for its halvings.

@@ -16,10 +16,10 @@ from attack_sums import opposite, repeated
 
 from fedsub.testing.lying_sums import LIES, Late, Lie, corners, lied, opposed
 from fedsub_core.method_parts.prototypes import COUNTS
+from fedsub_core.method_parts.ridge_tensors import GRAM, SHIFTS
 from fedsub_core.methods.fedfomo import GAINS
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, SHARES
 from fedsub_core.methods.fedsub_gated import CURVES, GATE
-from fedsub_core.methods.fedsub_ridge import GRAM, SHIFTS
 from fedsub_core.wire.bundles import Bits, Bundle, FloatArray, Floats, Part
 
 #: What is no model among the tensors of uploads.

@@ -157,10 +157,7 @@ class Learner(MeanModels, Vectors, ABC):
         return new | {MEAN + name: t for name, t in new.items() if MEAN + name in state}
 
     def personal(self, state: State) -> Params:
-        """Return the predictor's tensors: the parameters of the clients' own models.
-
-        As the `state` has them; :meth:`predicted_by` says which predict.
-        """
+        """Return the predictor's tensors in `state`: the parameters of the clients' own models."""
         return self.get(state, self.models[-1])
 
     def predict(self, state: State, x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from fedsub_core.closed_form.personal import Head, Mixing, Solved, Sums, persona
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.fedsub_ridge import (
+from fedsub_core.method_parts.ridge_tensors import (
     CROSS,
     EQUATIONS,
     EVERYBODY,

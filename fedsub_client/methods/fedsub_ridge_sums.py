@@ -26,7 +26,7 @@ from fedsub_client.parts.own_sums import Own, There
 from fedsub_core.closed_form import summing
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.fedsub_ridge import (
+from fedsub_core.method_parts.ridge_tensors import (
     ASKED,
     CROSS,
     EQUATIONS,

@@ -17,7 +17,7 @@ from fedsub_core.closed_form.possible import sound
 from fedsub_core.closed_form.sending import Portable, Rounded
 from fedsub_core.closed_form.sums import Statistics, recency, statistics
 from fedsub_core.data.stacks import Stack
-from fedsub_core.methods.fedsub_ridge import CROSS, GRAM, HELD
+from fedsub_core.method_parts.ridge_tensors import CROSS, GRAM, HELD
 from fedsub_core.wire.bundles import Bundle, Part
 
 #: Bytes of what this process keeps solved: sums for the next client that is sent them, and what

@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from math import prod
 
 from fedsub_core.addends import Sums
-from fedsub_core.closed_form.grids import ALONE, ON_EACH, STRETCHES, TEMPERATURES
+from fedsub_core.closed_form.grids import STRETCHES
 from fedsub_core.errors import ConfigError
+from fedsub_core.method_parts.ridge_tensors import (
+    CROSS,
+    EQUATIONS,
+    GRAM,
+    SHIFTS,
+    equations,
+    packed,
+    receives,
+)
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard
 from fedsub_core.methods.card_parts import Training, WeakDevices
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.options import choice, option
 from fedsub_core.wire.bundles import Declaration, dense, whole
 
-#: Up: a person's statistics, how often they were halved, and what its candidates said.
-GRAM, CROSS, SHIFTS, EQUATIONS = "gram", "cross", "shifts", "equations"
-#: Down: how many samples of the person are in the sums, as how many they count, and whether the
-#: server has its equations for these sums; everybody's equations, a sample's worth.
-HELD, POOLED = "held", "pooled"
-#: Down in runs of secure sums: what is asked for, and of which classes; of which classes the sums
-#: hold the person's samples.
-ASKED, OF_CLASSES, INSIDE = "asked", "asked.classes", "inside"
-EVERYBODY = "everybody"
 #: Of so many features sums take half a GiB to solve, and 64 MiB to send.
 MOST_FEATURES = 2**13
 
@@ -93,33 +93,6 @@ def check(hyper: FedSubRidgeHyperparameters, rounds: int) -> None:
         )
 
 
-def sums_of(name: str, model: Architecture) -> Declaration:
-    """Declare sums over several people, which come together or not at all."""
-    features = prod(model.input_shape)
-    return {
-        f"{name}.{GRAM}": dense((_packed(features),), optional=True, exact=True),
-        f"{name}.{CROSS}": dense((model.classes, features + 1), optional=True, exact=True),
-        f"{name}.exponent": dense((1,), optional=True, exact=True),
-    }
-
-
-def groups(hyper: FedSubRidgeHyperparameters, classes: int) -> tuple[str, ...]:
-    """Return the names of the sums of a person's groups: none, one, or one a class."""
-    count = {"none": 0, "class": classes}.get(hyper.groups, 1)
-    return tuple(f"group{i}" for i in range(count))
-
-
-def candidates(hyper: FedSubRidgeHyperparameters) -> int:
-    """Return how many heads a person mixes."""
-    return ALONE + ON_EACH * (1 if hyper.groups == "none" else 2)
-
-
-def equations(hyper: FedSubRidgeHyperparameters) -> int:
-    """Return how many numbers a person's equations are."""
-    count = candidates(hyper)
-    return _packed(count - 1) + count + len(TEMPERATURES)
-
-
 def sends(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration:
     """Declare statistics, which are sent when samples are new, and equations, when sums are.
 
@@ -130,32 +103,18 @@ def sends(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration
     """
     features = prod(model.input_shape)
     if features > MOST_FEATURES:
-        to_solve, to_send = 8 * (features + 1) ** 2 / 2**30, 2 * _packed(features) / 2**30
+        to_solve, to_send = 8 * (features + 1) ** 2 / 2**30, 2 * packed(features) / 2**30
         raise ConfigError(
             f"fedsub-ridge: got {features:,} features, whose products take {to_solve:.1f} GiB to "
             f"solve and {to_send:.1f} GiB to send, expected {MOST_FEATURES:,} at most. Lower N of "
             "the encoder"
         )
     return {
-        GRAM: whole((_packed(features),), optional=True),
+        GRAM: whole((packed(features),), optional=True),
         CROSS: whole((model.classes, features + 1), optional=True),
         SHIFTS: dense((features + 2,), optional=True, exact=True),
         EQUATIONS: dense((equations(hyper),), optional=True, exact=True),
     }
-
-
-def receives(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration:
-    """Declare sums and pooled equations, which are sent when they are new."""
-    classes = model.classes
-    found = {
-        HELD: dense((3,), optional=True, exact=True),
-        ASKED: dense((1,), optional=True, exact=True),
-        OF_CLASSES: dense((classes,), optional=True, exact=True),
-        INSIDE: dense((classes,), optional=True, exact=True),
-    }
-    for name in (EVERYBODY, *groups(hyper, classes)):
-        found |= sums_of(name, model)
-    return found | {POOLED: dense((equations(hyper),), optional=True, exact=True)}
 
 
 def refused_in_sums(hyper: FedSubRidgeHyperparameters) -> str:
@@ -182,10 +141,6 @@ def rule(hyper: FedSubRidgeHyperparameters, lr: float) -> str:
         f"ridge regression in closed form, {heads.get(hyper.heads, mixed)}; penalty and weights "
         f"are chosen by leaving {out} out of a person's own samples"
     )
-
-
-def _packed(features: int) -> int:
-    return (features + 1) * (features + 2) // 2
 
 
 CARD = MethodCard(

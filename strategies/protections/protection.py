@@ -12,7 +12,8 @@ from flwr.app import ConfigRecord
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle, Declaration
 from strategies.protections.noised_means import NoisedMeans
-from strategies.protections.secure_sums import OpenSum, SecureSums
+from strategies.protections.open_sum import OpenSum
+from strategies.protections.secure_sums import SecureSums
 from strategies.rounds.connection import Connection
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.round import Round

@@ -10,8 +10,9 @@ from typing import Self
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle
 from strategies.protections.noised_means import NoisedMeans
+from strategies.protections.open_sum import TooFew, most_weight
 from strategies.protections.protection import Begun, ProtectedRun, Protection
-from strategies.protections.secure_sums import SecureSums, TooFew, most_weight
+from strategies.protections.secure_sums import SecureSums
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 

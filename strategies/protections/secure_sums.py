@@ -9,9 +9,7 @@ Before the first round moments are added up the same way, by queries alone.
 from __future__ import annotations
 
 import logging
-import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
 from typing import Any
@@ -28,7 +26,8 @@ from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import FEATURES, MOMENTS, Plan
 from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.secure.summation import CannotOpen, Summation
-from fedsub_core.wire.bundles import Bundle, Declaration
+from fedsub_core.wire.bundles import Bundle
+from strategies.protections.open_sum import OpenSum, TooFew, check_clip
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Opened, SumRequest
 from strategies.rounds.link import Link
@@ -40,36 +39,6 @@ log = logging.getLogger("fedsub")
 
 #: Asks people questions, and lets each answer be taken.
 Asks = Callable[[Mapping[str, Mapping[str, Any]], Callable[[str, Mapping[str, Any]], None]], None]
-
-
-#: Rounding may move a change by one in so many of what it may be long.
-LEAST_OF_CLIP = 10
-
-
-class TooFew(RunError):
-    """Fewer people than a sum must be of."""
-
-
-@dataclass(frozen=True, eq=False)
-class OpenSum:
-    """A sum whose people have shown keys and shared secrets, before their vectors come.
-
-    Parameters
-    ----------
-    summation : the protocol's side of the server.
-    levels : by which numbers are rounded.
-    noised : whether the sum gets noise.
-    vectors : what each of them sends, by client, ascending.
-    records : what goes beside their downloads.
-    left : who was asked, and is not in it, for it did not say what it takes.
-    """
-
-    summation: Summation
-    levels: Levels
-    noised: bool
-    vectors: Mapping[str, Declaration]
-    records: Mapping[str, ConfigRecord]
-    left: frozenset[str]
 
 
 class SecureSums:
@@ -125,7 +94,7 @@ class SecureSums:
             raise RunError(
                 f"round {round}: secure-aggregation: {error}; lower most-examples"
             ) from None
-        _check_clip(round, levels, asked.numbers - BESIDE, longest)
+        check_clip(round, levels, asked.numbers - BESIDE, longest)
         plans = self._plans(one, levels)
         records = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
         left = frozenset(asked.clients) - plans.keys()
@@ -269,21 +238,3 @@ class SecureSums:
                 f"round {round}: secure-aggregation: {people} {what}, expected "
                 f"{self.settings.secure_least} at least (secure-least); the log says why{kept}"
             )
-
-
-def _check_clip(round: int, levels: Levels, numbers: int, longest: float) -> None:
-    """Refuse a bound on changes that rounding would fill."""
-    moved = levels.moved_by_rounding(numbers)
-    if moved > longest / LEAST_OF_CLIP:
-        raise RunError(
-            f"round {round}: dp-clip = {longest:g}: got {numbers} numbers, moved by "
-            f"{moved:.2g} as they are rounded, expected a tenth of it; raise dp-clip, or lower "
-            "secure-range"
-        )
-
-
-def most_weight(examples: Sequence[int], most: float) -> int:
-    """Return the most that a person may weigh, in samples: `most` times the median (0: any)."""
-    if not most or not examples:
-        return max(examples, default=1)
-    return max(1, int(most * statistics.median_high(examples)))

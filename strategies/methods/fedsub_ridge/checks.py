@@ -14,7 +14,7 @@ from fedsub_core.closed_form.possible import could_be, positive
 from fedsub_core.closed_form.sending import Rounded, unflat
 from fedsub_core.closed_form.sums import GREATEST, UNIT, triangle
 from fedsub_core.errors import MessageRefused
-from fedsub_core.methods.fedsub_ridge import CROSS, EQUATIONS, GRAM, SHIFTS
+from fedsub_core.method_parts.ridge_tensors import CROSS, EQUATIONS, GRAM, SHIFTS
 from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub_ridge.people import came
 

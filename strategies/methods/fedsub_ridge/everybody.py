@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from fedsub_core.closed_form.sums import Statistics, packed, total
-from fedsub_core.methods.fedsub_ridge import CROSS, EVERYBODY, GRAM
+from fedsub_core.method_parts.ridge_tensors import CROSS, EVERYBODY, GRAM
 from strategies.methods.fedsub_ridge.people import key, width
 from strategies.methods.fedsub_ridge.pooling import counts_as, resummed
 from strategies.rounds.server_half import State

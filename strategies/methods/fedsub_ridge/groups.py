@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.methods.fedsub_ridge import CROSS, FedSubRidgeHyperparameters
+from fedsub_core.method_parts.ridge_tensors import CROSS
+from fedsub_core.methods.fedsub_ridge import FedSubRidgeHyperparameters
 from strategies.methods.fedsub_ridge.people import key, people
 from strategies.parts.dividing import divided_into
 from strategies.rounds.server_half import State

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import Statistics
-from fedsub_core.methods.fedsub_ridge import CROSS, EQUATIONS, GRAM, SHIFTS
+from fedsub_core.method_parts.ridge_tensors import CROSS, EQUATIONS, GRAM, SHIFTS
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.server_half import State
 

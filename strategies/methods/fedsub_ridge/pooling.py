@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedsub_core.closed_form.sending import unflat
 from fedsub_core.closed_form.summing import MOST_LOSS
 from fedsub_core.closed_form.sums import Statistics
-from fedsub_core.methods.fedsub_ridge import GRAM
+from fedsub_core.method_parts.ridge_tensors import GRAM
 from strategies.methods.fedsub_ridge.people import (
     counted,
     equations,

@@ -18,8 +18,8 @@ from fedsub_core.closed_form.noise import noisy
 from fedsub_core.closed_form.possible import FAILED_EXPLAINED, MOST_EXPLAINED
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import UNIT, Statistics
-from fedsub_core.methods import fedsub_ridge as card
-from fedsub_core.methods.fedsub_ridge import CROSS, EQUATIONS, EVERYBODY, GRAM, HELD, POOLED
+from fedsub_core.method_parts import ridge_tensors as tensors
+from fedsub_core.method_parts.ridge_tensors import CROSS, EQUATIONS, EVERYBODY, GRAM, HELD, POOLED
 from fedsub_core.metrics import MetricRow
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
@@ -74,7 +74,7 @@ class FedSubRidgeServer(ServerHalf):
         features = prod(start.model.input_shape)
         return {
             **sums_of_all(nobodys(features, start.model.classes), features),
-            POOLED: torch.zeros(card.equations(self.hyper), dtype=torch.float64),
+            POOLED: torch.zeros(tensors.equations(self.hyper), dtype=torch.float64),
             VERSIONS: torch.zeros(2, dtype=torch.int64),
             **(self._ledger(start.simulated) if self.hyper.noise else {}),
         }
@@ -99,7 +99,7 @@ class FedSubRidgeServer(ServerHalf):
             raise refuse("sums", "none", "a person's own in the first answer")
         if EQUATIONS in upload.tensors:
             classes = round.model.classes
-            check_equations(upload, card.candidates(self.hyper), classes, refuse)
+            check_equations(upload, tensors.candidates(self.hyper), classes, refuse)
 
     def aggregate(
         self, state: State, round: Round, uploads: Mapping[str, Bundle]
@@ -194,7 +194,7 @@ class FedSubRidgeServer(ServerHalf):
 
     def _pooled(self, state: State) -> State:
         """Return the part of the state that is everybody's equations, and the names of it all."""
-        size, count = card.equations(self.hyper), card.candidates(self.hyper)
+        size, count = tensors.equations(self.hyper), tensors.candidates(self.hyper)
         mean = torch.from_numpy(pooled(state, self._counts_as(state), count, size))
         sums = [array for s in by_features(state).values() for array in (s.gram, s.cross)]
         of_sums = name_of(*sums) if people(state) else 0

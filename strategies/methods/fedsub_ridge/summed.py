@@ -20,8 +20,15 @@ from numpy.typing import NDArray
 from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form import summing
 from fedsub_core.errors import RunError
-from fedsub_core.methods import fedsub_ridge as card
-from fedsub_core.methods.fedsub_ridge import ASKED, EVERYBODY, HELD, INSIDE, OF_CLASSES, POOLED
+from fedsub_core.method_parts import ridge_tensors as tensors
+from fedsub_core.method_parts.ridge_tensors import (
+    ASKED,
+    EVERYBODY,
+    HELD,
+    INSIDE,
+    OF_CLASSES,
+    POOLED,
+)
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure.quantise import BESIDE, Total
 from fedsub_core.turn import Turn
@@ -115,7 +122,7 @@ class SummedRidgeServer(FedSubRidgeServer):
         if asked is None:
             return None
         features, classes = prod(round.model.input_shape), round.model.classes
-        numbers = summing.numbers(asked.kind, features, classes, card.equations(self.hyper))
+        numbers = summing.numbers(asked.kind, features, classes, tensors.equations(self.hyper))
         range = summing.range_of(asked.kind, classes)
         needed = not state[VERSIONS][0]
         return SumRequest(
@@ -185,7 +192,7 @@ class SummedRidgeServer(FedSubRidgeServer):
         version, after = int(state[VERSIONS][1]), dict(state)
         for client, upload in uploads.items():
             one, sent = self._member(state, client), version
-            if f"{EVERYBODY}.{card.GRAM}" not in round.sent[client].tensors:
+            if f"{EVERYBODY}.{tensors.GRAM}" not in round.sent[client].tensors:
                 sent = one.sent if client in round.in_sum or upload.version == version else 0
             after |= _noted(client, replace(one, sent=sent))
         if opened is not None:
@@ -241,7 +248,7 @@ class SummedRidgeServer(FedSubRidgeServer):
             }
         pooled, of_sums, found = state[POOLED], int(state[VERSIONS][0]), State()
         if asked.kind == summing.EQUATIONS:
-            pooled = torch.from_numpy(summing.equations_in(total, card.candidates(self.hyper)))
+            pooled = torch.from_numpy(summing.equations_in(total, tensors.candidates(self.hyper)))
         else:
             features = prod(round.model.input_shape)
             new = summing.statistics_in(total, features, round.model.classes, len(clients))

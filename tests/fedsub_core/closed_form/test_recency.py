@@ -15,7 +15,7 @@ from fedsub_core.closed_form.personal import personal_head
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, levels, one_hot, recency, statistics, total
 from fedsub_core.errors import MessageRefused
-from fedsub_core.methods.fedsub_ridge import CROSS, GRAM, SHIFTS
+from fedsub_core.method_parts.ridge_tensors import CROSS, GRAM, SHIFTS
 from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
 from strategies.methods.fedsub_ridge.checks import check_sums
 

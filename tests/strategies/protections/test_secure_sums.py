@@ -23,8 +23,8 @@ from fedsub_core.secure.uploads import vector_of
 from fedsub_core.wire.bundles import Bundle, Whole
 from fedsub_server.run_folder import DATABASE_FILE
 from strategies.methods.fedsub_ridge.people import came
+from strategies.protections.open_sum import most_weight
 from strategies.protections.secure import Secure
-from strategies.protections.secure_sums import most_weight
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
 from ..lost_replies import lost
