@@ -176,7 +176,7 @@ LIES = (
         "linear", "zeros, in a session that is broken off; then the same to all",
         lambda told: told.set_tensor("linear", np.zeros_like), session=1,
     ),
-    download("asked", "no class", "fedproto", 2),
+    download("asked", "no class", "fedproto", 2, "u1"),
     download("prototypes", "zeros", "fedproto", 3),
     Lie(
         "means", "zeros", lambda told: told.set_tensor(r"linear\d$", np.zeros_like),

@@ -1,21 +1,13 @@
-"""What a person adds to a round's sum, as a method's card says it, and in which order it stands."""
+"""What a person adds to a round's sum, as a method's card says it: cards import no NumPy."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, bits
-
-Array = NDArray[np.floating]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -78,29 +70,3 @@ def masks(adds: Sequence[Addend]) -> Declaration:
 def once(adds: Sequence[Addend]) -> list[Addend]:
     """Return the addends in which each person counts once; they stand behind the others."""
     return [added for added in adds if not added.weighted]
-
-
-def asked_for(adds: Sequence[Addend], asked: Mapping[str, Bools]) -> Bools:
-    """Return the mask of the numbers that are asked for, of all addends in a row, bool [numbers].
-
-    `asked` : the masks of a download, by name.
-    """
-    each = [
-        (asked[added.mask] if added.mask else np.ones(added.shape[0], bool), prod(added.shape[1:]))
-        for added in once(adds)
-    ]
-    return np.concatenate([entries.repeat(size) for entries, size in each])
-
-
-def by_name(numbers: Array, adds: Sequence[Addend]) -> dict[str, Array]:
-    """Return views of these addends' numbers [numbers] by name, in their shapes."""
-    every = once(adds)
-    ends = np.cumsum([prod(added.shape) for added in every])
-    of = zip(every, np.split(numbers, ends[:-1]), strict=True)
-    return {added.name: part.reshape(added.shape) for added, part in of}
-
-
-def digest_of(which: Bools) -> int:
-    """Return a digest of which numbers are asked for, of 63 bits."""
-    digest = hashlib.sha256(np.packbits(which).tobytes()).digest()
-    return int.from_bytes(digest[:8], "little") >> 1

@@ -39,7 +39,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     """Send what a test spent with its last report, from whichever worker."""
     if call.when == "teardown":
-        item.user_properties.append((CPU, spent() - item.stash[STARTED]))
+        now = spent()
+        item.user_properties.append((CPU, now - item.stash.get(STARTED, now)))
     return (yield)
 
 

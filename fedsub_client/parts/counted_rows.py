@@ -15,8 +15,8 @@ import torch
 
 from fedsub_client.learner import Fitted, Learner, Received, State
 from fedsub_client.protections.vectors import ASKED_FOR, NUMBERS
-from fedsub_core import addends
-from fedsub_core.addends import Array
+from fedsub_core import addend_numbers
+from fedsub_core.addend_numbers import Array
 from fedsub_core.data.stacks import Stack
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
@@ -54,11 +54,11 @@ class CountedRowsLearner(Learner):
                 continue  # it is in no sum
             if (values := self.values(new, i, upload, bundle)) is None:
                 continue
-            which = addends.asked_for(self.adds, asked)
+            which = addend_numbers.asked_for(self.adds, asked)
             numbers = np.zeros(len(which), np.float32)
-            for name, part in addends.by_name(numbers, self.adds).items():
+            for name, part in addend_numbers.by_name(numbers, self.adds).items():
                 part[:] = values.get(name, 0)
-            new[ROUND][i], new[ASKED_FOR][i] = turn.round, addends.digest_of(which)
+            new[ROUND][i], new[ASKED_FOR][i] = turn.round, addend_numbers.digest_of(which)
             moved = {name: upload.tensors[name] for name in self.weighted}
             sent[i] = replace(sent[i], tensors={**moved, NUMBERS: Floats(numbers[which])})
         return new, sent, reports

@@ -12,7 +12,7 @@ from fedsub_client.learner import Learner, Received, State
 from fedsub_client.methods.fedsub.prototypes import prototypes
 from fedsub_client.parts.counted_rows import CountedRowsLearner
 from fedsub_client.parts.embeddings import embeddings
-from fedsub_core.addends import Array
+from fedsub_core.addend_numbers import Array
 from fedsub_core.data.stacks import Stack
 from fedsub_core.method_parts.prototypes import ASKED, COUNTS, HOLDERS, PROTOTYPES
 from fedsub_core.models.model import Params

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedsub_core.addends import Array, Bools
+from fedsub_core.addend_numbers import Array, Bools
 from fedsub_core.method_parts.prototypes import ASKED, HOLDERS, PROTOTYPES
 from fedsub_core.metrics import MetricRow
 from fedsub_core.wire.bundles import Bundle, Floats

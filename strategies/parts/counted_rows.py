@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core import addends
-from fedsub_core.addends import Addend, Array, Bools
+from fedsub_core import addend_numbers, addends
+from fedsub_core.addend_numbers import Array, Bools
+from fedsub_core.addends import Addend
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.secure import slots, uploads
@@ -69,7 +70,7 @@ class CountedRows(ServerHalf):
         self.warn(state, round, asked, least)
         fewest = min((int(n[asked[m]].min()) for m, n in sure.items() if asked[m].any()), default=0)
         opened_of = people - (fewest - secure.secure_least) if fewest else 0
-        numbers = int(addends.asked_for(self.adds(round.model), asked).sum())
+        numbers = int(addend_numbers.asked_for(self.adds(round.model), asked).sum())
         numbers += uploads.length(self._weighted(round))
         return SumRequest(
             whole, numbers, secure.secure_range, opened_of, others=self.others, detail=asked
@@ -100,11 +101,11 @@ class CountedRows(ServerHalf):
         if opened is None or opened.total is None or round.requested is None:
             return self.lost(state, round), []
         adds, people = self.adds(round.model), len(opened.clients)
-        which = addends.asked_for(adds, requested(round))
+        which = addend_numbers.asked_for(adds, requested(round))
         numbers = np.zeros(len(which))
         before = len(opened.total.sum) - int(which.sum())
         numbers[which] = slots.in_sum(opened.total, opened.levels, before)
-        totals = addends.by_name(numbers, adds)
+        totals = addend_numbers.by_name(numbers, adds)
         names = [count.name for count in addends.counting(adds)]
         counts = {name: np.rint(totals[name]) for name in names}
         every = np.concatenate(list(counts.values()))

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsub_core import addends
+from fedsub_core import addend_numbers
 from fedsub_core.addends import Addend
 
 ADDS = (
@@ -29,20 +29,22 @@ def test_numbers_stand_one_after_another_where_they_are_asked_for(
     units: list[bool], gate: bool, seed: int
 ) -> None:
     asked = {"asked": np.array(units), "gate.asked": np.array([gate])}
-    which = addends.asked_for(ADDS, asked)
+    which = addend_numbers.asked_for(ADDS, asked)
     assert which.sum() == 5 + 5 * sum(units) + 4 * gate
     numbers = np.random.default_rng(seed).random(len(which))
-    found = addends.by_name(numbers * which, ADDS)
+    found = addend_numbers.by_name(numbers * which, ADDS)
     assert found.keys() == {"used", "people", "rows", "gate"}
     for one in ADDS[1:]:
         assert found[one.name].shape == one.shape
         shown = asked[one.mask] if one.mask else np.ones(one.shape[0], bool)
         assert found[one.name][shown].all() and not found[one.name][~shown].any()
     # Views: what is written into one stands in the numbers.
-    addends.by_name(numbers, ADDS)["gate"][:] = 7
+    addend_numbers.by_name(numbers, ADDS)["gate"][:] = 7
     assert (numbers[-4:] == 7).all()
 
 
 def test_a_digest_tells_what_is_asked_for_apart() -> None:
-    digests = {addends.digest_of(np.array(which)) for which in product((False, True), repeat=3)}
+    digests = {
+        addend_numbers.digest_of(np.array(which)) for which in product((False, True), repeat=3)
+    }
     assert len(digests) == 8 and all(0 <= digest < 2**63 for digest in digests)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from fedsub_client.learner import Received, State
 from fedsub_client.methods.fedsub.learner import FedSubLearner
 from fedsub_client.parts.counted_rows import LAST, ROUND, CountedRowsLearner
-from fedsub_core.addends import Array, Bools, counting
+from fedsub_core.addend_numbers import Array, Bools
+from fedsub_core.addends import counting
 from fedsub_core.methods.fedsub import MASKS
 from fedsub_core.methods.fedsub_sums import COUNTED, PEOPLE, USED
 from fedsub_core.models.architecture import LayerWithUnits, UnitRows

@@ -10,7 +10,7 @@ from fedsub_client.learner import Fitted, Received, Report, State
 from fedsub_client.methods.fedsub.summed import SummedFedSubLearner
 from fedsub_client.methods.fedsub_gated.learner import FedSubGatedLearner
 from fedsub_client.parts.counted_rows import LAST, ROUND
-from fedsub_core.addends import Array, Bools
+from fedsub_core.addend_numbers import Array, Bools
 from fedsub_core.data.stacks import Stack
 from fedsub_core.methods import fedsub_gated as card
 from fedsub_core.methods.fedsub_sums import MIX, USED

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from fedsub_core.addends import Array, Bools
+from fedsub_core.addend_numbers import Array, Bools
 from fedsub_core.errors import RunError
 from fedsub_core.methods.fedsub_sums import COUNTED, PEOPLE
 from fedsub_core.metrics import MetricRow

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedsub_core.addends import Array
+from fedsub_core.addend_numbers import Array
 from fedsub_core.methods import fedsub_gated as card
 from fedsub_core.methods.fedsub_gated_experts import judges, names
 from fedsub_core.methods.fedsub_sums import MIX

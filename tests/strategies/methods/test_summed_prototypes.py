@@ -11,7 +11,7 @@ import torch
 from fedsub_client.new_cohort import make_learner
 from fedsub_client.parts.prototype_means import PrototypeLearner
 from fedsub_client.protections.vectors import ASKED_FOR, NUMBERS, Repeated
-from fedsub_core.addends import digest_of
+from fedsub_core.addend_numbers import digest_of
 from fedsub_core.method_parts.prototypes import ASKED
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.kinds import mlp

@@ -17,7 +17,7 @@ from torch import Tensor
 from fedsub_client.methods.fedsub.summed import SummedFedSubLearner
 from fedsub_client.parts.counted_rows import LAST, ROUND
 from fedsub_client.protections.vectors import ASKED_FOR, Repeated, Vectors
-from fedsub_core import addends
+from fedsub_core import addend_numbers
 from fedsub_core.addends import Addend
 from fedsub_core.methods.fedsub import FedSubHyperparameters, sends
 from fedsub_core.methods.fedsub_sums import ASKED, COUNTED, PEOPLE, USED, adds_units
@@ -225,7 +225,7 @@ def test_a_device_that_does_not_know_that_it_was_counted_is_silent(
 def test_a_repeated_round_that_asks_for_something_else_gets_no_vector(same: bool) -> None:
     """What was made ready would add what is not asked for, and lack what is."""
     asked = np.array([True, False])
-    state = {ASKED_FOR: torch.tensor([addends.digest_of(asked)])}
+    state = {ASKED_FOR: torch.tensor([addend_numbers.digest_of(asked)])}
     now = Bundle(tensors={"a.asked": Bits(asked if same else ~asked)})
     before, levels = Levels.of_people(4, 30, 8.0), Levels.of_people(3, 30, 8.0)
     vector = levels_of(before).vector(np.array([1.0, 2.5]), 1)
@@ -297,7 +297,7 @@ def opened(half: SummedFedSubServer, round: Asking, parts: dict[str, Array]) -> 
     """Return a sum of four people whose slots are these parts."""
     every = np.concatenate([one.ravel() for one in parts.values()])
     assert round.requested is not None
-    numbers = every[addends.asked_for(half.adds(round.model), round.requested.detail)]
+    numbers = every[addend_numbers.asked_for(half.adds(round.model), round.requested.detail)]
     levels = Levels.of_people(4, 1, 8.0)
     sums = levels_of(levels).vector(numbers, 1)[:-2].astype(np.int32)
     of = sums * (levels.range / levels.each)
