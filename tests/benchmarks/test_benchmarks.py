@@ -1,9 +1,8 @@
 """Every benchmark still runs, and prints the lines that it is read for.
 
 A script says itself what it takes: ``TINY``, the arguments that ``--tiny`` stands for; ``LINES``,
-what its lines of results begin with; ``SLOW``, if even that size takes minutes. Those that measure
-speed run in CI, all others before a release alone: that names of the product are still there is
-found by mypy, which reads all scripts.
+what its lines of results begin with; ``SLOW``, if even that size takes minutes: it runs before a
+release alone. That names of the product are still there is found by mypy, which reads all scripts.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ IMPORTED = ("fedsub.engines.simulation", "fedsub.api", "sklearn.metrics", "panda
 
 #: What can be called; the others are parts of one of these. Some need packages that may be absent.
 WINGS = [wing for wing in ("fedsub_papers",) if find_spec(wing) is None]
-#: What CI runs: what a change of speed is measured by, and one of each kind beside.
-OFTEN = {"bytes", "closed_form", "importing", "methods", "secure_sums", "simulation", "training"}
 SCRIPTS = [
     path
     for path in sorted(FOLDER.glob("*.py"))
@@ -43,10 +40,10 @@ SCRIPTS = [
 
 
 def scripts() -> list[object]:
-    """One case for each script of the folder."""
+    """One case for each script of the folder; those of minutes say so in their text."""
     assert SCRIPTS
     return [
-        pytest.param(path, marks=[pytest.mark.release] * (path.stem not in OFTEN))
+        pytest.param(path, marks=[pytest.mark.release] * ("\nSLOW = True\n" in path.read_text()))
         for path in SCRIPTS
     ]
 
