@@ -24,7 +24,7 @@ torch.set_num_threads(1)
 
 # Cases follow from a test's name, too, and how long one takes depends on who else computes: few in
 # the fast suite, many in the slow one. `--hypothesis-profile=default` searches for new ones.
-settings.register_profile("few", derandomize=True, deadline=None, max_examples=12)
+settings.register_profile("few", derandomize=True, deadline=None, max_examples=25)
 settings.register_profile("many", derandomize=True, deadline=None, max_examples=300)
 settings.load_profile("few")
 
