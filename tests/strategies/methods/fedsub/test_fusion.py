@@ -155,6 +155,16 @@ def test_overlapping_is_the_most_cautious(round: Round) -> None:
     assert (replaced["overlapping-any"] <= replaced["avg"]).all()
 
 
+def test_overlapping_wants_a_unit_in_each_class_of_ones_own() -> None:
+    """Also in one in which the person is in no cluster."""
+    rows, masks, clusters, contributes, omega = federation(8, n=2, classes=2, have=1.0, select=1.0)
+    clusters[:, 0], clusters[0, 1] = 0, -1
+    for selected in (True, False):
+        masks[0, 1] = selected
+        replaced = run("overlapping", rows, masks, clusters, contributes, omega)[1]
+        assert (replaced[0] == selected).all()
+
+
 @pytest.mark.parametrize(("fusion", "reading"), WAYS)
 def test_a_cluster_of_imputed_members_alone_gives_nothing(fusion: str, reading: str) -> None:
     rows, masks, clusters, contributes, omega = federation(6, n=3, classes=2, have=1.0, select=1.0)
