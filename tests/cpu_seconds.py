@@ -73,8 +73,9 @@ class Account:
         by_file: dict[str, list[float]] = defaultdict(list)
         for name, seconds in self.tests.items():
             by_file[name.partition("::")[0]].append(seconds)
-        # Workers that have ended are children of this process, too.
-        whole = self.workers + getrusage(RUSAGE_SELF).ru_utime if self.workers else spent()
+        own = getrusage(RUSAGE_SELF)
+        # Workers that have ended are children of this process, too: they count once.
+        whole = self.workers + own.ru_utime + own.ru_stime if self.workers else spent()
         terminalreporter.section(f"{whole:.0f} CPU seconds")
         for name in sorted(self.tests, key=self.tests.__getitem__)[: -DEAREST - 1 : -1]:
             terminalreporter.write_line(f"{self.tests[name]:7.1f} {name}")

@@ -186,7 +186,7 @@ def study_progress(console: Console) -> Iterator[runner.Progress]:
 
 
 def in_words(stage: Stage) -> str:
-    """Return how far a stage is: ``3 of 24 runs ended (ditto-seed0-1f3a round 7 of 60), 15 %``."""
+    """Return the progress of a stage: ``3 of 24 runs ended (ditto-seed0 round 7 of 60), 15 %``."""
     each = [f"{name} round {round} of {rounds}" for name, (round, rounds) in stage.now.items()]
     if len(each) > NAMED:
         each[NAMED:] = [f"and {len(each) - NAMED} more"]

@@ -113,7 +113,7 @@ class Databases:
         self.opened: dict[Path, RunDatabase] = {}
 
     def finished(self) -> int:
-        """Return how many rounds have finished, of all methods together."""
+        """Return the number of finished rounds, of all methods together."""
         for path in self.paths:
             # Not there yet, or just being made.
             with suppress(RunError):

@@ -186,7 +186,7 @@ def train_methods(
 
 
 def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
-    """Return how everybody's samples are split in a run, and what bends its results.
+    """Return the notes of a run's data: its kind of split, and what bends its results.
 
     Raises
     ------

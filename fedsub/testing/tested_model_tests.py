@@ -31,7 +31,7 @@ FEDERATION = people(((0, 1, 2), (0, 1), (0, 1, 2), (1, 2)))
 
 
 def assert_predicts_what_was_measured(run: Run, folder: Path) -> int:
-    """Return how many test samples were predicted."""
+    """Return the number of test samples that were predicted."""
     save_models(run.grid, run.strategy, folder)
     measured = {m: run.metric(m) for m in ("accuracy", "macro_f1", "loss")}
     last, tested = run.strategy.finished_rounds, 0

@@ -15,3 +15,8 @@ STRETCHES = 3
 TEMPERATURES = tuple(2.0 ** (k / 2) for k in range(-4, 10))
 #: Candidates on own sums alone, and on each set of sums that others are in.
 ALONE, ON_EACH = 2 * len(PENALTIES), len(WITH_OTHERS) * len(OWN_WEIGHTS)
+
+
+def packed(features: int) -> int:
+    """Return the number of entries in the lower triangle of a constant and `features`."""
+    return (features + 1) * (features + 2) // 2

@@ -12,7 +12,8 @@ from math import sqrt
 
 import numpy as np
 
-from fedsub_core.closed_form.sums import UNIT, Statistics, packed
+from fedsub_core.closed_form.grids import packed
+from fedsub_core.closed_form.sums import UNIT, Statistics
 
 
 def sensitivity(features: int) -> float:

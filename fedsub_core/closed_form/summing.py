@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.closed_form.grids import TEMPERATURES
+from fedsub_core.closed_form.grids import TEMPERATURES, packed
 from fedsub_core.closed_form.possible import sound
 from fedsub_core.closed_form.sending import Rounded
-from fedsub_core.closed_form.sums import UNIT, Statistics, packed, triangle
+from fedsub_core.closed_form.sums import UNIT, Statistics, triangle
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels, Total
 

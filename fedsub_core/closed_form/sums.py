@@ -14,6 +14,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.closed_form.grids import packed
+
 #: Levels in a unit: a feature is a whole number of -128 to 127 over this.
 UNIT = 128
 #: Whole numbers that travel in 16 bits.
@@ -65,11 +67,6 @@ class Statistics:
         """``phi^T phi`` in units, ``[D + 1, D + 1]``."""
         whole: NDArray[np.float64] = squared(self.gram, self.features + 1) / UNIT**2
         return whole
-
-
-def packed(features: int) -> int:
-    """Return how many numbers the lower triangle of a constant and `features` has."""
-    return (features + 1) * (features + 2) // 2
 
 
 def below(whole: NDArray[np.float64]) -> Whole:

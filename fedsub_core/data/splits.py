@@ -239,5 +239,5 @@ def split_rng(seed: int, client: str, purpose: str) -> np.random.Generator:
 
 
 def tested_count(n: int, share: float) -> int:
-    """Return how many of `n` are tested: the nearest to the share, one left on each side."""
+    """Return the number of `n` that are tested: nearest to the share, one left on each side."""
     return min(max(math.floor(n * share + 0.5), 1), n - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from fedsub_core.closed_form.grids import ALONE, ON_EACH, TEMPERATURES
+from fedsub_core.closed_form.grids import ALONE, ON_EACH, TEMPERATURES, packed
 from fedsub_core.models.architecture import Architecture
 from fedsub_core.wire.bundles import Declaration, dense
 
@@ -37,12 +37,12 @@ def groups(hyper: Any, classes: int) -> tuple[str, ...]:
 
 
 def candidates(hyper: Any) -> int:
-    """Return how many heads a person mixes."""
+    """Return the number of heads that a person mixes."""
     return ALONE + ON_EACH * (1 if hyper.groups == "none" else 2)
 
 
 def equations(hyper: Any) -> int:
-    """Return how many numbers a person's equations are."""
+    """Return the number of a person's equations' coefficients and losses."""
     count = candidates(hyper)
     return packed(count - 1) + count + len(TEMPERATURES)
 
@@ -59,8 +59,3 @@ def receives(model: Architecture, hyper: Any) -> Declaration:
     for name in (EVERYBODY, *groups(hyper, classes)):
         found |= sums_of(name, model)
     return found | {POOLED: dense((equations(hyper),), optional=True, exact=True)}
-
-
-def packed(features: int) -> int:
-    """Return the numbers in a triangle of products of a constant and `features`."""
-    return (features + 1) * (features + 2) // 2

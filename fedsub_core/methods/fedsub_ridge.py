@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from fedsub_core.addends import Sums
-from fedsub_core.closed_form.grids import STRETCHES
+from fedsub_core.closed_form.grids import STRETCHES, packed
 from fedsub_core.errors import ConfigError
 from fedsub_core.method_parts.ridge_tensors import (
     CROSS,
@@ -14,7 +14,6 @@ from fedsub_core.method_parts.ridge_tensors import (
     GRAM,
     SHIFTS,
     equations,
-    packed,
     receives,
 )
 from fedsub_core.methods.card import Cost, Hyperparameters, MethodCard

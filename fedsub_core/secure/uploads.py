@@ -18,7 +18,7 @@ NO_VECTOR: Words = np.zeros(0, np.uint32)
 
 
 def length(sends: Declaration) -> int:
-    """Return how many numbers the vector has of tensors so declared."""
+    """Return the length of the vector of tensors so declared."""
     return sum(prod(one.shape) for one in sends.values()) + BESIDE
 
 

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from fedsub_core.closed_form.sums import Statistics, packed, total
+from fedsub_core.closed_form.grids import packed
+from fedsub_core.closed_form.sums import Statistics, total
 from fedsub_core.method_parts.ridge_tensors import CROSS, EVERYBODY, GRAM
 from strategies.methods.fedsub_ridge.people import key, width
 from strategies.methods.fedsub_ridge.pooling import counts_as, resummed

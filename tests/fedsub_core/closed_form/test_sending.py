@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 
 from fedsub_core.closed_form.candidates import Scale, Shared
+from fedsub_core.closed_form.grids import packed
 from fedsub_core.closed_form.personal import personal_head
 from fedsub_core.closed_form.sending import Portable, Rounded, flat, unflat
 from fedsub_core.closed_form.stacking import Equations
-from fedsub_core.closed_form.sums import (
-    GREATEST,
-    UNIT,
-    Statistics,
-    packed,
-    statistics,
-    total,
-    triangle,
-)
+from fedsub_core.closed_form.sums import GREATEST, UNIT, Statistics, statistics, total, triangle
 
 CLASSES, FEATURES = 3, 20
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from fedsub_core.closed_form.grids import packed
 from fedsub_core.closed_form.sums import (
     GREATEST,
     UNIT,
     Statistics,
-    packed,
     restored,
     rounded,
     statistics,

@@ -12,10 +12,10 @@ import pytest
 
 from fedsub.testing.lying_sums import LIES, lied
 from fedsub.testing.refusals import refused
-from fedsub_core.closed_form.grids import TEMPERATURES
+from fedsub_core.closed_form.grids import TEMPERATURES, packed
 from fedsub_core.closed_form.sending import Rounded, flat
 from fedsub_core.closed_form.stacking import Equations
-from fedsub_core.closed_form.sums import packed, statistics, triangle
+from fedsub_core.closed_form.sums import statistics, triangle
 from fedsub_core.errors import MessageRefused
 from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
 from fedsub_core.wire.envelope import refusal
