@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from fedsub_core.closed_form.candidates import Candidates, Floats
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, WITH_OTHERS
 
+#: Of own samples in lent columns.
+OWN_WEIGHT = 20.0
+
 
 class ByClass:
     """Candidates of which each class's column is solved on the sums of that class's group."""
@@ -34,7 +37,8 @@ class ByClass:
 class Lent:
     """Candidates whose columns of classes that the person has no sample of are everybody's.
 
-    Own samples can only say that a class that they lack is never right: they do not weigh in it.
+    Of such a class own samples can say but that it is not right: in its column they weigh
+    :data:`OWN_WEIGHT` times, which tells it from the classes that they are of.
     """
 
     def __init__(
@@ -59,5 +63,6 @@ class Lent:
 
     @staticmethod
     def _plain(penalties: Floats) -> NDArray[np.intp]:
-        """Return everybody's candidates of these penalties or the next below, own weight 1."""
-        return (np.searchsorted(WITH_OTHERS, penalties, "right") - 1) * len(OWN_WEIGHTS)
+        """Return everybody's candidates of these penalties or the next below."""
+        found = (np.searchsorted(WITH_OTHERS, penalties, "right") - 1) * len(OWN_WEIGHTS)
+        return found + OWN_WEIGHTS.index(OWN_WEIGHT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,27 +19,13 @@ from fedsub_core.closed_form.candidates import (
     with_others,
 )
 from fedsub_core.closed_form.columns import ByClass, Lent
-from fedsub_core.closed_form.grids import (
-    ALONE,
-    ON_EACH,
-    OWN_WEIGHTS,
-    PENALTIES,
-    STRETCHES,
-    TEMPERATURES,
-)
+from fedsub_core.closed_form.grids import STRETCHES
 from fedsub_core.closed_form.left_out import Blocks
-from fedsub_core.closed_form.stacking import (
-    Equations,
-    log_losses,
-    mixing_weights,
-    normal_equations,
-)
+from fedsub_core.closed_form.mixture import LeftOut
+from fedsub_core.closed_form.prior import MIXED, OWN, Prior
+from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import one_hot
 
-#: Which heads are mixed.
-MIXED, OWN, EVERYBODY = "mixed", "own", "everybody"
-#: The candidate that is used where leave-one-out says nothing: a middle penalty, no own weight.
-_MIDDLE = len(PENALTIES) // 2
 #: By so much, nats, the score falls of a class that is not answered.
 _CLOSED = 20.0
 
@@ -86,7 +72,7 @@ class Mixing:
         samples are.
     """
 
-    prior: float = 30.0
+    prior: float = 300.0
     heads: str = MIXED
     lent_from: float = 0.0
     lends: bool = True
@@ -105,6 +91,9 @@ def personal_head(
 ) -> Head:
     """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
 
+    A sample that is its class's only one tells nothing of candidates: where it is left out, they do
+    not know the class. It counts in heads alone.
+
     Parameters
     ----------
     sets : sums that the person's own samples are in: everybody's first. None: own samples alone.
@@ -116,39 +105,39 @@ def personal_head(
     """
     how, solved = how or Mixing(), {} if solved is None else solved
     root = None if weights is None else np.sqrt(weights)
-    blocks = Blocks.of(y, how.stretches or len(y))
-    targets = counted(2 * one_hot(y, classes) - 1, root)
-    on = _candidates(x, targets, sets, blocks, solved, root)
-    lacking = ~one_hot(y, classes).any(0)
+    held = one_hot(y, classes)
+    targets = counted(2 * held - 1, root)
+    on = _candidates(x, targets, sets, Blocks.of(y, how.stretches or len(y)), solved, root)
+    lacking, own = ~held.any(0), on[0]
     candidates: list[Candidates | ByClass | Lent] = [*on]
     if sets and lacking.any() and how.lends and how.heads != OWN:
         lent = np.flatnonzero(lacking & (_everybody(sets).sums.counts >= how.lent_from))
         candidates = [Lent(one, on[2], lent) for one in on]
-    said = np.concatenate([one.said for one in candidates])
-    gram, target = normal_equations(said, targets)
-    samples = len(y) if weights is None else float(weights.sum())
-    mine = Equations(samples, gram, target, np.zeros(len(TEMPERATURES)))
     closed = np.zeros(classes)
     closed[lacking] = 0.0 if how.lends else -_CLOSED
+    left_out = LeftOut(y, targets, held.sum(0)[y] > 1, root)
+    samples = _everybody(sets).sums.counts.sum() if sets and pooled else 0.0
+    prior = Prior(how.prior, pooled, float(samples))
+    said = np.concatenate([one.said for one in candidates])
+    mixed, temperature, mine = left_out.mixture(said, how.heads, prior, closed)
+    weight, bias = _mixed_head(candidates, temperature * mixed, x, root)
+    # What a person has without others: its own candidates, by its own samples.
+    mixed, temperature, _ = left_out.mixture(own.said, OWN, Prior(), np.zeros(classes))
+    without = own.head(temperature * mixed, x, root)
+    return Head(weight, bias + closed, mine, without)
 
-    def lost(mixed: Floats) -> Floats:
-        return _losses(np.tensordot(mixed, said, 1), y, closed, root)
 
-    mixed = _mixture(mine.with_prior(pooled, how.prior), how.heads)
-    losses = lost(mixed)
-    both = replace(mine, losses=losses).with_prior(pooled, how.prior)
-    temperature = TEMPERATURES[both.losses.argmin()]
-    if pooled is not None:
-        # What is pooled follows from samples alone: of whoever is forgotten nothing stays in it.
-        losses = lost(_mixture(mine, how.heads))
+def _mixed_head(
+    candidates: Sequence[Candidates | ByClass | Lent],
+    mixed: Floats,
+    x: NDArray[np.floating],
+    root: Floats | None,
+) -> tuple[Floats, Floats]:
+    """Return weight and bias of all candidates' sum, each `mixed` [K] times."""
     parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
-    each = [
-        one.head(temperature * part, x, root) for one, part in zip(candidates, parts, strict=True)
-    ]
+    each = [one.head(part, x, root) for one, part in zip(candidates, parts, strict=True)]
     weight, bias = (sum(part) for part in zip(*each, strict=True))
-    mine = replace(mine, losses=losses)
-    (own,) = solved[None]
-    return Head(weight, bias + closed, mine, _without_others(own, x, targets, y, root))
+    return weight, bias
 
 
 def _everybody(sets: Sequence[Sums]) -> Shared:
@@ -177,50 +166,6 @@ def _candidates(
         solved[everybody] = plain, with_others(span, targets, everybody, blocks)
     more = [_on(x, targets, one, blocks, solved, root) for one in sets[1:]]
     return [*solved[None], *solved[everybody], *more]
-
-
-def _losses(
-    said: Floats, y: NDArray[np.int64], closed: Floats | float, root: Floats | None
-) -> Floats:
-    """Return the losses of what is said of samples that count `root` squared times."""
-    if root is None:
-        return log_losses(said, y, closed)
-    return log_losses(said / root[:, None], y, closed, root**2)
-
-
-def _without_others(
-    own: Candidates,
-    x: NDArray[np.floating],
-    targets: Floats,
-    y: NDArray[np.int64],
-    root: Floats | None,
-) -> tuple[Floats, Floats]:
-    """Return weight and bias of own candidates, mixed and calibrated by own samples alone."""
-    equations = Equations(len(y), *normal_equations(own.said, targets), np.zeros(0))
-    mixed = _mixture(equations, OWN)
-    losses = _losses(np.tensordot(mixed, own.said, 1), y, 0.0, root)
-    return own.head(TEMPERATURES[losses.argmin()] * mixed, x, root)
-
-
-def _mixture(of: Equations, heads: str) -> Floats:
-    """Return how much each candidate counts, [K]."""
-    candidates = len(of.target)
-    some = _admitted(heads, candidates)
-    mixed = np.zeros(candidates)
-    mixed[some] = mixing_weights(of.gram[np.ix_(some, some)], of.target[some])
-    if not mixed.any():
-        plain = candidates <= ALONE or heads == OWN
-        mixed[_MIDDLE if plain else ALONE + _MIDDLE // 2 * len(OWN_WEIGHTS)] = 1.0
-    return mixed
-
-
-def _admitted(heads: str, candidates: int) -> NDArray[np.intp]:
-    """Return which candidates may be mixed."""
-    if heads == OWN:
-        return np.arange(min(ALONE, candidates))
-    if heads == EVERYBODY and candidates > ALONE:
-        return np.arange(ALONE, ALONE + ON_EACH, len(OWN_WEIGHTS))
-    return np.arange(candidates)
 
 
 def _on(

@@ -7,7 +7,7 @@ goes by everybody's as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,17 +37,16 @@ class Equations:
     target: Floats
     losses: Floats
 
-    def with_prior(self, everybody: Equations | None, samples: float) -> Equations:
-        """Return the sum of these equations and everybody's, which count as so many `samples`."""
-        if everybody is None or everybody.samples <= 0:
-            return self
-        part = samples / everybody.samples
-        return Equations(
-            self.samples + samples,
-            self.gram + part * everybody.gram,
-            self.target + part * everybody.target,
-            self.losses + part * everybody.losses,
-        )
+    def __add__(self, other: Equations) -> Equations:
+        """Return the equations of both's samples."""
+        return Equations(*(getattr(self, n) + getattr(other, n) for n in _PARTS))
+
+    def __rmul__(self, times: float) -> Equations:
+        """Return these equations, each sample counted so many times."""
+        return Equations(*(times * getattr(self, n) for n in _PARTS))
+
+
+_PARTS = tuple(one.name for one in fields(Equations))
 
 
 def normal_equations(said: Floats, targets: Floats) -> tuple[Floats, Floats]:

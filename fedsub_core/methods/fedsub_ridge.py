@@ -48,7 +48,7 @@ class FedSubRidgeHyperparameters(Hyperparameters):
     cluster_count: int = option(3, "into how many clusters people are divided", minimum=1)
     near: int = option(8, "how many people are the nearest, oneself included", minimum=1)
     prior: float = option(
-        30.0, "as how many of one's own samples everybody's equations count", minimum=0
+        300.0, "as how many of one's own samples everybody's equations count", minimum=0
     )
     stretches: int = option(
         STRETCHES,
@@ -213,13 +213,20 @@ CARD = MethodCard(
         "Equations are weighed in the same way. Of one whose candidates say numbers much larger "
         "than others' (three times the median a sample) they are shortened; losses count up to 3 "
         "nats a sample above the least.",
+        "A person's mixture starts from a default: heads of everybody's sums in which own samples "
+        "weigh 100 times, at penalties 30 and 300, half each, and temperature 4. It counts as 30 "
+        "samples among those of everybody's equations, and as 3 before these are known. Leave-one-"
+        "out of few samples is unfair to heads that weigh own samples much: a third of what they "
+        "know of a class is left out.",
+        "A sample that is its class's only one at a person is in no equations: left out, it leaves "
+        "no candidate that knows the class.",
         "robust filters for means of models do not apply: sums are checked one by one instead, and "
         "who is harmed by others' sums gives them less weight.",
         "People are as far from each other as the means of their classes, on average over classes "
         "and features that both have; who shares no class with another is as far as the farthest. "
         "Clusters: average linkage.",
-        "A class that a person has no sample of is everybody's in all candidates, but with heads = "
-        "own or open-classes = off. With noise on sums only where everybody's count of it is above "
+        "A class that a person has no sample of is everybody's in all candidates, with own samples "
+        "weighing 20 times, but with heads = own or open-classes = off. With noise on sums only where everybody's count of it is above "
         "two deviations of the noise.",
         "With noise on sums most-examples bounds nobody: a median of others moves with each sample "
         "of theirs, and with it what it bounds, and noise would have to hide that, too.",

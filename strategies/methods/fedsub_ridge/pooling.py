@@ -84,7 +84,8 @@ def pooled(
     """Return everybody's equations in a row, a sample's worth, float64 [size]; 0 where none came.
 
     Candidates that say huge numbers would decide alone: a person's are shortened to
-    ``MOST_ADDED`` times the median of everybody's.
+    ``MOST_ADDED`` times the median of those that say anything. Of whoever has one sample a class
+    they say nothing.
     """
     found = {client: equations(state, client) for client in people(state)}
     rows = {client: row.astype(np.float64) for client, row in found.items() if row is not None}
@@ -92,7 +93,7 @@ def pooled(
     if not rows:
         return mean
     said = {c: float(np.trace(unflat(row, candidates, 1).gram)) for c, row in rows.items()}
-    bound = MOST_ADDED * statistics.median_low(said.values())
+    bound = MOST_ADDED * statistics.median_low([of for of in said.values() if of > 0] or [0.0])
     losses = candidates * (candidates + 3) // 2
     for client, own in rows.items():
         own[losses:] = np.minimum(own[losses:] - own[losses:].min(), MOST_LOSS)

@@ -149,14 +149,15 @@ def test_what_a_mixture_is_held_against() -> None:
     (x, y), (other_x, other_y) = people[:2]
     alone = personal_head(x, y, CLASSES, [shared], how=Mixing(heads="own"))
     assert np.abs(alone.weight - personal_head(x, y, CLASSES, [shared]).weight).max() > 0.1
-    # Everybody's is the same for all but how leave-one-out weighs penalties: with one, equal.
+    # Everybody's is the same for all but how the default and leave-one-out weigh penalties.
     first = [_head(one, [shared]).equations for one in people]
     pooled = Equations(*(sum(getattr(e, f) for e in first) for f in Equations.__annotations__))
     mine, theirs = (
         personal_head(one_x, one_y, CLASSES, [shared], pooled, Mixing(1e9, "everybody"))
         for one_x, one_y in ((x, y), (other_x, other_y))
     )
-    np.testing.assert_allclose(mine.weight, theirs.weight, atol=1e-4)
+    alike = np.corrcoef(mine.weight.ravel(), theirs.weight.ravel())[0, 1]
+    assert alike > 0.999 > np.corrcoef(alone.weight.ravel(), theirs.weight.ravel())[0, 1] + 0.01
 
 
 def test_what_a_neighbour_gives_away_is_not_believed_of_a_stretch() -> None:

@@ -6,7 +6,6 @@ from scipy.optimize import nnls
 
 from fedsub_core.closed_form.grids import TEMPERATURES
 from fedsub_core.closed_form.stacking import (
-    Equations,
     log_losses,
     mixing_weights,
     normal_equations,
@@ -33,17 +32,6 @@ def test_equal_candidates_and_candidates_that_say_nothing() -> None:
     assert weights.sum() == pytest.approx(1)
     assert not mixing_weights(*normal_equations(np.zeros((3, 4, 2)), np.ones((4, 2)))).any()
     assert not mixing_weights(*normal_equations(-said, np.ones((4, 2)))).any()
-
-
-def test_everybodys_equations_count_as_so_many_samples() -> None:
-    one = Equations(10, np.eye(2), np.ones(2), np.zeros(len(TEMPERATURES)))
-    everybody = Equations(1000, 500 * np.eye(2), np.zeros(2), np.ones(len(TEMPERATURES)))
-    both = one.with_prior(everybody, 30)
-    assert both.samples == 40
-    np.testing.assert_allclose(both.gram, (1 + 15) * np.eye(2))
-    np.testing.assert_allclose(both.losses, 0.03)
-    assert one.with_prior(None, 30) is one
-    assert one.with_prior(Equations(0, *(one.gram, one.target, one.losses)), 30) is one
 
 
 def test_losses_are_those_of_softmax() -> None:
