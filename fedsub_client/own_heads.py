@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
-from fedsub_core.closed_form.personal import OWN, Mixing, personal_head
+from fedsub_core.closed_form.personal import Mixing, personal_head
+from fedsub_core.closed_form.prior import OWN
 from fedsub_core.cores import each
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder

@@ -133,7 +133,8 @@ class FedSubRidgeLearner(Learner):
         hyper = self.hyper
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
         solved = everybody.candidates(own) if everybody else Solved()
-        how = Mixing(hyper.prior, hyper.heads, least, hyper.open_classes == "on", own.stretches)
+        lends = hyper.open_classes == "on"
+        how = Mixing(hyper.prior, hyper.heads, least, hyper.noise > 0, lends, own.stretches)
         head = personal_head(own.x, own.y, own.classes, sets, pooled, how, solved, own.weights)
         if everybody:
             everybody.keep(own, solved)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.closed_form.grids import TEMPERATURES
-from fedsub_core.closed_form.prior import Prior, admitted, default_weights
+from fedsub_core.closed_form.prior import Prior, admitted
 from fedsub_core.closed_form.stacking import (
     Equations,
     log_losses,
@@ -56,18 +56,18 @@ class LeftOut:
         gram, target = normal_equations(said[:, self.known], self.targets[self.known])
         mine = Equations(self.samples, gram, target, np.zeros(len(TEMPERATURES)))
         each = np.tensordot(said, said, ((1, 2), (1, 2))) / max(self.samples, 1.0)
-        default = default_weights(len(said), heads)
 
-        def mixed(by: Prior) -> tuple[Floats, Equations]:
-            weights = _mixture(mine + by.of(each, default), heads, default)
-            return weights, Equations(
-                self.samples, gram, target, self._losses(np.tensordot(weights, said, 1), closed)
-            )
+        def mixed(by: Prior) -> tuple[Floats, Floats, Equations]:
+            believed = by.of(each, heads)
+            weights = _mixture(mine + believed, heads, by)
+            losses = self._losses(np.tensordot(weights, said, 1), closed)
+            return weights, losses + believed.losses, replace(mine, losses=losses)
 
-        weights, own = mixed(prior)
-        temperature = TEMPERATURES[(own + prior.of(each, default)).losses.argmin()]
-        # What is pooled follows from samples alone: of whoever is forgotten nothing stays in it.
-        return weights, temperature, own if prior.pooled is None else mixed(Prior())[1]
+        weights, losses, own = mixed(prior)
+        if prior.pooled is not None:
+            # What is pooled follows from samples alone: of who is forgotten nothing stays in it.
+            own = mixed(Prior())[2]
+        return weights, TEMPERATURES[losses.argmin()], own
 
     def _losses(self, said: Floats, closed: Floats) -> Floats:
         said, y, root = said[self.known], self.y[self.known], self.root
@@ -77,9 +77,9 @@ class LeftOut:
         return log_losses(said / root[:, None], y, closed, root**2)
 
 
-def _mixture(of: Equations, heads: str, default: Floats) -> Floats:
+def _mixture(of: Equations, heads: str, prior: Prior) -> Floats:
     """Return how much each candidate counts, [K]; as by default where nothing says any good."""
-    some = admitted(len(default), heads)
-    mixed = np.zeros(len(default))
+    candidates = len(of.target)
+    some, mixed = admitted(candidates, heads), np.zeros(candidates)
     mixed[some] = mixing_weights(of.gram[np.ix_(some, some)], of.target[some])
-    return mixed if mixed.any() else default
+    return mixed if mixed.any() else prior.default(candidates, heads)

@@ -66,6 +66,7 @@ class Mixing:
     lent_from : of how many samples a class is everybody's to lend. Of a class that is not, a person
         without a sample of it can but say that it is never right: own samples tell nothing else,
         so nothing would be said against noise in its place.
+    noisy : whether there is noise on others' sums.
     lends : whether classes that the person has no sample of are everybody's; else they are not
         answered.
     stretches : into how many each class's samples are cut that are left out at once; 0: single
@@ -75,6 +76,7 @@ class Mixing:
     prior: float = 300.0
     heads: str = MIXED
     lent_from: float = 0.0
+    noisy: bool = False
     lends: bool = True
     stretches: int = STRETCHES
 
@@ -117,7 +119,7 @@ def personal_head(
     closed[lacking] = 0.0 if how.lends else -_CLOSED
     left_out = LeftOut(y, targets, held.sum(0)[y] > 1, root)
     samples = _everybody(sets).sums.counts.sum() if sets and pooled else 0.0
-    prior = Prior(how.prior, pooled, float(samples))
+    prior = Prior(how.prior, pooled, float(samples), how.noisy)
     said = np.concatenate([one.said for one in candidates])
     mixed, temperature, mine = left_out.mixture(said, how.heads, prior, closed)
     weight, bias = _mixed_head(candidates, temperature * mixed, x, root)

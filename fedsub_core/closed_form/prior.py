@@ -3,11 +3,14 @@
 Everybody's equations, and a default. The default is a mixture of heads on everybody's sums in which
 own samples weigh much. Leave-one-out alone would seldom choose it where samples are few: a class of
 which one of three samples is left out is known worse than it will be.
+
+Of sums with noise nobody's equations are pooled. The default is then of own samples alone, and
+candidates on such sums are held to saying nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +35,8 @@ PENALTIES_THERE, OWN_WEIGHT = (30.0, 300.0), 100.0
 AMONG_ALL, BEFORE = 30.0, 3.0
 #: The default's temperature, and nats a sample for each half step (factor sqrt 2) from it, squared.
 TEMPERATURE, PER_STEP = 4.0, 0.05
+#: As how many samples in which candidates on noisy sums were right of nothing.
+DOUBTED = 30.0
 _TEMPERED = PER_STEP * (2 * np.log2(np.array(TEMPERATURES) / TEMPERATURE)) ** 2
 
 
@@ -45,39 +50,42 @@ class Prior:
     pooled : everybody's equations; None: the default stands alone, as :data:`BEFORE` samples.
     samples : of how many samples the sums are that everybody's equations are of. The equations
         themselves come as one sample's worth.
+    noisy : whether noise is on the sums.
     """
 
     prior: float = 0.0
     pooled: Equations | None = None
     samples: float = 0.0
+    noisy: bool = False
 
-    def of(self, gram: Floats, default: Floats) -> Equations:
+    def of(self, gram: Floats, heads: str) -> Equations:
         """Return the equations that are added to a person's own.
 
         Parameters
         ----------
         gram : [K, K], of what its candidates say, a sample's worth. The default wants them to say
             what its mixture says: no label is in it.
-        default : [K], that mixture.
+        heads : which of them may be mixed.
         """
-        one = Equations(1.0, gram, gram @ default, _TEMPERED)
+        one = Equations(1.0, gram, gram @ self.default(len(gram), heads), _TEMPERED)
         if self.pooled is None:
-            return BEFORE * one
+            before = BEFORE * one
+            doubted = np.arange(len(gram)) >= len(PENALTIES) if self.noisy and heads == MIXED else 0
+            return replace(before, gram=before.gram + np.diag(DOUBTED * doubted * gram.diagonal()))
         a_sample = (1 / self.pooled.samples) * self.pooled
         share = AMONG_ALL / (AMONG_ALL + self.samples)
         return self.prior * ((1 - share) * a_sample + share * one)
 
-
-def default_weights(candidates: int, heads: str) -> Floats:
-    """Return the default's weight of each candidate, [K]; they add up to 1."""
-    weights = np.zeros(candidates)
-    for penalty in PENALTIES_THERE:
-        at = PENALTIES.index(penalty)
-        if heads != OWN and candidates > ALONE:
-            own = 0 if heads == EVERYBODY else OWN_WEIGHTS.index(OWN_WEIGHT)
-            at = ALONE + WITH_OTHERS.index(penalty) * len(OWN_WEIGHTS) + own
-        weights[at] = 1 / len(PENALTIES_THERE)
-    return weights
+    def default(self, candidates: int, heads: str) -> Floats:
+        """Return the default's weight of each candidate, [K]; they add up to 1."""
+        alone, weights = ((OWN, MIXED) if self.noisy else (OWN,)), np.zeros(candidates)
+        for penalty in PENALTIES_THERE:
+            at = PENALTIES.index(penalty)
+            if heads not in alone and candidates > ALONE:
+                own = 0 if heads == EVERYBODY else OWN_WEIGHTS.index(OWN_WEIGHT)
+                at = ALONE + WITH_OTHERS.index(penalty) * len(OWN_WEIGHTS) + own
+            weights[at] = 1 / len(PENALTIES_THERE)
+        return weights
 
 
 def admitted(candidates: int, heads: str) -> NDArray[np.intp]:

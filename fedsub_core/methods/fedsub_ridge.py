@@ -226,8 +226,8 @@ CARD = MethodCard(
         "and features that both have; who shares no class with another is as far as the farthest. "
         "Clusters: average linkage.",
         "A class that a person has no sample of is everybody's in all candidates, with own samples "
-        "weighing 20 times, but with heads = own or open-classes = off. With noise on sums only where everybody's count of it is above "
-        "two deviations of the noise.",
+        "weighing 20 times, but with heads = own or open-classes = off. With noise on sums only "
+        "where everybody's count of it is above two deviations of the noise.",
         "With noise on sums most-examples bounds nobody: a median of others moves with each sample "
         "of theirs, and with it what it bounds, and noise would have to hide that, too.",
         "Whoever comes late, or is tested before its first round, mixes heads on everybody's sums "

@@ -5,40 +5,52 @@ import pytest
 
 from fedsub_core.closed_form.grids import ALONE, ON_EACH, OWN_WEIGHTS, TEMPERATURES
 from fedsub_core.closed_form.mixture import LeftOut
-from fedsub_core.closed_form.prior import AMONG_ALL, BEFORE, Prior, admitted, default_weights
+from fedsub_core.closed_form.prior import AMONG_ALL, BEFORE, DOUBTED, Prior, admitted
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import one_hot
 
 FLAT = np.zeros(len(TEMPERATURES))
-HALF = np.array([0.5, 0.5])
+K = ALONE // 2
+ALIKE = np.ones((K, K))
 
 
 def test_everybodys_equations_and_the_default_count_as_so_many_samples() -> None:
-    everybody = Equations(1000, 500 * np.eye(2), np.zeros(2), FLAT + 1000)
-    one = Prior(300, everybody, 970.0).of(np.ones((2, 2)), HALF)
+    everybody = Equations(1000, 500 * np.eye(K), np.zeros(K), FLAT + 1000)
+    one = Prior(300, everybody, 970.0).of(ALIKE, "mixed")
     share = AMONG_ALL / 1000
     assert one.samples == pytest.approx(300)
-    np.testing.assert_allclose(one.gram, 300 * ((1 - share) * 0.5 * np.eye(2) + share))
+    np.testing.assert_allclose(one.gram, 300 * ((1 - share) * 0.5 * np.eye(K) + share))
     np.testing.assert_allclose(one.target, 300 * share)
     assert one.losses.argmin() == TEMPERATURES.index(4.0)
 
 
 def test_equations_are_held_against_the_samples_that_they_are_of_and_not_against_one() -> None:
-    a_sample = Equations(1.0, 0.5 * np.eye(2), np.zeros(2), FLAT)
-    few, many = (Prior(300, a_sample, n).of(np.ones((2, 2)), HALF) for n in (30.0, 30_000.0))
+    a_sample = Equations(1.0, 0.5 * np.eye(K), np.zeros(K), FLAT)
+    few, many = (Prior(300, a_sample, n).of(ALIKE, "mixed") for n in (30.0, 30_000.0))
     assert few.target[0] == pytest.approx(150) and many.target[0] < 1
 
 
 def test_the_default_alone_counts_as_few_samples() -> None:
-    one = Prior().of(np.ones((2, 2)), HALF)
+    one = Prior().of(np.eye(K), "mixed")
     assert one.samples == BEFORE
-    np.testing.assert_allclose(np.linalg.lstsq(one.gram, one.target, rcond=None)[0], HALF)
+    found = np.linalg.solve(one.gram, one.target)
+    np.testing.assert_allclose(found, Prior().default(K, "mixed"))
+
+
+def test_candidates_on_noisy_sums_are_doubted_and_own_ones_are_the_default() -> None:
+    gram = np.eye(ALONE + ON_EACH)
+    one = Prior(noisy=True).of(gram, "mixed")
+    diagonal = one.gram.diagonal()
+    assert (diagonal[:K] == BEFORE).all() and (diagonal[K:] == BEFORE + DOUBTED).all()
+    assert set(np.flatnonzero(one.target)) < set(range(K))
+    every = Prior(noisy=True).of(gram, "everybody"), Prior().of(gram, "everybody")
+    np.testing.assert_array_equal(every[0].target, every[1].target)
 
 
 @pytest.mark.parametrize("heads", ["mixed", "own", "everybody"])
 @pytest.mark.parametrize("candidates", [ALONE // 2, ALONE + ON_EACH, ALONE + 2 * ON_EACH])
 def test_the_default_is_a_mixture_of_what_may_be_mixed(heads: str, candidates: int) -> None:
-    weights = default_weights(candidates, heads)
+    weights = Prior().default(candidates, heads)
     assert weights.sum() == 1
     assert set(np.flatnonzero(weights)) <= set(admitted(candidates, heads))
     if candidates > ALONE:
