@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_client.parts.own_sums import Known, KnownSums, Own, There
+from fedsub_core.closed_form.lending import Holders
 from fedsub_core.closed_form.noise import deviation
 from fedsub_core.closed_form.personal import Head, Mixing, Solved, Sums, personal_head
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
@@ -21,6 +22,7 @@ from fedsub_core.method_parts.ridge_tensors import (
     EQUATIONS,
     EVERYBODY,
     GRAM,
+    HOLDERS,
     POOLED,
     SHIFTS,
     candidates,
@@ -114,7 +116,9 @@ class FedSubRidgeLearner(Learner):
     def _head(self, own: Own, bundle: Bundle, known: KnownSums, lacks: Statistics | None) -> Head:
         sets: list[Sums] = []
         everybody: Known | None = None
-        pooled = None
+        pooled = holders = None
+        if HOLDERS in bundle.tensors:
+            holders = Holders.of(bundle.floats(HOLDERS))
         if SUMS in bundle.tensors:
             everybody = known.sums(bundle, EVERYBODY, lacks)
             names = groups(self.hyper, self.model.classes)
@@ -123,7 +127,8 @@ class FedSubRidgeLearner(Learner):
                 known.sums(bundle, name, lacks) if of_group else everybody
                 for name, of_group in zip(names, there, strict=True)
             ]
-            if self.hyper.noise or all(one.sound for one in (everybody, *each)):
+            sound = all(one.sound for one in (everybody, *each))
+            if self.hyper.noise or (sound and (holders is None or holders.sound)):
                 groups_sums = [one.shared for one in each]
                 sets = [everybody.shared, *([groups_sums] if len(each) > 1 else groups_sums)]
             else:  # no samples have them: own ones remain
@@ -134,7 +139,8 @@ class FedSubRidgeLearner(Learner):
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
         solved = everybody.candidates(own) if everybody else Solved()
         lends = hyper.open_classes == "on"
-        how = Mixing(hyper.prior, hyper.heads, least, hyper.noise > 0, lends, own.stretches)
+        noisy = hyper.noise > 0
+        how = Mixing(hyper.prior, hyper.heads, least, noisy, lends, holders, own.stretches)
         head = personal_head(own.x, own.y, own.classes, sets, pooled, how, solved, own.weights)
         if everybody:
             everybody.keep(own, solved)

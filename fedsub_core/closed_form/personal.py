@@ -21,13 +21,11 @@ from fedsub_core.closed_form.candidates import (
 from fedsub_core.closed_form.columns import ByClass, Lent
 from fedsub_core.closed_form.grids import STRETCHES
 from fedsub_core.closed_form.left_out import Blocks
+from fedsub_core.closed_form.lending import CLOSED, Holders
 from fedsub_core.closed_form.mixture import LeftOut
 from fedsub_core.closed_form.prior import MIXED, OWN, Prior
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import one_hot
-
-#: By so much, nats, the score falls of a class that is not answered.
-_CLOSED = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +67,7 @@ class Mixing:
     noisy : whether there is noise on others' sums.
     lends : whether classes that the person has no sample of are everybody's; else they are not
         answered.
+    holders : who has each class; None: whatever is lent is thought to be done.
     stretches : into how many each class's samples are cut that are left out at once; 0: single
         samples are.
     """
@@ -78,6 +77,7 @@ class Mixing:
     lent_from: float = 0.0
     noisy: bool = False
     lends: bool = True
+    holders: Holders | None = None
     stretches: int = STRETCHES
 
 
@@ -112,11 +112,13 @@ def personal_head(
     on = _candidates(x, targets, sets, Blocks.of(y, how.stretches or len(y)), solved, root)
     lacking, own = ~held.any(0), on[0]
     candidates: list[Candidates | ByClass | Lent] = [*on]
+    closed = np.where(lacking & (not how.lends), -CLOSED, 0.0)
     if sets and lacking.any() and how.lends and how.heads != OWN:
-        lent = np.flatnonzero(lacking & (_everybody(sets).sums.counts >= how.lent_from))
-        candidates = [Lent(one, on[2], lent) for one in on]
-    closed = np.zeros(classes)
-    closed[lacking] = 0.0 if how.lends else -_CLOSED
+        counts = _everybody(sets).sums.counts
+        lent = lacking & (counts >= how.lent_from)
+        candidates = [Lent(one, on[2], np.flatnonzero(lent)) for one in on]
+        if how.holders is not None:
+            closed = np.where(lent, how.holders.odds(counts, len(y)), 0.0)
     left_out = LeftOut(y, targets, held.sum(0)[y] > 1, root)
     samples = _everybody(sets).sums.counts.sum() if sets and pooled else 0.0
     prior = Prior(how.prior, pooled, float(samples), how.noisy)

@@ -18,6 +18,8 @@ HELD, POOLED = "held", "pooled"
 #: hold the person's samples.
 ASKED, OF_CLASSES, INSIDE = "asked", "asked.classes", "inside"
 EVERYBODY = "everybody"
+#: Down with sums that are without noise: how many people have each class, and how many there are.
+HOLDERS = "holders"
 
 
 def sums_of(name: str, model: Architecture) -> Declaration:
@@ -58,4 +60,5 @@ def receives(model: Architecture, hyper: Any) -> Declaration:
     }
     for name in (EVERYBODY, *groups(hyper, classes)):
         found |= sums_of(name, model)
+    found[HOLDERS] = dense((classes + 1,), optional=True, exact=True)
     return found | {POOLED: dense((equations(hyper),), optional=True, exact=True)}

@@ -59,8 +59,8 @@ class FedSubRidgeHyperparameters(Hyperparameters):
     open_classes: str = choice(
         "on",
         "off",
-        doc="on: classes that a person has no sample of are everybody's; off: these are not "
-        "answered",
+        doc="on: classes that a person has no sample of are everybody's, by the odds that the "
+        "person does them; off: these are not answered",
     )
     forgetting: float = option(
         1.0,
@@ -177,7 +177,7 @@ CARD = MethodCard(
     "features, to the last bit (measured: of 5 always, of 20 for two people in five), and so how "
     "strong a window's signals are, and at what level. It also sees how well candidate heads do "
     "on samples left out, and a hash of all samples, which lets a guess of all of them be tested. "
-    "Other devices see sums over "
+    "Other devices see how many people have each class, and sums over "
     "everybody, and over their groups: of two people, each can work out the other's, and whoever "
     "gets the sums before and after one person came, went or sent anew knows that person's. Two "
     "devices of different capacity can work out the sums of those whose capacity lies between. "
@@ -226,8 +226,14 @@ CARD = MethodCard(
         "and features that both have; who shares no class with another is as far as the farthest. "
         "Clusters: average linkage.",
         "A class that a person has no sample of is everybody's in all candidates, with own samples "
-        "weighing 20 times, but with heads = own or open-classes = off. With noise on sums only "
-        "where everybody's count of it is above two deviations of the noise.",
+        "weighing 20 times, but with heads = own or open-classes = off. To its score the logarithm "
+        "of the odds that the person does it is added, where that is below 0: p (u + (1 - u) "
+        "(1 - q)^n) / (1 - p), p the share of people who have the class, q the class's share at "
+        "these, n the person's samples, and u = .4 the chance that a person who does a class "
+        "labelled none of it. In secure sums p is of those who were asked which classes they have.",
+        "With noise on sums a class is lent only where everybody's count of it is above two "
+        "deviations of the noise, and without odds: how many people have a class would have to be "
+        "hidden, too.",
         "With noise on sums most-examples bounds nobody: a median of others moves with each sample "
         "of theirs, and with it what it bounds, and noise would have to hide that, too.",
         "Whoever comes late, or is tested before its first round, mixes heads on everybody's sums "

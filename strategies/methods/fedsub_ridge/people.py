@@ -95,6 +95,12 @@ def held(state: State, client: str) -> Rounded:
     return Rounded(gram, cross, shifts)
 
 
+def holders(state: State) -> NDArray[np.float32]:
+    """Return how many people have samples of each class, and how many there are, [classes + 1]."""
+    some = [state[key(CROSS, client)].numpy()[:, 0] > 0 for client in people(state)]
+    return np.append(np.sum(some, 0), len(some)).astype(np.float32)
+
+
 def width(state: State, client: str) -> int:
     """Return how many features a person's sums are of."""
     return int(state[key(CROSS, client)].shape[1]) - 1

@@ -19,7 +19,15 @@ from fedsub_core.closed_form.possible import FAILED_EXPLAINED, MOST_EXPLAINED
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import UNIT, Statistics
 from fedsub_core.method_parts import ridge_tensors as tensors
-from fedsub_core.method_parts.ridge_tensors import CROSS, EQUATIONS, EVERYBODY, GRAM, HELD, POOLED
+from fedsub_core.method_parts.ridge_tensors import (
+    CROSS,
+    EQUATIONS,
+    EVERYBODY,
+    GRAM,
+    HELD,
+    HOLDERS,
+    POOLED,
+)
 from fedsub_core.metrics import MetricRow
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
@@ -41,6 +49,7 @@ from strategies.methods.fedsub_ridge.people import (
     came,
     equations_noted,
     facts,
+    holders,
     noted,
     people,
     sums_noted,
@@ -212,6 +221,7 @@ class FedSubRidgeServer(ServerHalf):
         if state[POOLED].any() and not self.hyper.noise:
             pooled[POOLED] = Floats(state[POOLED].float().numpy())
         groups, released = members(state, self.hyper), self.all_released(state)
+        common = pooled | self._holders(state)
         # People with as many features, and members of one group, are sent the same arrays.
         everybody: dict[int, dict[str, Part]] = {}
         sums: dict[tuple[int, tuple[str, ...]], dict[str, Part]] = {}
@@ -223,7 +233,7 @@ class FedSubRidgeServer(ServerHalf):
             inside = (0, 0, 0)
             if one is not None:
                 inside = one.samples, counted[client], int(one.answered == of_sums)
-            own = {HELD: Floats(np.array(inside, np.float32)), **everybody[features], **pooled}
+            own = {HELD: Floats(np.array(inside, np.float32)), **everybody[features], **common}
             for i, group in enumerate(groups.get(client, ())):
                 if not group:
                     continue
@@ -233,6 +243,12 @@ class FedSubRidgeServer(ServerHalf):
                 own |= {f"group{i}{name}": part for name, part in sums[features, group].items()}
             found[client] = own
         return found
+
+    def _holders(self, state: State) -> dict[str, Part]:
+        """Return who has which class; with noise on sums nothing: that would tell of samples."""
+        if self.hyper.noise or not people(state):
+            return {}
+        return {HOLDERS: Floats(holders(state))}
 
     def _ledger(self, simulated: bool) -> State:
         """Return what noise needs: a secret of the server's, in a simulation the run's seed."""

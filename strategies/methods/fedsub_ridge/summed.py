@@ -25,6 +25,7 @@ from fedsub_core.method_parts.ridge_tensors import (
     ASKED,
     EVERYBODY,
     HELD,
+    HOLDERS,
     INSIDE,
     OF_CLASSES,
     POOLED,
@@ -48,10 +49,13 @@ from strategies.rounds.context import Opened, Sender, Start, SumRequest
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
-#: Of each person: :class:`Member`. How many people had each class, int64 [classes]. Of the sum that
+#: Of each person: :class:`Member`. How many people had each class when it was asked last, int64
+#: [classes]; and of those in the sums as they were asked, of the classes that are in, with how many
+#: people these are behind, int64 [classes + 1]. Of the sum that
 #: says it: its round, how many people it was of; and how many who had said what they have were
 #: missed in a sum of statistics since then. Of which sums the pooled equations are.
-MEMBER, HOLDERS, COUNTED, ANSWERED = "member", "holders", "counted", "answered"
+MEMBER, ASKED_LAST, COUNTED, ANSWERED = "member", "holders", "counted", "answered"
+INCLUDED = "holders.included"
 #: In place of a round: whoever's statistics were in a sum of no use are not asked for them again.
 SPENT = -1
 
@@ -105,7 +109,8 @@ class SummedRidgeServer(FedSubRidgeServer):
     def init(self, start: Start) -> State:
         """Return sums over nobody."""
         return super().init(start) | {
-            HOLDERS: torch.zeros(start.model.classes, dtype=torch.int64),
+            ASKED_LAST: torch.zeros(start.model.classes, dtype=torch.int64),
+            INCLUDED: torch.zeros(start.model.classes + 1, dtype=torch.int64),
             COUNTED: torch.zeros(3, dtype=torch.int64),
             ANSWERED: torch.zeros(1, dtype=torch.int64),
         }
@@ -145,7 +150,7 @@ class SummedRidgeServer(FedSubRidgeServer):
         counted, people, missed = state[COUNTED].tolist()
         ready = [c for c in owing if counted and self._member(state, c).counted == counted]
         # Each of those who were counted and are not there may have had any class.
-        sure = state[HOLDERS].numpy() - (people - len(ready))
+        sure = state[ASKED_LAST].numpy() - (people - len(ready))
         classes = sure >= least + missed
         if len(ready) < least or not classes.any():
             return Asked(summing.CLASSES, tuple(owing), every)
@@ -159,6 +164,7 @@ class SummedRidgeServer(FedSubRidgeServer):
         pooled: dict[str, Part] = {}
         if state[POOLED].any() and not self.hyper.noise:
             pooled[POOLED] = Floats(state[POOLED].float().numpy())
+        common = pooled | self._holders(state)
         asked = _asked(round) if round.in_sum else None
         released = self.all_released(state) if version else {}
         everybody: dict[int, dict[str, Part]] = {}
@@ -173,7 +179,7 @@ class SummedRidgeServer(FedSubRidgeServer):
                     everybody[features] = parts(EVERYBODY, over_all(released, features))
                 held = np.array([max(one.round, 0), one.weight, 0], np.float32)
                 inside = Floats(one.classes.astype(np.float32))
-                tensors = {HELD: Floats(held), INSIDE: inside, **everybody[features], **pooled}
+                tensors = {HELD: Floats(held), INSIDE: inside, **everybody[features], **common}
             if asks:
                 tensors[ASKED] = Floats(np.array([asks.kind], np.float32))
                 tensors[OF_CLASSES] = Floats(asks.classes.astype(np.float32))
@@ -243,7 +249,7 @@ class SummedRidgeServer(FedSubRidgeServer):
         assert asked is not None
         if asked.kind == summing.CLASSES:
             return {
-                HOLDERS: torch.from_numpy(summing.classes_in(total)),
+                ASKED_LAST: torch.from_numpy(summing.classes_in(total)),
                 COUNTED: torch.tensor([round.number, len(clients), 0]),
             }
         pooled, of_sums, found = state[POOLED], int(state[VERSIONS][0]), State()
@@ -254,6 +260,8 @@ class SummedRidgeServer(FedSubRidgeServer):
             new = summing.statistics_in(total, features, round.model.classes, len(clients))
             sums = by_features(state)[features] + new
             of_sums, found = name_of(sums.gram, sums.cross), sums_of_all(sums, features)
+            held = state[ASKED_LAST] * torch.from_numpy(asked.classes)
+            found[INCLUDED] = state[INCLUDED] + torch.cat([held, state[COUNTED][1:2]])
             for client in clients:
                 found |= _noted(client, replace(self._member(state, client), round=round.number))
         # With noise equations are not asked for.
@@ -276,10 +284,16 @@ class SummedRidgeServer(FedSubRidgeServer):
             )
         return {name: tensor for name, tensor in state.items() if name != key(MEMBER, client)}
 
+    def _holders(self, state: State) -> dict[str, Part]:
+        """Return who has which of the classes in the sums; with noise on sums nothing."""
+        if self.hyper.noise or not state[INCLUDED].any():
+            return {}
+        return {HOLDERS: Floats(state[INCLUDED].float().numpy())}
+
     def _member(self, state: State, client: str) -> Member:
         kept = state.get(key(MEMBER, client))
         if kept is None:
-            return Member(0, 0, 0, 0, np.zeros(len(state[HOLDERS]), np.bool_))
+            return Member(0, 0, 0, 0, np.zeros(len(state[ASKED_LAST]), np.bool_))
         counted, round, weight, sent, *classes = kept.tolist()
         return Member(counted, round, weight, sent, np.array(classes, np.bool_))
 
