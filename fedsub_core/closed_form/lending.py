@@ -31,7 +31,7 @@ class Holders:
 
     @classmethod
     def of(cls, row: NDArray[np.floating]) -> Holders:
-        """Return those of a row as it travels, [classes + 1]: the people stand last."""
+        """Return the counts in a row as it travels, [classes + 1]: the people stand last."""
         return cls(row[:-1].astype(np.float64), float(row[-1]))
 
     @property
@@ -41,11 +41,11 @@ class Holders:
         return bool(np.isfinite(self.people) and ((held >= 0) & (held <= self.people)).all())
 
     def odds(self, counts: NDArray[np.integer] | Floats, samples: float) -> Floats:
-        """Return what is added to the score of a class that a person lacks, [classes], 0 at most.
+        """Return the log odds of each class that a person lacks, [classes], 0 at most.
 
         Bayes' rule: with p the share of people who have a class, q the class's share at these, u =
         :data:`FORGOT` and n the person's samples, the odds that it does the class are ``p (u +
-        (1 - u) (1 - q)^n) / (1 - p)``; above 1 the score stays as it is.
+        (1 - u) (1 - q)^n) / (1 - p)``. They are added to scores; above 1 the score stays as it is.
 
         Parameters
         ----------

@@ -89,7 +89,7 @@ class Prior:
 
 
 def admitted(candidates: int, heads: str) -> NDArray[np.intp]:
-    """Return which candidates may be mixed."""
+    """Return the candidates that may be mixed, by number."""
     if heads == OWN:
         return np.arange(min(ALONE, candidates))
     if heads == EVERYBODY and candidates > ALONE:
