@@ -18,6 +18,10 @@ from fedsub_core.closed_form.stacking import (
 
 Floats = NDArray[np.float64]
 
+#: Of temperatures whose loss is so many nats a sample above the least, or less, the smallest is
+#: taken: samples that are left out are more like the others than what comes later is.
+TOLERATED = 0.02
+
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
@@ -61,13 +65,15 @@ class LeftOut:
             believed = by.of(each, heads)
             weights = _mixture(mine + believed, heads, by)
             losses = self._losses(np.tensordot(weights, said, 1), closed)
-            return weights, losses + believed.losses, replace(mine, losses=losses)
+            both = (losses + believed.losses) / (self.samples + believed.samples)
+            return weights, both, replace(mine, losses=losses)
 
         weights, losses, own = mixed(prior)
+        calm = np.flatnonzero(losses <= losses.min() + TOLERATED)[0]
         if prior.pooled is not None:
             # What is pooled follows from samples alone: of who is forgotten nothing stays in it.
             own = mixed(Prior())[2]
-        return weights, TEMPERATURES[losses.argmin()], own
+        return weights, TEMPERATURES[calm], own
 
     def _losses(self, said: Floats, closed: Floats) -> Floats:
         said, y, root = said[self.known], self.y[self.known], self.root

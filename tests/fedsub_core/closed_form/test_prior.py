@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsub_core.closed_form.grids import ALONE, ON_EACH, OWN_WEIGHTS, TEMPERATURES
-from fedsub_core.closed_form.mixture import LeftOut
+from fedsub_core.closed_form.mixture import TOLERATED, LeftOut
 from fedsub_core.closed_form.prior import AMONG_ALL, BEFORE, DOUBTED, Prior, admitted
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import one_hot
@@ -74,3 +74,16 @@ def test_a_classs_only_sample_says_nothing_of_candidates() -> None:
     weights, _, own = nothing.mixture(said, "mixed", Prior(), closed)
     np.testing.assert_array_equal(own.losses, FLAT)
     assert np.isfinite(weights).all()
+
+
+def test_of_temperatures_that_are_as_good_the_calmest_is_taken() -> None:
+    """Samples that are told apart with ease are so at any temperature."""
+    y = np.repeat(np.arange(3), 40)
+    targets = 2.0 * one_hot(y, 3) - 1
+    said = np.stack([targets] * K)
+    known, closed = np.ones(len(y), np.bool_), np.zeros(3)
+    _, calm, own = LeftOut(y, targets, known, None).mixture(said, "mixed", Prior(), closed)
+    best = TEMPERATURES[own.losses.argmin()]
+    assert calm < best
+    at = own.losses[TEMPERATURES.index(calm)] - own.losses.min()
+    assert at / len(y) <= TOLERATED + 0.05
