@@ -19,8 +19,9 @@ from fedsub_core.closed_form.stacking import (
 Floats = NDArray[np.float64]
 
 #: Of temperatures whose loss is so many nats a sample above the least, or less, the smallest is
-#: taken: samples that are left out are more like the others than what comes later is.
-TOLERATED = 0.02
+#: taken: samples that are left out are more like the others than what comes later is. Of so few
+#: samples half as much is tolerated: heads without some of them are much less sure as it is.
+TOLERATED, FEW = 0.02, 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,8 @@ class LeftOut:
             return weights, both, replace(mine, losses=losses)
 
         weights, losses, own = mixed(prior)
-        calm = np.flatnonzero(losses <= losses.min() + TOLERATED)[0]
+        tolerated = TOLERATED * self.samples / (self.samples + FEW)
+        calm = np.flatnonzero(losses <= losses.min() + tolerated)[0]
         if prior.pooled is not None:
             # What is pooled follows from samples alone: of who is forgotten nothing stays in it.
             own = mixed(Prior())[2]
