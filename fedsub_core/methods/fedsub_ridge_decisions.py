@@ -40,8 +40,8 @@ DECISIONS = (
     "A sample that is its class's only one at a person is in no equations: left out, it leaves "
     "no candidate that knows the class.",
     "The temperature is the smallest whose loss on samples left out is at most .02 nats a sample "
-    "above the least, and less where samples are few. Where the tested part is of another task than the trained one, the best "
-    "temperature of samples left out is far too sure.",
+    "above the least, and less where samples are few. Where the tested part is of another task "
+    "than the trained one, the best temperature of samples left out is far too sure.",
     "robust filters for means of models do not apply: sums are checked one by one instead, and "
     "who is harmed by others' sums gives them less weight.",
     "People are as far from each other as the means of their classes, on average over classes "
