@@ -68,6 +68,13 @@ class StudyAsked:
     help="package.module:builder or file.py:builder, if the file names one: it names code that you "
     "have not run before, or that was changed",
 )
+@click.option(
+    "--encoder",
+    "encoders",
+    multiple=True,
+    metavar="NAME",
+    help="the same of an encoder that is a module",
+)
 @AS_JSON
 def compare(
     study: Path,
@@ -77,6 +84,7 @@ def compare(
     engine: EngineAsked,
     asked: StudyAsked,
     models: tuple[str, ...],
+    encoders: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Train all runs of the file STUDY and print how the methods compare.
@@ -94,15 +102,17 @@ def compare(
     from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import plain_tables
+    from fedsub_core.config.named_code import ENCODER, MODEL, check_option, place_in
     from fedsub_core.cores import usable_cores
     from fedsub_core.files import make_folder
-    from fedsub_core.models.known_code import check_code, note_code
+    from fedsub_core.models.known_code import note_code
 
     console = console_beside(as_json)
     wanted = shortened(read_study(study, data), **asdict(asked))
-    for place in wanted.models:
-        check_code(place, study, models)
-        note_code(place)
+    for option, given in ((MODEL, models), (ENCODER, encoders)):
+        for value in wanted.values_of(option):
+            check_option(option, value, study, given)
+            note_code(place_in(option, value))
     folder = (out or Path("runs") / study.stem).resolve()
     if not folder.exists():
         check_some_data(wanted)

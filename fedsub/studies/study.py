@@ -92,11 +92,10 @@ class Study:
         """The seeds whose validation parts choose values."""
         return self.seeds[: self.tune_seeds]
 
-    @property
-    def models(self) -> list[str]:
-        """What the study says that a model is, each text once, ascending."""
-        said = [self.run.get("model"), *(dict(cell).get("model") for cell in self.cells)]
-        return sorted({str(one) for one in (*said, *self.tune.get("model", ())) if one})
+    def values_of(self, option: str) -> list[str]:
+        """Return the values that the study gives to an option, each text once, ascending."""
+        said = [self.run.get(option), *(dict(cell).get(option) for cell in self.cells)]
+        return sorted({str(one) for one in (*said, *self.tune.get(option, ())) if one})
 
     def rows(self) -> Iterator[tuple[Cell, Entry]]:
         """Yield every table's rows, without what is missing."""

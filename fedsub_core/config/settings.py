@@ -42,8 +42,9 @@ class ModelSettings:
     )
     encoder: str = text_option(
         "auto",
-        "fixed features, the model's input: none, kernels:N (for windows) or relu:N (for feature "
-        "vectors); auto: none, unless the method's page says otherwise",
+        "fixed features, the model's input: none, kernels:N (for windows), relu:N (for feature "
+        "vectors), or a frozen module, file.py:builder or file.py:builder@weights.safetensors; "
+        "auto: none, unless the method's page says otherwise",
     )
     standardise: str = choice(
         "federation-median",

@@ -26,6 +26,7 @@ from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import TYPES, Chain
+from fedsub_core.models.drawing import TAKES
 from fedsub_core.models.from_torch import from_torch
 from fedsub_core.models.initial_weights import Writes, check_initial
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
@@ -135,8 +136,13 @@ def build_model(
     return _without_norms(chain, norm)
 
 
-def builder_at(place: str) -> Callable[..., Any]:
+def builder_at(place: str, option: str = "model", takes: str = TAKES) -> Callable[..., Any]:
     """Return the builder at ``package.module:builder`` or ``file.py:builder``; it is imported.
+
+    Parameters
+    ----------
+    option : that names it.
+    takes : what it is called with, in words.
 
     Raises
     ------
@@ -148,14 +154,14 @@ def builder_at(place: str) -> Callable[..., Any]:
         module = _file(Path(where)) if where.endswith(".py") else import_module(where)
     except Exception as error:  # whatever somebody's module raises on import
         raise ConfigError(
-            f"model {place!r}: {where} cannot be imported ({type(error).__name__}: {error}). "
+            f"{option} {place!r}: {where} cannot be imported ({type(error).__name__}: {error}). "
             "Check the name, and that it is installed or given from this folder"
         ) from error
     found = getattr(module, name, None)
     if not callable(found):
         raise ConfigError(
-            f"model {place!r}: got no {name} that can be called in {where}, expected a function or "
-            "class of (input_shape, classes)"
+            f"{option} {place!r}: got no {name} that can be called in {where}, expected a function "
+            f"or class of {takes}"
         )
     built: Callable[..., Any] = found
     return built
