@@ -187,8 +187,8 @@ def own_encoder(node: Mapping[str, Any], encoder: str) -> str:
     if own is None or not (named.digest or own.given == named.given):
         raise RunError(
             f"client {node['client-id']!r}: asked to encode by {named.given!r}, which is code of "
-            f"this device; got {given or 'nothing'!r} in its node config, expected encoder={named.given!r} "
-            "there, if its owner trusts it"
+            f"this device; got {given or 'nothing'!r} in its node config, expected "
+            f"encoder={named.given!r} there, if its owner trusts it"
         )
     return replace(own, digest=named.digest).text
 

@@ -27,12 +27,11 @@ from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import Run, finished, tables
 from fedsub.studies.study_tables import write_tables
-from fedsub_core.config.named_code import ENCODER, MODEL, place_in
+from fedsub_core.config.named_code import CODE, note_option
 from fedsub_core.cores import usable_cores
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.files import make_folder, stamped_folder
-from fedsub_core.models.known_code import note_code
 from fedsub_core.spelling import python, spelling
 
 if TYPE_CHECKING:
@@ -147,11 +146,10 @@ def compare(
         file.write_text(tomli_w.dumps(told), "utf-8")
         study = read_study(file)
         keep_study(to, file, None, {"seeds": None, "rounds": None, "only": [], "row": []})
-        for option in (MODEL, ENCODER):
-            for one in study.values_of(option):
-                note_code(place_in(option, one))
-        lies_here = any(map(is_given, places.values()))
-        engine = _here if lies_here else local_engine(jobs or usable_cores())
+        for option, value in study.values_of(CODE):
+            note_option(option, value)
+        here = any(map(is_given, places.values()))
+        engine = _here if here else local_engine(jobs or usable_cores())
         with study_progress(Console()) if progress else nullcontext(lambda stage: None) as tell:
             runs = finished(study, to, run_study(study, to, engine, tell))
         write_tables(study, to, runs)

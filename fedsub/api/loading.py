@@ -11,9 +11,8 @@ from fedsub.api.modules import given, is_given, places_in
 from fedsub.api.running import Run
 from fedsub.studies.study import STUDY_FILE
 from fedsub_client.loaded_model import load_model
-from fedsub_core.config.named_code import ENCODER, MODEL, place_in
+from fedsub_core.config.named_code import ENCODER, MODEL, note_option
 from fedsub_core.errors import RunError
-from fedsub_core.models.known_code import note_code
 from fedsub_core.spelling import python, spelling
 from fedsub_server.run_folder import RUN_FILE
 
@@ -46,7 +45,7 @@ def load(
             if value is not None and is_given(own):
                 given(value, own)
             elif value is not None:
-                note_code(place_in(option, named[option]))
+                note_option(option, named[option])
         return run
     if (where / STUDY_FILE).is_file():
         return kept(where)

@@ -19,7 +19,7 @@ from fedsub.api.shown import Report, shown_with_place, table
 from fedsub.commands.progress import progress as told
 from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
 from fedsub_client.loaded_model import load_model
-from fedsub_core.config.named_code import ENCODER, MODEL, check_option
+from fedsub_core.config.named_code import CODE, ENCODER, MODEL, check_option
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH
@@ -120,7 +120,7 @@ class Run:
                 f"{path.parent}: got no model of {person!r}, expected one of: "
                 f"{', '.join(there) or 'nobody'}.{nearest_person(str(person), there)}"
             )
-        named = {option: str(getattr(self.config, option)) for option in (MODEL, ENCODER)}
+        named = {option: str(getattr(self.config, option)) for option in CODE}
         folder, lay = str(self.folder), [one for one, value in named.items() if is_given(value)]
         for option, value in named.items():
             if option not in lay:

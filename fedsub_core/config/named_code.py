@@ -13,11 +13,11 @@ from fedsub_core.models.names import is_place
 from fedsub_core.spelling import Spelling, spelt
 
 #: The options that may name code.
-MODEL, ENCODER = "model", "encoder"
+CODE = MODEL, ENCODER = "model", "encoder"
 
 
 def code_named(settings: ModelSettings) -> dict[str, str]:
-    """Return what names code, as people give it, by option."""
+    """Return the options that name code, each as people give it."""
     encoder = NamedModule.parse(settings.encoder)
     given = {MODEL: settings.model, ENCODER: "" if encoder is None else encoder.given}
     return {option: value for option, value in given.items() if is_place(value)}
@@ -25,8 +25,13 @@ def code_named(settings: ModelSettings) -> dict[str, str]:
 
 def note_named(settings: ModelSettings) -> None:
     """Note the code that a user's configuration names (:func:`note_code`)."""
-    for option in (MODEL, ENCODER):
-        note_code(place_in(option, str(getattr(settings, option))))
+    for option in CODE:
+        note_option(option, str(getattr(settings, option)))
+
+
+def note_option(option: str, value: str) -> None:
+    """Note the code that an option's value means."""
+    note_code(place_in(option, value))
 
 
 def check_named(
@@ -48,7 +53,7 @@ def check_named(
     ConfigError
         If code was never named, or was changed since, or there is none at its place.
     """
-    for option in (MODEL, ENCODER):
+    for option in CODE:
         own = [str(given.get(option, ""))]
         check_option(option, str(getattr(settings, option)), where, own, spelling)
 

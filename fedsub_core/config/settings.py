@@ -42,9 +42,8 @@ class ModelSettings:
     )
     encoder: str = text_option(
         "auto",
-        "fixed features, the model's input: none, kernels:N (for windows), relu:N (for feature "
-        "vectors), or a frozen module, file.py:builder or file.py:builder@weights.safetensors; "
-        "auto: none, unless the method's page says otherwise",
+        "fixed features, the model's input: none, kernels:N of windows, relu:N of vectors, or your "
+        "own file.py:builder@weights.safetensors; auto: none, or as the method's page says",
     )
     standardise: str = choice(
         "federation-median",

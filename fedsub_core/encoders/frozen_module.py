@@ -17,8 +17,8 @@ from fedsub_core.encoders.module_names import NamedModule
 from fedsub_core.encoders.names import LARGEST
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
+from fedsub_core.models.builders import builder_at
 from fedsub_core.models.drawing import built, check_numbers, drawing
-from fedsub_core.models.kinds import builder_at
 from fedsub_core.seeds import derive_seed
 
 #: What a builder takes.

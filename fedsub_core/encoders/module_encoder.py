@@ -33,8 +33,10 @@ log = logging.getLogger("fedsub")
 VALUES, BLOCK = 2**20, 256
 #: Share of clipped features that is warned of, and that is refused.
 MANY_CLIPPED, MOST_CLIPPED = 0.05, 0.5
-#: Levels that all features of a stack take at least, or it is warned of.
+#: Levels that all features of some samples take at least, or it is warned of.
 FEWEST_LEVELS = 8
+#: Encoders that this process has warned of.
+_warned: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -170,20 +172,17 @@ class ModuleEncoder(Encoder):
                 f"got {share:.0%} of the features of {len(levels)} samples outside [-1, 1], "
                 f"expected {MOST_CLIPPED:.0%} at most. End the module with a FeatureScale"
             )
-        if share > MANY_CLIPPED:
-            _warn_once("encoder %s: %d %% of features were clipped to [-1, 1]", given, 100 * share)
-        if len(levels) > 1 and (found := int(np.ptp(levels.astype(np.int16))) + 1) < FEWEST_LEVELS:
-            _warn_once("encoder %s: features take only %d of 256 levels", given, found)
+        taken = int(np.ptp(levels.astype(np.int16))) + 1
+        coarse = len(levels) > 1 and taken < FEWEST_LEVELS
+        if given in _warned or not (coarse or share > MANY_CLIPPED):
+            return
+        _warned.add(given)
+        log.warning(
+            "encoder %s: %d %% of features were clipped to [-1, 1], and all take %d of 256 levels",
+            given,
+            round(100 * share),
+            taken,
+        )
 
     def _refused(self, why: str) -> ConfigError:
         return ConfigError(f"encoder {self.given!r}: {why}")
-
-
-_warned: set[tuple[str, str]] = set()
-
-
-def _warn_once(event: str, name: str, number: float) -> None:
-    """Log an event of an encoder, once in a process."""
-    if (event, name) not in _warned:
-        _warned.add((event, name))
-        log.warning(event, name, number)

@@ -49,7 +49,7 @@ def check_numbers(module: nn.Module) -> None:
 
 
 def built(build: Callable[..., Any], given: tuple[Any, ...], takes: str) -> object:
-    """Return what a builder makes; its own error is told with the line in which it came up.
+    """Return a builder's module; its own error is told with the line in which it came up.
 
     Parameters
     ----------
