@@ -170,7 +170,7 @@ def _check_builder(node: Mapping[str, Any], client: str, model: str) -> None:
         )
 
 
-def own_encoder(node: Mapping[str, Any], encoder: str) -> str:
+def encoder_here(node: Mapping[str, Any], encoder: str) -> str:
     """Return a run's encoder with its files where a person's device has them.
 
     The digest stays the run's: the paths may be others, the files may not. No file is read.

@@ -126,7 +126,7 @@ def _called(module: nn.Module, x: NDArray[np.float32]) -> NDArray[np.float32]:
             of: Any = module(torch.from_numpy(x))
     except Exception as error:  # whatever somebody's module raises
         raise ConfigError(
-            f"it ended in {type(error).__name__}: {error}; expected features of samples of shape "
+            f"got {type(error).__name__}: {error}; expected features of {len(x)} samples of shape "
             f"{x.shape[1:]}"
         ) from error
     if not isinstance(of, Tensor) or of.dtype != torch.float32 or of.ndim != 2 or not of.shape[1]:
