@@ -181,9 +181,10 @@ def encoder_here(node: Mapping[str, Any], encoder: str) -> str:
         Where a server names code as its encoder and this device's owner does not.
     """
     named, given = NamedModule.parse(encoder), str(node.get("encoder", ""))
-    if "client-id" not in node or named is None or not code_of(encoder):
-        return encoder
     own = NamedModule.parse(given)
+    trusted = own is None and not code_of(encoder)  # an installed package's
+    if "client-id" not in node or named is None or trusted:
+        return encoder
     if own is None or not (named.digest or own.given == named.given):
         raise RunError(
             f"client {node['client-id']!r}: asked to encode by {named.given!r}, which is code of "
