@@ -170,7 +170,8 @@ class ModuleEncoder(Encoder):
         if share > MOST_CLIPPED:
             raise self._refused(
                 f"got {share:.0%} of the features of {len(levels)} samples outside [-1, 1], "
-                f"expected {MOST_CLIPPED:.0%} at most. End the module with a FeatureScale"
+                f"expected {MOST_CLIPPED:.0%} at most. End the module with a FeatureScale, "
+                "fitted to such samples"
             )
         taken = int(np.ptp(levels.astype(np.int16))) + 1
         coarse = len(levels) > 1 and taken < FEWEST_LEVELS

@@ -65,7 +65,13 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Federation:
 
 
 def config(**keys: Any) -> RunConfig:
-    given = {"method": "fedsub-ridge", "beside": "", "rounds": 2, "data": "data", "threads": 1}
+    given: dict[str, Any] = {
+        "method": "fedsub-ridge",
+        "beside": "",
+        "rounds": 2,
+        "data": "data",
+        "threads": 1,
+    }
     return read_config(None, given | {"device": "cpu", "encoder": NAME} | keys)
 
 
