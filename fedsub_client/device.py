@@ -19,7 +19,7 @@ from fedsub_client.best_so_far import used_round
 from fedsub_client.client import FedSubClient
 from fedsub_client.kept_states import KeptStates
 from fedsub_client.model_file import model_bytes
-from fedsub_client.person import Person
+from fedsub_client.person import Person, encoder_here
 from fedsub_client.protections.accepted_sum import AcceptedSum, rounded_again
 from fedsub_client.protections.device_sums import DeviceSums
 from fedsub_client.saved_state import Saved
@@ -57,8 +57,10 @@ class Device:
         # them.
         self._unknown = unknown_keys(context.run_config)
         known = {k: v for k, v in context.run_config.items() if k not in self._unknown}
-        self.config = from_flat(known)
         self.node = context.node_config
+        if "encoder" in known:
+            known["encoder"] = encoder_here(self.node, str(known["encoder"]))
+        self.config = from_flat(known)
         self.person = Person(self.node, self.config)
         self.client = self.person.client
         self.states = KeptStates(self.client, self.config.methods, self.node, context.state)

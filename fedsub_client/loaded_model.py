@@ -22,11 +22,12 @@ from fedsub_client.personal_model import PersonalModel
 from fedsub_client.saved_state import Saved
 from fedsub_client.state_files import kept_in
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
+from fedsub_core.encoders.module_encoder import ModuleEncoder
 from fedsub_core.errors import ConfigError, FedSubError, RunError
 from fedsub_core.models.unbuilt import Unbuilt
 
 
-def load_model(where: Path | str, named: str = "") -> PersonalModel:
+def load_model(where: Path | str, named: str = "", encoder: str = "") -> PersonalModel:
     """Return the person's model in a device's state, or in a file of its own.
 
     Parameters
@@ -38,6 +39,8 @@ def load_model(where: Path | str, named: str = "") -> PersonalModel:
     named : str
         ``package.module:builder`` or ``file.py:builder`` where such a builder made the model: a
         file names code, and does not run it.
+    encoder : str
+        The name of its encoder where that is a module, for the same reason.
 
     Raises
     ------
@@ -65,15 +68,17 @@ def load_model(where: Path | str, named: str = "") -> PersonalModel:
             "model's file of this version. Take another copy, or train again"
         ) from error
     try:
-        model = _built(model, named)
+        model = _built(model, named, encoder)
     except ConfigError as error:
         raise RunError(f"{file}: client {model.client!r}: {error}") from error
     check_usable(model, f"{file}: client {model.client!r}")
     return model
 
 
-def _built(model: PersonalModel, named: str = "") -> PersonalModel:
+def _built(model: PersonalModel, named: str, encoder: str) -> PersonalModel:
     """Return the model with its module built, where it is one; see :meth:`Unbuilt.build`."""
+    if isinstance(model.encoder, ModuleEncoder):
+        model = replace(model, encoder=model.encoder.as_named(encoder))
     if not isinstance(model.architecture, Unbuilt):
         return model
     return replace(model, architecture=model.architecture.build(named))

@@ -25,6 +25,8 @@ from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.samples import Nodes, Tokens, facts_of, shape_with
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
+from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.module_encoder import ModuleEncoder
 from fedsub_core.errors import OtherRelease, RunError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain, describe, described
@@ -43,6 +45,8 @@ MEAN, STD = "standardise.mean", "standardise.std"
 FEATURE_MEAN, FEATURE_STD = "standardise.features.mean", "standardise.features.std"
 #: Under which the facts are kept in a file's metadata.
 FACTS = "fedsub"
+#: The fact how many features an encoder makes that is a module.
+FEATURES = "encoder_features"
 
 
 def computes(model: PersonalModel) -> str:
@@ -58,6 +62,8 @@ def computes(model: PersonalModel) -> str:
         seen = f"encode({seen})"
         more = "; encode as encoder says, drawn from encoder_seed: FedSub's docs/wire-format.md, "
         more += "Encoders"
+    if isinstance(model.encoder, ModuleEncoder):
+        more = "; encode by the module that encoder names, in levels of 1/128"
     if feature_tensors(model):
         seen = f"({seen} - {FEATURE_MEAN}) / {FEATURE_STD}"
     words = model.predicts.computes.format(seen=seen)
@@ -67,7 +73,11 @@ def computes(model: PersonalModel) -> str:
 def facts(model: PersonalModel) -> dict[str, Any]:
     """Return the facts that a reader needs beside the tensors, as values of JSON."""
     encoder = model.encoder
-    encoded = {} if encoder is None else {"encoder": encoder.text, "encoder_seed": encoder.seed}
+    encoded: dict[str, Any] = {}
+    if encoder is not None:
+        encoded = {"encoder": encoder.text, "encoder_seed": encoder.seed}
+    if isinstance(encoder, ModuleEncoder):
+        encoded[FEATURES] = encoder.features
     card = card_table(replace(model.card, capacities=None))  # it is no matter of one person's model
     if model.card.overlap is None:
         del card["overlap"]  # an older release reads numbers alone
@@ -157,7 +167,7 @@ def model_of(data: bytes) -> PersonalModel:
         card = {f.name: stated[f.name] for f in fields(Card) if f.name in stated}
         shape, encoder = shape_with(tuple(stated["shape"]), stated), None
         if "encoder" in stated:
-            encoder = build_encoder(stated["encoder"], stated["encoder_seed"], shape)
+            encoder = _encoder(stated, shape)
         scaling = _scaling(tensors, MEAN, STD) if MEAN in tensors else None
         if scaling is not None and FEATURE_MEAN in tensors:
             features = _scaling(tensors, FEATURE_MEAN, FEATURE_STD)
@@ -184,6 +194,14 @@ def model_of(data: bytes) -> PersonalModel:
         raise
     except Exception as error:  # safetensors has errors of its own for each kind of damage
         raise RunError(f"damaged ({type(error).__name__}: {error})") from error
+
+
+def _encoder(stated: Mapping[str, Any], shape: Shape) -> Encoder | None:
+    """Return the encoder that a file describes; a module's code does not run."""
+    text, seed = stated["encoder"], stated["encoder_seed"]
+    if FEATURES in stated:
+        return ModuleEncoder(stated[FEATURES], seed, shape, text)
+    return build_encoder(text, seed, shape)
 
 
 def _described(stated: Mapping[str, Any]) -> Mapping[str, Any] | None:

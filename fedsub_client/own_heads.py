@@ -85,7 +85,8 @@ def own_heads(
         scale = data.scaling(i, round, scaling)
         # A method that trains its model may standardise features, which a head does not need.
         scale = None if scale is None else replace(scale, features=None)
-        own = encoder if held.capacity == 1 else encoder.narrow(held.capacity)
+        whole = held.capacity == 1 or not encoder.narrows
+        own = encoder if whole else encoder.narrow(held.capacity)
         return _reached(held, own, classes, scale)
 
     return [] if encoder is None else each(scores, index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fedsub_client.client import FedSubClient
@@ -19,6 +20,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.samples import kept_shape
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.data.standardise import Moments
+from fedsub_core.encoders.module_names import NamedModule, code_of
 from fedsub_core.encoders.names import NONE, resolve_encoder
 from fedsub_core.errors import DataError, RunError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
@@ -166,6 +168,30 @@ def _check_builder(node: Mapping[str, Any], client: str, model: str) -> None:
             f"got {own!r} in its node config, expected model={model!r} there, if its owner "
             "trusts it"
         )
+
+
+def encoder_here(node: Mapping[str, Any], encoder: str) -> str:
+    """Return a run's encoder with its files where a person's device has them.
+
+    The digest stays the run's: the paths may be others, the files may not. No file is read.
+
+    Raises
+    ------
+    RunError
+        Where a server names code as its encoder and this device's owner does not.
+    """
+    named, given = NamedModule.parse(encoder), str(node.get("encoder", ""))
+    own = NamedModule.parse(given)
+    trusted = own is None and not code_of(encoder)  # an installed package's
+    if "client-id" not in node or named is None or trusted:
+        return encoder
+    if own is None or not (named.digest or own.given == named.given):
+        raise RunError(
+            f"client {node['client-id']!r}: asked to encode by {named.given!r}, which is code of "
+            f"this device; got {given or 'nothing'!r} in its node config, expected "
+            f"encoder={named.given!r} there, if its owner trusts it"
+        )
+    return replace(own, digest=named.digest).text
 
 
 def _read_data(source: str, client: str, simulated: bool) -> tuple[Card, ClientData]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsub_core.config.run_config import RunConfig, default
+from fedsub_core.encoders.module_names import NamedModule
 from fedsub_core.encoders.names import KERNELS, NONE, PER_KERNEL, parse_encoder
 from fedsub_core.methods.card import MethodCard
 from fedsub_core.methods.table import METHODS
@@ -107,6 +108,8 @@ class MethodRun:
         words = f"{record.kind}, {record.numbers:,} numbers: {', '.join(layers)}"
         if record.encoder == NONE:
             return words
+        if (own := NamedModule.parse(record.encoder)) is not None:
+            return f"{words}, on {record.features:,} features of the frozen module {own.text}"
         kind, size = parse_encoder(record.encoder)
         drawn = f"the vector and {size} random units"
         if kind == KERNELS:

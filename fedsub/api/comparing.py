@@ -14,7 +14,7 @@ import tomli_w
 from rich.console import Console
 
 from fedsub.api.data import federation as as_federation
-from fedsub.api.modules import is_given, place_of
+from fedsub.api.modules import is_given, places_in
 from fedsub.api.settings import flat_settings
 from fedsub.api.shown import Report, shown_with_place, table
 from fedsub.commands.progress import study_progress
@@ -27,11 +27,11 @@ from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import Run, finished, tables
 from fedsub.studies.study_tables import write_tables
+from fedsub_core.config.named_code import CODE, note_option
 from fedsub_core.cores import usable_cores
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.sources import WATCH, absolute_source
 from fedsub_core.files import make_folder, stamped_folder
-from fedsub_core.models.known_code import note_code
 from fedsub_core.spelling import python, spelling
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def compare(
     Parameters
     ----------
     data, rounds, settings
-        As `fedsub.run` takes them. A `model` in memory is trained in this process, one run after
-        another.
+        As `fedsub.run` takes them. A `model` or `encoder` in memory is used in this process, one
+        run after another.
     methods
         Names, also as one text with commas; or rows by a label, each with ``method`` and
         hyperparameters of its own.
@@ -131,9 +131,8 @@ def compare(
     ConfigError, DataError, RunError
         As ``fedsub compare`` does.
     """
-    model = settings.pop("model", None)
-    place = place_of(model) if model is not None else ""
-    keys = flat_settings(settings) | ({"model": place} if place else {})
+    places = places_in(settings)
+    keys = flat_settings(settings) | places
     keys |= {"rounds": rounds} if rounds is not None else {}
     names = methods.split(",") if isinstance(methods, str) else methods
     own = names if isinstance(names, Mapping) else {name: {} for name in names}
@@ -147,9 +146,10 @@ def compare(
         file.write_text(tomli_w.dumps(told), "utf-8")
         study = read_study(file)
         keep_study(to, file, None, {"seeds": None, "rounds": None, "only": [], "row": []})
-        for one in study.models:
-            note_code(one)
-        engine = _here if is_given(place) else local_engine(jobs or usable_cores())
+        for option, value in study.values_of(CODE):
+            note_option(option, value)
+        here = any(map(is_given, places.values()))
+        engine = _here if here else local_engine(jobs or usable_cores())
         with study_progress(Console()) if progress else nullcontext(lambda stage: None) as tell:
             runs = finished(study, to, run_study(study, to, engine, tell))
         write_tables(study, to, runs)

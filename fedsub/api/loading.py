@@ -7,18 +7,20 @@ from typing import Any
 
 from fedsub.api.comparing import Comparison, kept
 from fedsub.api.models import PersonModel
-from fedsub.api.modules import given, is_given, place_of
+from fedsub.api.modules import given, is_given, places_in
 from fedsub.api.running import Run
 from fedsub.studies.study import STUDY_FILE
 from fedsub_client.loaded_model import load_model
+from fedsub_core.config.named_code import ENCODER, MODEL, note_option
 from fedsub_core.errors import RunError
-from fedsub_core.models.known_code import note_code
 from fedsub_core.spelling import python, spelling
 from fedsub_server.run_folder import RUN_FILE
 
 
 @spelling(python)
-def load(folder: Path | str, model: Any = None) -> Run | Comparison | PersonModel:
+def load(
+    folder: Path | str, model: Any = None, encoder: Any = None
+) -> Run | Comparison | PersonModel:
     """Return the run or the comparison in a folder, or the person's model in a file.
 
     Parameters
@@ -26,25 +28,27 @@ def load(folder: Path | str, model: Any = None) -> Run | Comparison | PersonMode
     folder
         A run's folder, also of the command line or a deployment's server; a study's; a model's
         file ``.safetensors``, or a device's state.
-    model
-        The module, builder or builder's place, where one made the models: files name code and do
-        not hold it.
+    model, encoder
+        The module, builder or builder's place, where one made the models or their features: files
+        name code and do not hold it.
 
     Raises
     ------
     RunError
         Where there is none of these.
     """
-    where = Path(folder)
+    where, named = Path(folder), places_in({MODEL: model, ENCODER: encoder})
     if (where / RUN_FILE).is_file():
         run = Run(where)
-        if model is not None and is_given(run.config.model):
-            given(model, run.config.model)
-        elif model is not None:
-            note_code(place_of(model))
+        for option, value in ((MODEL, model), (ENCODER, encoder)):
+            own = str(getattr(run.config, option))
+            if value is not None and is_given(own):
+                given(value, own)
+            elif value is not None:
+                note_option(option, named[option])
         return run
     if (where / STUDY_FILE).is_file():
         return kept(where)
     if where.exists():
-        return PersonModel(load_model(where, place_of(model) if model is not None else ""))
+        return PersonModel(load_model(where, named.get(MODEL, ""), named.get(ENCODER, "")))
     raise RunError(f"{where}: no such folder; expected a run's, a study's, or a model's file")

@@ -15,15 +15,18 @@ from fedsub_core.errors import ConfigError
 
 #: The module in which builders stand that no file holds; it is not there in another process.
 GIVEN = "fedsub_given"
+_SUCH = {"model": "cnn1d", "encoder": "kernels:100"}
 
 
-def place_of(model: Any) -> str:
-    """Return the name by which a run's configuration knows a model.
+def place_of(model: Any, option: str = "model") -> str:
+    """Return the name by which a run's configuration knows a model, or an encoder.
 
     Parameters
     ----------
     model : a kind's name or a builder's place, text; a builder, a function or class of
-        ``(input_shape, classes)``; or a ``torch.nn.Module``, from whose weights everybody starts.
+        ``(input_shape, classes)``, or of ``(input_shape)`` for an encoder; or a
+        ``torch.nn.Module``, from whose weights everybody starts.
+    option : that it is given for.
 
     Raises
     ------
@@ -44,9 +47,15 @@ def place_of(model: Any) -> str:
                 pass  # a notebook's, or a file's that is no module
         return given(model, f"{GIVEN}:{_free(name.rpartition('.')[2], model)}")
     raise ConfigError(
-        f"model: got {type(model).__name__}, expected a name such as 'cnn1d', a torch.nn.Module, "
-        "or a function of (input_shape, classes) that returns one"
+        f"{option}: got {type(model).__name__}, expected a name such as {_SUCH[option]!r}, a "
+        "torch.nn.Module, or a function that returns one, as a builder in a file"
     )
+
+
+def places_in(settings: dict[str, Any]) -> dict[str, str]:
+    """Take ``model`` and ``encoder`` out of a run's settings; return their names by option."""
+    taken = {option: settings.pop(option, None) for option in ("model", "encoder")}
+    return {option: place_of(value, option) for option, value in taken.items() if value is not None}
 
 
 def given(model: Any, place: str) -> str:
@@ -78,7 +87,7 @@ def is_given(place: str) -> bool:
 def _copies(module: nn.Module) -> Any:
     """Return a builder of copies: what is trained is never the module that was given."""
     kept = copy.deepcopy(module)
-    return lambda input_shape, classes: copy.deepcopy(kept)
+    return lambda input_shape, classes=0: copy.deepcopy(kept)
 
 
 def _digest(module: nn.Module) -> str:

@@ -19,11 +19,11 @@ from fedsub.api.shown import Report, shown_with_place, table
 from fedsub.commands.progress import progress as told
 from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
 from fedsub_client.loaded_model import load_model
+from fedsub_core.config.named_code import CODE, ENCODER, MODEL, check_option
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import WATCH
-from fedsub_core.errors import RunError
-from fedsub_core.models.known_code import check_code
+from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.spelling import python, spelling
 from fedsub_data.importing.client_ids import nearest_person
 from fedsub_server.results import method_summaries
@@ -120,17 +120,26 @@ class Run:
                 f"{path.parent}: got no model of {person!r}, expected one of: "
                 f"{', '.join(there) or 'nobody'}.{nearest_person(str(person), there)}"
             )
-        named = self.config.model
-        if not is_given(named):
-            again = f"fedsub.load({str(self.folder)!r}, model={named!r})"
-            check_code(named, self.folder / RUN_FILE, give=again)
+        named = {option: str(getattr(self.config, option)) for option in CODE}
+        folder, lay = str(self.folder), [one for one, value in named.items() if is_given(value)]
+        for option, value in named.items():
+            if option not in lay:
+                check_option(
+                    option,
+                    value,
+                    self.folder / RUN_FILE,
+                    (),
+                    lambda key, value: f"fedsub.load({folder!r}, {key}={value!r})",
+                )
         try:
-            return PersonModel(load_model(path, named if ":" in named else ""))
-        except RunError as error:
-            if is_given(named):
+            return PersonModel(
+                load_model(path, named[MODEL] if ":" in named[MODEL] else "", named[ENCODER])
+            )
+        except FedSubError as error:
+            if lay:
                 raise RunError(
-                    f"{error}. The model lay in memory: fedsub.load({str(self.folder)!r}, "
-                    "model=...) takes it once more"
+                    f"{error}. The {lay[0]} lay in memory: fedsub.load({folder!r}, {lay[0]}=...) "
+                    "takes it once more"
                 ) from error
             raise
 
@@ -202,7 +211,8 @@ def run(
         a line now and then.
     **settings
         Every other key of ``fedsub run``, with ``_`` for ``-``: ``lr=0.01``, ``batch_size=16``,
-        ``seed=3``, ``out="runs"``; a method's own as ``ditto={"lam": 0.5}``.
+        ``seed=3``, ``out="runs"``; a method's own as ``ditto={"lam": 0.5}``. ``encoder`` may be a
+        frozen ``torch.nn.Module``, too.
 
     Returns
     -------

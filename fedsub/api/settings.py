@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsub.api.modules import place_of
+from fedsub.api.modules import places_in
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.config.toml import flatten
@@ -36,7 +36,9 @@ def configured(
     settings: dict[str, Any],
 ) -> RunConfig:
     """Return a run's configuration; raises ConfigError as the command does."""
-    keys = flat_settings(settings)
+    settings = settings | {"model": model}
+    places = places_in(settings)
+    keys = flat_settings(settings) | places
     if isinstance(data, str | Path):
         keys["data"] = absolute_source(str(data))
     else:
@@ -46,8 +48,6 @@ def configured(
             keys[key] = value
     if beside is not None:
         keys["beside"] = beside if isinstance(beside, str) else ",".join(beside)
-    if model is not None:
-        keys["model"] = place_of(model)
     config = read_config(None, keys)
     check_given(config, keys, "settings")
     return config

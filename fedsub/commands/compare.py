@@ -32,6 +32,14 @@ class StudyAsked:
     row: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class CodeNamed:
+    """The code that the user names, by the option that it is of."""
+
+    model: tuple[str, ...]
+    encoder: tuple[str, ...]
+
+
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
 @click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
@@ -60,13 +68,19 @@ class StudyAsked:
     ),
     click.option("--row", multiple=True, metavar="NAME", help="make only this row of the tables"),
 )
-@click.option(
-    "--model",
-    "models",
-    multiple=True,
-    metavar="PLACE",
-    help="package.module:builder or file.py:builder, if the file names one: it names code that you "
-    "have not run before, or that was changed",
+@with_options(
+    "code",
+    CodeNamed,
+    click.option(
+        "--model",
+        multiple=True,
+        metavar="PLACE",
+        help="package.module:builder or file.py:builder, if the file names one: it names code that "
+        "you have not run before, or that was changed",
+    ),
+    click.option(
+        "--encoder", multiple=True, metavar="NAME", help="the same of an encoder that is a module"
+    ),
 )
 @AS_JSON
 def compare(
@@ -76,7 +90,7 @@ def compare(
     jobs: int | None,
     engine: EngineAsked,
     asked: StudyAsked,
-    models: tuple[str, ...],
+    code: CodeNamed,
     as_json: bool,
 ) -> None:
     """Train all runs of the file STUDY and print how the methods compare.
@@ -94,15 +108,15 @@ def compare(
     from fedsub.studies.study_page import write_study_page
     from fedsub.studies.study_results import finished
     from fedsub.studies.study_tables import plain_tables
+    from fedsub_core.config.named_code import check_option, note_option
     from fedsub_core.cores import usable_cores
     from fedsub_core.files import make_folder
-    from fedsub_core.models.known_code import check_code, note_code
 
     console = console_beside(as_json)
     wanted = shortened(read_study(study, data), **asdict(asked))
-    for place in wanted.models:
-        check_code(place, study, models)
-        note_code(place)
+    for option, value in wanted.values_of(asdict(code)):
+        check_option(option, value, study, getattr(code, option))
+        note_option(option, value)
     folder = (out or Path("runs") / study.stem).resolve()
     if not folder.exists():
         check_some_data(wanted)

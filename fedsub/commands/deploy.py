@@ -66,7 +66,7 @@ def local(
     from fedsub.engines.rehearsal import Rehearsal
     from fedsub.report.report import REPORT_FILE
     from fedsub.report.tables import print_results
-    from fedsub_core.models.known_code import check_code, note_code
+    from fedsub_core.config.named_code import check_named, note_named
     from fedsub_server.results import method_summaries
 
     console = Console()
@@ -76,9 +76,8 @@ def local(
     resolved = read_config(config, {"beside": "", **given})
     check_given(resolved, given, "command line")
     if config is not None:
-        named, give = [str(given.get("model", ""))], f"--set model={resolved.model}"
-        check_code(resolved.model, config, named, give)
-    note_code(resolved.model)
+        check_named(resolved, config, given, lambda key, value: f"--set {key}={value}")
+    note_named(resolved)
     rounds = resolved.rounds * len(resolved.methods)
     with progress(console, "rounds", [resolved.method]) as tell:
 

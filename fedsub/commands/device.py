@@ -59,7 +59,7 @@ def predict(
             ending = repr(output.suffix) if output.suffix else "none"
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
         check_new(output, force)
-    own = load_model(whose.place(), whose.model)
+    own = load_model(whose.place(), whose.model, whose.encoder)
     given = read_samples(samples)
     found = own.probabilities(given["x"], str(samples), given.get("edges"))
     classes = own.card.classes
@@ -119,11 +119,11 @@ def export(whose: ModelAsked, format: str, output: Path, capacity: str | None, f
     where, share = whose.place(), None
     if capacity is not None and (share := read_share(capacity)) is None:
         raise ConfigError(f"--capacity: got {capacity!r}, expected {EXPECTED}")
-    own = load_model(where, whose.model)
+    own = load_model(where, whose.model, whose.encoder)
     if share is not None:
         from fedsub.export.weak import weak_model  # it builds what a server holds: other packages
 
-        own = weak_model(own, share, None if whose.state else run_of(where), whose.model)
+        own = weak_model(own, share, None if whose.state else run_of(where), whose.named)
     difference = write_model(own, format, output, force)
     checked = (
         "not checked: onnxruntime is not installed"

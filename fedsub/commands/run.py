@@ -187,8 +187,8 @@ def _resolved(
 ) -> RunConfig:
     """Return the run's configuration: the file's or the resumed run's, and what overrides it."""
     from fedsub.studies.run import resumed_config
+    from fedsub_core.config.named_code import check_named
     from fedsub_core.data.sources import WATCH, absolute_source
-    from fedsub_core.models.known_code import check_code
 
     overrides: dict[str, Any] = {
         key.replace("_", "-"): value for key, value in options.items() if value is not None
@@ -207,7 +207,7 @@ def _resolved(
         resolved = read_config(config, overrides)
         check_given(resolved, overrides, "command line")
         if config is not None:
-            check_code(resolved.model, config, [str(overrides.get("model", ""))])
+            check_named(resolved, config, overrides)
     return replace(resolved, data=absolute_source(resolved.data))
 
 

@@ -26,6 +26,12 @@ class ModelAsked:
     method: str | None
     state: Path | None
     model: str
+    encoder: str
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What names code, as it is given, by option."""
+        return {"model": self.model, "encoder": self.encoder}
 
     def place(self) -> Path:
         """Return where the model lies that the options mean; say it where it was looked for."""
@@ -72,6 +78,13 @@ whose_model = with_options(
         default="",
         help="package.module:builder or file.py:builder, if one made the model: a model's file "
         "names its code, but does not contain it",
+    ),
+    click.option(
+        "--encoder",
+        metavar="NAME",
+        default="",
+        help="file.py:builder or file.py:builder@weights.safetensors, if such a module is the "
+        "model's encoder: its file has to be the run's",
     ),
 )
 

@@ -30,11 +30,11 @@ from fedsub.deploy.seconds import LOOK_SECONDS
 from fedsub.deploy.signals import EndSignals
 from fedsub.engines.rehearsal_folder import Databases, choose_clients, make_workplace
 from fedsub_core.capacity import of_people
+from fedsub_core.config.named_code import code_named
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.sources import absolute_source, client_ids
 from fedsub_core.errors import RunError
 from fedsub_core.files import write_whole
-from fedsub_core.models.names import is_place
 from fedsub_server.run_folder import DATABASE_FILE
 
 #: Seconds for a step of starting up, and as many more for each client: all share the cores.
@@ -200,8 +200,7 @@ class Rehearsal:
             }
             if not (own := self.capacities[client]).drawn:
                 settings["capacity"] = own.share
-            if is_place(self.config.model):
-                settings["model"] = self.config.model
+            settings |= code_named(self.config)
             key = place.key(client)
             command = supernode(place.credentials, self.fleet, port, key, settings)
             self._start(f"supernode-{client}", command, _DEVICES)

@@ -1,7 +1,8 @@
 """An encoder as a plain ``torch.nn.Module``: the same bits as ours, in any runtime.
 
 All sums are of integers below 2**24, which float32 holds: neither their order nor fused products
-matter. What is rounded, a runtime rounds as IEEE 754 says.
+matter. What is rounded, a runtime rounds as IEEE 754 says. Only the last digits of a module of
+one's own are the runtime's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 
 from fedsub_core.encoders.encoder import CLIP, FULL, GREATEST, UNIT, Encoder
 from fedsub_core.encoders.kernels_encoder import LENGTH, Kernel, KernelsEncoder
+from fedsub_core.encoders.module_encoder import ModuleEncoder
 from fedsub_core.encoders.relu_encoder import INPUT_LEVEL, UNIT_LEVEL, ReluEncoder
 
 
@@ -22,6 +24,8 @@ def encoder_module(encoder: Encoder) -> nn.Module:
     """Return ``x [batch, *input_shape]``, standardised, to ``features [batch, features]``."""
     if isinstance(encoder, KernelsEncoder):
         return KernelsModule(encoder)
+    if isinstance(encoder, ModuleEncoder):
+        return OwnModule(encoder)
     assert isinstance(encoder, ReluEncoder)
     return ReluModule(encoder)
 
@@ -101,3 +105,16 @@ class ReluModule(nn.Module):
         units = F.linear(steps, self.weight, self.bias).relu()
         units = ((units + UNIT_LEVEL // 2) / UNIT_LEVEL).floor()
         return torch.cat([inputs, units], 1).clamp(max=FULL - 1) / FULL
+
+
+class OwnModule(nn.Module):
+    """A module of one's own, with its outputs rounded to levels."""
+
+    def __init__(self, encoder: ModuleEncoder) -> None:
+        super().__init__()
+        self.module = encoder.copied()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return its features in steps of 1/128."""
+        features: Tensor = self.module(x)
+        return (features * FULL).clamp(-FULL, FULL - 1).round() / FULL

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -11,12 +13,12 @@ from torch import Tensor
 
 from fedsub_client.learner import Learner
 from fedsub_client.personal_model import PersonalModel
+from fedsub_core.config.named_code import check_named
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.methods.table import method
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.held import Held
-from fedsub_core.models.known_code import check_code
 from fedsub_core.models.model import Model
 from fedsub_core.models.unbuilt import Unbuilt
 from fedsub_core.models.units import first_units, units_in
@@ -26,9 +28,15 @@ from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.other_downloads import next_download
 
+#: Where nothing names code.
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
 
 def weak_model(
-    own: PersonalModel, capacity: float, run: Path | None = None, named: str = ""
+    own: PersonalModel,
+    capacity: float,
+    run: Path | None = None,
+    given: Mapping[str, str] = NOTHING,
 ) -> PersonalModel:
     """Return the model of a device that holds a share of what `own` is or was trained as a part of.
 
@@ -42,7 +50,7 @@ def weak_model(
     capacity : in (0, 1].
     run : the folder that holds the method's folder; None: nothing but the person's model is there,
         and the share is one of that.
-    named : the place of the model's builder, where the user names it.
+    given : what names code, as the user gives it, by option.
 
     Raises
     ------
@@ -71,20 +79,22 @@ def weak_model(
             "whose server says which units are sent: a device chooses these by its own samples"
         )
     if run is not None and card.weak.sends_all:
-        return _sent(own, capacity, run, named)
-    return _first_units(own, capacity, run, named)
+        return _sent(own, capacity, run, given)
+    return _first_units(own, capacity, run, given)
 
 
-def _config(run: Path, named: str) -> RunConfig:
+def _config(run: Path, given: Mapping[str, str]) -> RunConfig:
     """Return a run's configuration; raises ConfigError if it names code that is not known."""
     config = read_config(run / RUN_FILE)
-    check_code(config.model, run / RUN_FILE, [named])
+    check_named(config, run / RUN_FILE, given)
     return config
 
 
-def _sent(own: PersonalModel, capacity: float, run: Path, named: str) -> PersonalModel:
+def _sent(
+    own: PersonalModel, capacity: float, run: Path, given: Mapping[str, str]
+) -> PersonalModel:
     """Return the model that the run would send next, in place of the person's own parameters."""
-    config = _config(run, named)
+    config = _config(run, given)
     with RunDatabase(run / own.method / DATABASE_FILE) as database:
         round, state = database.load()
     if not round or SERVER not in state:
@@ -111,12 +121,12 @@ def _sent(own: PersonalModel, capacity: float, run: Path, named: str) -> Persona
 
 
 def _first_units(
-    own: PersonalModel, capacity: float, run: Path | None, named: str
+    own: PersonalModel, capacity: float, run: Path | None, given: Mapping[str, str]
 ) -> PersonalModel:
     """Return the person's model with the first units of each hidden layer alone."""
     model = own.architecture
     assert not isinstance(model, Unbuilt)  # it was built when it was loaded
-    whole = model if run is None else _whole(own, _config(run, named))
+    whole = model if run is None else _whole(own, _config(run, given))
     units = first_units(whole, capacity)
     sizes = {group.name: group.size for group in model.unit_groups}
     lacking = {name: size for name, size in sizes.items() if size < len(units[name])}

@@ -20,6 +20,7 @@ from fedsub.engines.simulation import (
 )
 from fedsub_client.new_cohort import make_cohort
 from fedsub_core.config.idle import named_idle
+from fedsub_core.config.named_code import check_named, note_named
 from fedsub_core.config.run_config import RunConfig, differences, dump_toml, read_config
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.federation import Federation
@@ -30,7 +31,6 @@ from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
 from fedsub_core.methods.table import method
 from fedsub_core.models.held import why_unfit
-from fedsub_core.models.known_code import check_code, note_code
 from fedsub_core.models.names import installed, is_place
 from fedsub_core.models.record import ModelRecord
 from fedsub_server.data_notes import DataNotes, write_notes
@@ -84,7 +84,8 @@ def check_data(config: RunConfig, federation: Federation) -> None:
         cohort = make_cohort(settings, federation.card, [people[0].holding(1.0)])
         for person in people:
             least = person.can_hold.share
-            if why := why_unfit(method(name), settings.wire, cohort.learner.model, least):
+            model, encoder = cohort.learner.model, cohort.encoder
+            if why := why_unfit(method(name), settings.wire, model, least, encoder):
                 raise ConfigError(f"{name}: client {person.client!r}: {why}")
         build_strategy(config, name)
 
@@ -97,7 +98,7 @@ def new_folder(config: RunConfig) -> Path:
     RunError
         If the folder cannot be made.
     """
-    note_code(config.model)
+    note_named(config)
     data = Path(config.data).resolve().name if config.data != "watch" else "watch"
     folder = stamped_folder(Path(config.out), f"{data}-{config.method}")
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
@@ -112,8 +113,8 @@ def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
     Raises
     ------
     ConfigError
-        If the folder names code of a model that is not in `overrides`, and that the user does not
-        know (:mod:`fedsub_core.models.known_code`).
+        If the folder names code that is not in `overrides`, and that the user does not know
+        (:mod:`fedsub_core.models.known_code`).
     RunError
         If `folder` is no run, or `overrides` ask for what does not continue the run: another
         configuration, or fewer rounds than it was given.
@@ -141,8 +142,8 @@ def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
             f"{folder}: rounds: got {wanted.rounds}, expected {config.rounds} or more: a "
             "run can get more rounds, not fewer. Leave rounds out, or start a new run."
         )
-    check_code(wanted.model, folder / RUN_FILE, [str(overrides.get("model", ""))])
-    note_code(wanted.model)
+    check_named(wanted, folder / RUN_FILE, overrides)
+    note_named(wanted)
     return wanted
 
 

@@ -7,7 +7,7 @@ what a file changes is run anew, and nothing else.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
@@ -92,11 +92,13 @@ class Study:
         """The seeds whose validation parts choose values."""
         return self.seeds[: self.tune_seeds]
 
-    @property
-    def models(self) -> list[str]:
-        """What the study says that a model is, each text once, ascending."""
-        said = [self.run.get("model"), *(dict(cell).get("model") for cell in self.cells)]
-        return sorted({str(one) for one in (*said, *self.tune.get("model", ())) if one})
+    def values_of(self, options: Iterable[str]) -> list[tuple[str, str]]:
+        """Return the values that the study gives to some options, each beside its option, once."""
+        found = set()
+        for option in options:
+            own = [self.run.get(option), *(dict(cell).get(option) for cell in self.cells)]
+            found |= {(option, str(one)) for one in (*own, *self.tune.get(option, ())) if one}
+        return sorted(found)
 
     def rows(self) -> Iterator[tuple[Cell, Entry]]:
         """Yield every table's rows, without what is missing."""

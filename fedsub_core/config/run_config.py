@@ -30,7 +30,7 @@ from fedsub_core.config.settings import (
 )
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.cores import usable_cores
-from fedsub_core.encoders.names import NONE, check_encoder
+from fedsub_core.encoders.names import NONE, pinned_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import method
 from fedsub_core.models.names import check_kind, parse_hidden
@@ -68,11 +68,11 @@ class RunConfig(
         _ = self.wire, self.robust_settings  # refuse what does not exist
         check_kind(self.model)
         parse_hidden(self.hidden)
-        check_encoder(self.encoder)
+        object.__setattr__(self, "encoder", pinned_encoder(self.encoder))
         for name in self.methods:
             if method(name).training.solves and self.encoder == NONE:
                 raise ConfigError(
-                    f"encoder: got {NONE!r}, expected auto, kernels:N or relu:N: method {name!r} "
+                    f"encoder: got {NONE!r}, expected auto or the name of one: method {name!r} "
                     "solves heads on the features of an encoder, which are whole levels"
                 )
 

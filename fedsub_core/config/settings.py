@@ -42,8 +42,8 @@ class ModelSettings:
     )
     encoder: str = text_option(
         "auto",
-        "fixed features, the model's input: none, kernels:N (for windows) or relu:N (for feature "
-        "vectors); auto: none, unless the method's page says otherwise",
+        "fixed features, the model's input: none, kernels:N of windows, relu:N of vectors, or a "
+        "module, file.py:builder, also with @weights.safetensors; auto: as the method's page says",
     )
     standardise: str = choice(
         "federation-median",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
+from fedsub_core.encoders.module_encoder import ModuleEncoder
+from fedsub_core.encoders.module_names import NamedModule
 from fedsub_core.encoders.names import KERNELS, NONE, parse_encoder
 from fedsub_core.encoders.relu_encoder import ReluEncoder
 from fedsub_core.errors import ConfigError
@@ -17,7 +19,7 @@ def build_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
     Raises
     ------
     ConfigError
-        If there is none of that name, or it cannot take such samples.
+        If there is none of that name, it cannot take such samples, or its module is none.
     """
     if text == NONE:
         return None
@@ -27,6 +29,8 @@ def build_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
             "windows and feature vectors; images, token ids and nodes go into the model as they "
             "are. Set encoder = none, or take a method that trains its model"
         )
+    if NamedModule.parse(text) is not None:
+        return ModuleEncoder.of(text, seed, shape)
     kind, size = parse_encoder(text)
     return (KernelsEncoder if kind == KERNELS else ReluEncoder)(size, seed, shape)
 

@@ -103,8 +103,9 @@ class Encoder(ABC):
     size: int
     seed: int
     input_shape: Shape
-    #: The smallest size there is.
+    #: The smallest size there is; and whether a weak device can compute a part of it.
     least: ClassVar[int]
+    narrows: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -137,7 +138,7 @@ class Encoder(ABC):
             raise ConfigError(
                 f"encoder {self.text}: got {samples:,} samples in a stack, whose {self.features:,} "
                 f"features take {needed / 2**30:,.1f} GiB; expected {MOST_BYTES >> 30} at most. "
-                "Lower N"
+                "Take fewer features"
             )
 
     def encode(self, x: NDArray[np.float32]) -> NDArray[np.float32]:

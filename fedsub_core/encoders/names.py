@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from fedsub_core.encoders.module_names import WEIGHTS, NamedModule
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.options import suggestion
@@ -20,9 +21,25 @@ _SIZED = re.compile(rf"({KERNELS}|{RELU}):(0|[1-9][0-9]*)")
 
 
 def check_encoder(text: str) -> None:
-    """Raise a ConfigError unless `text` names an encoder, or is ``auto`` or ``none``."""
-    if text not in (AUTO, NONE):
+    """Raise a ConfigError unless `text` names an encoder, or is ``auto`` or ``none``.
+
+    Of a module's name the form alone is checked.
+    """
+    if text not in (AUTO, NONE) and NamedModule.parse(text) is None:
         parse_encoder(text)
+
+
+def pinned_encoder(text: str) -> str:
+    """Return `text`, where it names a module with a digest of the module's files.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`check_encoder`, or if such a file cannot be read.
+    """
+    check_encoder(text)
+    named = NamedModule.parse(text)
+    return text if named is None else named.pinned().text
 
 
 def parse_encoder(text: str) -> tuple[str, int]:
@@ -33,7 +50,10 @@ def parse_encoder(text: str) -> tuple[str, int]:
     ConfigError
         For another text, no kernel at all, or more features than :data:`LARGEST`.
     """
-    expected = f"expected {AUTO}, {NONE}, {KERNELS}:N with N from 1, or {RELU}:N with N from 0"
+    expected = (
+        f"expected {AUTO}, {NONE}, {KERNELS}:N with N from 1, {RELU}:N with N from 0, or a module "
+        f"of your own, file.py:builder or file.py:builder@weights{WEIGHTS}"
+    )
     found = _SIZED.fullmatch(text)
     if found is None:
         known = (AUTO, NONE, OF_WINDOWS, OF_VECTORS)
@@ -51,7 +71,7 @@ def parse_encoder(text: str) -> tuple[str, int]:
 
 
 def resolve_encoder(text: str, encodes: bool, shape: Shape) -> str:
-    """Return the encoder that is meant: ``none``, ``kernels:N`` or ``relu:N``.
+    """Return the encoder that is meant, never ``auto``.
 
     Parameters
     ----------

@@ -6,6 +6,9 @@ DECISIONS = (
     "The model is one linear layer on the encoder's features, whatever the run's model says; "
     "encoder = auto is kernels:100 for windows, relu:450 for feature vectors, and none is "
     "refused: sums of whole numbers are exact, sums of others are not.",
+    "With a frozen module of one's own as the encoder, sums are of whole levels as well: secure "
+    "sums and forgetting stay exact. That two machines compute the same levels is not promised, "
+    "and all devices need capacity 1.",
     "Round 1: everybody sends sums, and has a head of its own samples alone. Round 2: sums "
     "come back, and equations are sent. Round 3: these come back, summed, and heads are as "
     "good as they get. Then nothing travels until somebody's samples change. Where few are "

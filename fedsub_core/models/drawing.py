@@ -6,6 +6,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,6 +17,8 @@ from fedsub_core.models.traced import Trace, traced
 
 #: Makes a module for ``(input_shape, classes)``.
 Builder = Callable[[Shape, int], nn.Module]
+#: What it takes, in words.
+TAKES = "(input_shape, classes)"
 _CPU = torch.device("cpu")
 #: Held by the thread whose pass draws: modules draw from the one stream that the process has.
 _STREAM = threading.Lock()
@@ -33,7 +36,7 @@ def drawing(seed: int, device: torch.device = _CPU) -> Iterator[None]:
         yield
 
 
-def _check_numbers(module: nn.Module) -> None:
+def check_numbers(module: nn.Module) -> None:
     """Raise a ConfigError where a parameter is not of float32, or has no axis."""
     for name, tensor in module.named_parameters():
         if tensor.dtype != torch.float32:
@@ -45,17 +48,22 @@ def _check_numbers(module: nn.Module) -> None:
             )
 
 
-def _built(build: Builder, input_shape: Shape, classes: int) -> object:
-    """Return what a builder makes; its own error is told with the line in which it came up."""
+def built(build: Callable[..., Any], given: tuple[Any, ...], takes: str) -> object:
+    """Return a builder's module; its own error is told with the line in which it came up.
+
+    Parameters
+    ----------
+    given : what it is called with, which the text `takes` names.
+    """
     try:
-        return build(input_shape, classes)
+        return build(*given)
     except FedSubError:
         raise
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise ConfigError(
             f"the builder ended in {type(error).__name__}: {error} ({last.filename}, line "
-            f"{last.lineno}); it takes (input_shape, classes)"
+            f"{last.lineno}); it takes {takes}"
         ) from error
 
 
@@ -71,13 +79,12 @@ def drawn(build: Builder, input_shape: Shape, classes: int, seed: int) -> tuple[
         samples.
     """
     with drawing(seed), torch.enable_grad():
-        module = _built(build, input_shape, classes)
+        module = built(build, (input_shape, classes), TAKES)
         if not isinstance(module, nn.Module):
             raise ConfigError(
-                f"got {type(module).__name__}, expected a torch.nn.Module: a builder takes "
-                "(input_shape, classes)"
+                f"got {type(module).__name__}, expected a torch.nn.Module: a builder takes {TAKES}"
             )
-        _check_numbers(module)
+        check_numbers(module)
         # Before anything else looks at it: lazy layers get their parameters here.
         trace = traced(module, input_shape, classes)
     return module, trace

@@ -71,10 +71,16 @@ class Held:
         return cls(encoder, model)
 
 
-def why_unfit(card: MethodCard, wire: WireSettings, whole: Model, capacity: float) -> str:
+def why_unfit(
+    card: MethodCard,
+    wire: WireSettings,
+    whole: Model,
+    capacity: float,
+    encoder: Encoder | None = None,
+) -> str:
     """Return why a device of a capacity cannot take part in a method's run; "" where it can.
 
-    `whole` is the model of a device that holds everything.
+    `whole` and `encoder` are those of a device that holds everything.
     """
     if capacity == 1:
         return ""
@@ -82,6 +88,11 @@ def why_unfit(card: MethodCard, wire: WireSettings, whole: Model, capacity: floa
     numbers = sum(prod(shape) for name, shape in shapes.items() if name in whole.trained)
     if card.weak.narrow == "elements" and capacity**2 * numbers < 1:
         return f"capacity: got {capacity:g}, expected {numbers**-0.5:.2g} at least: one number"
+    if card.weak.narrow == "encoder" and encoder is not None and not encoder.narrows:
+        return (
+            f"capacity: got {capacity:g} with encoder {encoder.text!r}, expected 1: a module "
+            "computes all of its features or none. Leave such people out, or take kernels:N"
+        )
     if card.weak.narrow != "model":
         return ""
     widest = max((group.size for group in whole.unit_groups), default=0)

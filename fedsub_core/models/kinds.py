@@ -7,16 +7,9 @@ and whose first weights are PyTorch's own, becomes a chain; every other module i
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from hashlib import blake2b
-from importlib import import_module
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from itertools import pairwise
 from math import prod
-from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import torch
@@ -25,6 +18,7 @@ from torch import nn
 from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
+from fedsub_core.models.builders import builder_at
 from fedsub_core.models.chain import TYPES, Chain
 from fedsub_core.models.from_torch import from_torch
 from fedsub_core.models.initial_weights import Writes, check_initial
@@ -133,61 +127,6 @@ def build_model(
             "says how to compute with it"
         )
     return _without_norms(chain, norm)
-
-
-def builder_at(place: str) -> Callable[..., Any]:
-    """Return the builder at ``package.module:builder`` or ``file.py:builder``; it is imported.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such file, module or builder, or importing it fails.
-    """
-    where, _, name = place.rpartition(":")
-    try:
-        module = _file(Path(where)) if where.endswith(".py") else import_module(where)
-    except Exception as error:  # whatever somebody's module raises on import
-        raise ConfigError(
-            f"model {place!r}: {where} cannot be imported ({type(error).__name__}: {error}). "
-            "Check the name, and that it is installed or given from this folder"
-        ) from error
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise ConfigError(
-            f"model {place!r}: got no {name} that can be called in {where}, expected a function or "
-            "class of (input_shape, classes)"
-        )
-    built: Callable[..., Any] = found
-    return built
-
-
-def _file(path: Path) -> Any:
-    """Import a file as a module of its own, once as long as its text stays."""
-    name = f"fedsub_model_{blake2b(path.read_bytes(), digest_size=8).hexdigest()}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = spec_from_loader(name, _AsItStands(name, str(path)))
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-class _AsItStands(SourceFileLoader):
-    """Compiles a file's text, and neither reads nor leaves compiled code.
-
-    Python takes what it compiled a moment ago for a file of the same second and the same length.
-    """
-
-    def get_code(self, fullname: str) -> CodeType:
-        """Return the file's code."""
-        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
-        return code
 
 
 def builder_of(kind: str) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from fedsub_core.errors import ConfigError
@@ -30,17 +30,23 @@ def note_code(place: str) -> None:
     Names of models that are no place, and code that lies in no file, are not noted. Where nothing
     can be written, it is logged.
     """
-    if not is_place(place) or (digest := _digest(place)) is None:
+    if not is_place(place) or (digest := digest_of(place)) is None:
         return
     try:
         make_folder(_noted(digest).parent)
         with open(_noted(digest), "ab", opener=private):
             pass
     except (OSError, RuntimeError) as error:  # a read-only home, or none
-        log.warning("code of model %s: not noted (%s): name it again to resume", place, error)
+        log.warning("code of %s: not noted (%s): name it again to resume", place, error)
 
 
-def check_code(place: str, where: Path | str, named: Collection[str] = (), give: str = "") -> None:
+def check_code(
+    place: str,
+    where: Path | str,
+    named: Collection[str] = (),
+    give: str = "",
+    option: str = "model",
+) -> None:
     """Refuse a builder's place that a file names, unless the user named that code.
 
     Parameters
@@ -48,6 +54,7 @@ def check_code(place: str, where: Path | str, named: Collection[str] = (), give:
     where : the file or folder that names it.
     named : places that the user names now.
     give : how to name it, for the message; "" is the command line's option.
+    option : that has the place.
 
     Raises
     ------
@@ -56,7 +63,7 @@ def check_code(place: str, where: Path | str, named: Collection[str] = (), give:
     """
     if not is_place(place) or place in named:
         return
-    digest = _digest(place)
+    digest = digest_of(place)
     try:
         known = digest is not None and _is_ours(_noted(digest))
     except (OSError, RuntimeError):
@@ -65,8 +72,9 @@ def check_code(place: str, where: Path | str, named: Collection[str] = (), give:
         got = "code that you have not named before, or that was changed since"
         got = got if digest else "code that is in no file here"
         raise ConfigError(
-            f"{where}: model: got {place!r}, {got}; expected a model's name, or code that you "
-            f"know. Read the code first. If it may run, name it: {give or spelt('model', place)}"
+            f"{where}: {option}: got {place!r}, {got}; expected a name that is no code, or code "
+            f"that you know. Read the code first. If it may run, name it: "
+            f"{give or spelt(option, place)}"
         )
 
 
@@ -93,16 +101,20 @@ def _is_ours(file: Path) -> bool:
     return mine is None or all(one.st_uid in mine and not one.st_mode & 0o022 for one in found)
 
 
-def _digest(place: str) -> str | None:
+def digest_of(place: str, beside: Sequence[Path] = ()) -> str | None:
     """Return a digest of a builder's name and of the files that its import runs.
 
     None where one cannot be read. Nothing is imported.
+
+    Parameters
+    ----------
+    beside : further files, such as of weights.
     """
     where, _, builder = place.rpartition(":")
     digest = hashlib.blake2b(builder.encode(), digest_size=20)
     files = [Path(where)] if where.endswith(".py") else _files(where)
     try:
-        for file in files:
+        for file in (*files, *beside):
             digest.update(hashlib.blake2b(file.read_bytes()).digest())
     except OSError:
         return None

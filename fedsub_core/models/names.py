@@ -91,6 +91,6 @@ def check_kind(kind: str) -> None:
 
 
 @cache
-def installed() -> dict[str, EntryPoint]:
+def installed(group: str = GROUP) -> dict[str, EntryPoint]:
     """Return the entry points of installed packages, by name; nothing of them is imported."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(group=group)}

@@ -35,7 +35,7 @@ class ModelRecord:
     numbers : count of those that are trained or solved for.
     classes : count, as of a sample's logits.
     sample : shape of one sample.
-    encoder : ``none``, ``kernels:N`` or ``relu:N``.
+    encoder : its name, never ``auto``; ``none``: there is none.
     features : count of the encoder's, which are the model's input; 0 without an encoder.
     vocabulary : above all token ids, if samples are these; 0: they are numbers.
     ending : the reason why the model's ending spoils training; "": it does not.

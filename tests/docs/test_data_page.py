@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import runpy
+import shlex
 from pathlib import Path
 
 import numpy as np
+import pytest
+from click.testing import CliRunner
 
+from fedsub.cli import cli
 from fedsub_core.data.federation import read_federation
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text("utf-8")
@@ -34,3 +39,22 @@ def test_texts_of_one_s_own_are_read(tmp_path: Path) -> None:
     federation = read_federation(tmp_path)
     assert federation.card.features == ("token",)
     assert federation.clients["anna"].x.dtype == np.int32
+
+
+@pytest.mark.slow
+def test_the_pages_encoder_makes_features_and_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, code in re.findall(r"```python file=(\S+)\n(.+?)```", PAGE, re.DOTALL):
+        Path(name).write_text(code)
+    runpy.run_path("weights.py")
+    part = PAGE.partition("### A module of your own")[2]
+    block = re.findall(r"```console\n(.+?)```", part, re.DOTALL)[0]
+    lines = [line.removeprefix("$ fedsub ") for line in block.splitlines()]
+    assert len(lines) == 2
+    for line in lines:
+        done = CliRunner().invoke(cli, shlex.split(line), catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    assert Path("own.pt").stat().st_size > 1000

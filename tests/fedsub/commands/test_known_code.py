@@ -181,3 +181,19 @@ def test_a_home_that_cannot_be_written_stops_no_run(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     note_code(f"{tmp_path}/net.py:net")
     assert "not noted" in caplog.text
+
+
+def test_code_of_an_encoder_is_named_as_a_models(fedsub: Call, town_folder: Path) -> None:
+    Path("net.py").write_text(CODE.format(width=4))
+    Path("my.toml").write_text(f'encoder = "{PLACE}"\n')
+    said = fedsub(*SMALL[:1], "my.toml", *SMALL[1:])
+    assert_refused(said, "my.toml", "encoder", f"--encoder {PLACE}")
+    said = fedsub("deploy", "local", "my.toml", "--data", "town")
+    assert_refused(said, "my.toml", f"--set encoder={PLACE}")
+    study = f'seeds = [0]\n[run]\ndata = "town"\nencoder = "{PLACE}"\n[methods]\nlocal = {{}}'
+    Path("study.toml").write_text(study)
+    said = fedsub("compare", "study.toml", "--jobs", 1)
+    assert_refused(said, "study.toml", f"--encoder {PLACE}")
+    assert not Path("ran").exists()
+    said = fedsub("compare", "study.toml", "--jobs", 1, "--encoder", f"{PLACE}@w.safetensors")
+    assert said[0] != 0 and Path("ran").exists(), "it runs, and its builder takes two arguments"
