@@ -12,6 +12,7 @@ from torch import Tensor
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_client.parts.own_sums import Known, KnownSums, Own, There
 from fedsub_core.closed_form.noise import deviation
+from fedsub_core.closed_form.personal import EVERYBODY as OF_EVERYBODY
 from fedsub_core.closed_form.personal import Head, Mixing, Solved, Sums, personal_head
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
 from fedsub_core.closed_form.sums import Statistics
@@ -102,7 +103,7 @@ class FedSubRidgeLearner(Learner):
                 names, ((head.weight, head.bias), head.alone), strict=True
             ):
                 state[weight][i], state[bias][i] = map(torch.from_numpy, of)
-            state[LOSS][i] = float(head.equations.losses.min()) / head.equations.samples
+            state[LOSS][i] = float(head.equations.losses.min()) / max(head.equations.samples, 1)
             state[SOLVED][i] = 1
             heads.append(head)
         return state, heads
@@ -133,7 +134,9 @@ class FedSubRidgeLearner(Learner):
         hyper = self.hyper
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
         solved = everybody.candidates(own) if everybody else Solved()
-        how = Mixing(hyper.prior, hyper.heads, least, hyper.open_classes == "on", own.stretches)
+        # Without a label there is nothing of one's own to mix.
+        heads = hyper.heads if len(own.y) else OF_EVERYBODY
+        how = Mixing(hyper.prior, heads, least, hyper.open_classes == "on", own.stretches)
         head = personal_head(own.x, own.y, own.classes, sets, pooled, how, solved, own.weights)
         if everybody:
             everybody.keep(own, solved)

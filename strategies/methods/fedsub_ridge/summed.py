@@ -260,6 +260,19 @@ class SummedRidgeServer(FedSubRidgeServer):
         of_all = of_sums if self.hyper.noise else name_of(np.array(of_sums), pooled.numpy())
         return found | {POOLED: pooled, VERSIONS: torch.tensor([of_sums, of_all])}
 
+    def lends(self, state: State, round: Round) -> Lent:
+        """Return who is in opened sums: at least so many have each class, and nobody is known."""
+        inside = [one for one in self._members(state) if one.round > 0]
+        holders = tuple(sum(int(one.classes[y]) for one in inside) for y in range(len(state[HOLDERS])))
+        return Lent(len(inside), holders, bool(state[POOLED].any()))
+
+    def with_nothing(self, state: State, client: str) -> State:
+        """Return the state without a person: which samples sums hold of it, its device alone knows.
+
+        So samples that it has are taken for new ones.
+        """
+        return {name: tensor for name, tensor in state.items() if name != key(MEMBER, client)}
+
     def without(self, state: State, client: str) -> State:
         """Return the state without what is known of a person whom the sums do not hold.
 
