@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedsub.newcomers.lent import FinishedRun, ForNewcomers, Source
-from fedsub.newcomers.people import Labels, Newcomers, divided, fitting
+from fedsub.newcomers.people import Labels, NewPeople, divided, fitting
 from fedsub_client.cohort import Cohort
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.new_samples import check_distances
@@ -53,7 +53,7 @@ class Adapted:
 
 
 def adapted(
-    source: Source, people: Newcomers, labels: Labels, known: str = ADD
+    source: Source, people: NewPeople, labels: Labels, known: str = ADD
 ) -> Iterator[Adapted]:
     """Yield each person's model, in the order of their ids.
 
@@ -88,11 +88,10 @@ def adapted(
 def _known(source: Source, client: str, known: str) -> str:
     if source.knows(client):
         return "added" if known == ADD else "replaced"
-    if isinstance(source, FinishedRun) and client in source.people:
-        if known == REPLACE:
-            source.lent(client, replaces=True)  # which says why not
-        return "as new"
-    return ""
+    met = isinstance(source, FinishedRun) and client in source.people
+    if known == REPLACE and (met or not isinstance(source, FinishedRun)):
+        source.lent(client, replaces=True)  # which says why not
+    return "as new" if met else ""
 
 
 def _scaling(given: ForNewcomers, seen: Samples) -> Scaling | None:

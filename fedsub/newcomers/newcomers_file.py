@@ -92,6 +92,10 @@ def read_newcomers(path: Path) -> ForNewcomers:
     RunError
         If it is none, is not whole, or was changed.
     """
+    if not is_newcomers_file(path):
+        raise RunError(
+            f"{path}: got another file, expected one that `fedsub export --newcomers` wrote"
+        )
     try:
         return _read(path.read_bytes(), path)
     except RunError:
@@ -112,9 +116,7 @@ def _read(data: bytes, path: Path) -> ForNewcomers:
     if bytes.fromhex(facts.pop("digest")) != checksum(tensors, json.dumps(facts)):
         raise ValueError("its digest is another")
     sent = {
-        name.removeprefix(SENT): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(SENT)
+        name.removeprefix(SENT): tensor for name, tensor in tensors.items() if name.startswith(SENT)
     }
     card = None if facts["card"] is None else parse_card(facts["card"], path)
     return ForNewcomers(

@@ -27,7 +27,7 @@ _ALIKE = ("units", "sampling_rate_hz", "sample")
 
 
 @dataclass(frozen=True)
-class Newcomers:
+class NewPeople:
     """The data of people who come after a run.
 
     Parameters
@@ -42,11 +42,11 @@ class Newcomers:
     unlabelled: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, federation: Federation) -> Newcomers:
+    def of(cls, federation: Federation) -> NewPeople:
         """Return the people of a federation."""
         return cls(federation.card, federation.clients)
 
-    def those(self, people: Collection[str]) -> Newcomers:
+    def those(self, people: Collection[str]) -> NewPeople:
         """Return some people alone; () is all.
 
         Raises
@@ -65,7 +65,7 @@ class Newcomers:
         return replace(self, clients=wanted)
 
 
-def read_people(source: str) -> Newcomers:
+def read_people(source: str) -> NewPeople:
     """Return the people of a federation's folder, whose files need not have labels ``y``.
 
     Raises
@@ -74,7 +74,7 @@ def read_people(source: str) -> Newcomers:
         If there is none, or a file cannot be used.
     """
     if source == WATCH:
-        return Newcomers.of(load_federation(source))
+        return NewPeople.of(load_federation(source))
     folder = Path(source)
     card, clients, unlabelled = read_card(folder), dict[str, ClientData](), set[str]()
     for path in client_files(folder):
@@ -85,7 +85,7 @@ def read_people(source: str) -> Newcomers:
         clients[data.client] = data
     if not clients:
         raise DataError(f"{folder / 'clients'}: got nobody, expected <id>.npz of each person")
-    return Newcomers(card, clients, frozenset(unlabelled))
+    return NewPeople(card, clients, frozenset(unlabelled))
 
 
 def _without_labels(path: Path, card: Card) -> ClientData | None:

@@ -185,9 +185,9 @@ class FedSubRidgeServer(ServerHalf):
         """
         if self.hyper.noise:
             raise ConfigError(
-                f"client {client!r}: got fedsub-ridge.noise = {self.hyper.noise:g}, and its samples "
-                "to be replaced, expected others to be added: sums without them would be one more "
-                "release, which nobody has counted"
+                f"client {client!r}: got samples that replace others in sums with noise "
+                f"{self.hyper.noise:g}, expected some that are added: sums without the others "
+                "would be one more release, which nobody has counted"
             )
         return self.without(state, client)
 

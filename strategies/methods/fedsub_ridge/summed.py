@@ -44,7 +44,7 @@ from strategies.methods.fedsub_ridge.strategy import (
     parts,
     released_anew,
 )
-from strategies.rounds.context import Opened, Sender, Start, SumRequest
+from strategies.rounds.context import Lent, Opened, Sender, Start, SumRequest
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -262,8 +262,15 @@ class SummedRidgeServer(FedSubRidgeServer):
 
     def lends(self, state: State, round: Round) -> Lent:
         """Return who is in opened sums: at least so many have each class, and nobody is known."""
-        inside = [one for one in self._members(state) if one.round > 0]
-        holders = tuple(sum(int(one.classes[y]) for one in inside) for y in range(len(state[HOLDERS])))
+        known = (
+            self._member(state, name.partition("/")[2])
+            for name in state
+            if name.startswith(f"{MEMBER}/")
+        )
+        inside = [one for one in known if one.round > 0]
+        holders = tuple(
+            sum(int(one.classes[y]) for one in inside) for y in range(len(state[HOLDERS]))
+        )
         return Lent(len(inside), holders, bool(state[POOLED].any()))
 
     def with_nothing(self, state: State, client: str) -> State:
