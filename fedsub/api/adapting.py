@@ -15,6 +15,7 @@ from fedsub.newcomers.people import Labels, NewPeople, read_people
 from fedsub.newcomers.results import row_of, save_models
 from fedsub_core.data.card import CARD_FILE
 from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.metrics import ClientMetrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,12 @@ class Adaptation:
         ``own_macro_f1`` is of a head of the person's own labels alone.
         """
         return table((row_of(one) for one in self._found.values()), "person")
+
+    @property
+    def scores(self) -> dict[str, ClientMetrics]:
+        """All scores of each person of whom something was tested."""
+        tested = {name: one.scores for name, one in self._found.items()}
+        return {name: scores for name, scores in tested.items() if scores is not None}
 
     def model(self, person: str) -> PersonModel:
         """Return a person's model, to be called on raw samples; RunError if there is none."""
