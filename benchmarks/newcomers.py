@@ -130,7 +130,7 @@ def _said(
 def reached(
     federation: Federation, labels: Sequence[int], count: int, trees: int, seed: int
 ) -> Iterator[dict[str, object]]:
-    """Yield what each contender reaches of each newcomer, with so many labels of each class."""
+    """Yield scores of each newcomer and contender, with so many labels of each class."""
     for out in folds(federation, count, seed):
         parts = {
             inside: replace(

@@ -10,7 +10,7 @@ from fedsub.api.data import federation
 from fedsub.api.models import PersonModel
 from fedsub.api.shown import table
 from fedsub.newcomers.adapting import ADD, REPLACE, Adapted, adapted
-from fedsub.newcomers.lent import ForNewcomers, Source
+from fedsub.newcomers.finished_run import ForNewcomers, Source
 from fedsub.newcomers.people import Labels, NewPeople, read_people
 from fedsub.newcomers.results import row_of, save_models
 from fedsub_core.data.card import CARD_FILE

@@ -18,7 +18,7 @@ from fedsub.api.modules import is_given
 from fedsub.api.settings import configured
 from fedsub.api.shown import Report, shown_with_place, table
 from fedsub.commands.progress import progress as told
-from fedsub.newcomers.lent import FinishedRun
+from fedsub.newcomers.finished_run import FinishedRun
 from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig, read_config

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fedsub.commands.as_json import AS_JSON, console_beside, print_json
+from fedsub.commands.declared import with_options
 from fedsub.commands.terminal import FOLDER
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from fedsub.newcomers.adapting import Adapted
+
+
+@dataclass(frozen=True)
+class LabelsAsked:
+    """Which labels are used, and what becomes of those of people whom the run knows."""
+
+    per_class: int | None
+    test_share: float | None
+    known: str
+
 
 #: What the column of known people says.
 _WORDS = {
@@ -34,25 +46,30 @@ _SHOWN = 8
 @click.option(
     "--person", "people", multiple=True, metavar="ID", help="only this one [default: all]"
 )
-@click.option(
-    "--samples-per-class",
-    "per_class",
-    type=click.IntRange(min=0),
-    metavar="K",
-    help="labels of each class of the training part that are used, drawn at random [default: all]",
-)
-@click.option(
-    "--test-share",
-    type=click.FloatRange(0, 1, max_open=True),
-    help="share of each class's samples that is tested; 0: all labels are learnt "
-    "[default: the run's]",
-)
-@click.option(
-    "--known",
-    type=click.Choice(("add", "replace")),
-    default="add",
-    show_default=True,
-    help="of a person of the run: add the samples to its own in the sums, or replace these",
+@with_options(
+    "labels",
+    LabelsAsked,
+    click.option(
+        "--samples-per-class",
+        "per_class",
+        type=click.IntRange(min=0),
+        metavar="K",
+        help="labels of each class of the training part that are used, drawn at random "
+        "[default: all]",
+    ),
+    click.option(
+        "--test-share",
+        type=click.FloatRange(0, 1, max_open=True),
+        help="share of each class's samples that is tested; 0: all labels are learnt "
+        "[default: the run's]",
+    ),
+    click.option(
+        "--known",
+        type=click.Choice(("add", "replace")),
+        default="add",
+        show_default=True,
+        help="of a person of the run: add the samples to its own in the sums, or replace these",
+    ),
 )
 @click.option("--method", metavar="NAME", help="which of the run's methods [default: its --method]")
 @click.option(
@@ -65,9 +82,7 @@ def adapt(
     source: Path,
     data: str,
     people: tuple[str, ...],
-    per_class: int | None,
-    test_share: float | None,
-    known: str,
+    labels: LabelsAsked,
     method: str | None,
     out: Path | None,
     as_json: bool,
@@ -91,12 +106,13 @@ def adapt(
     console = console_beside(as_json)
     given = source_of(source, method)
     newcomers = read_people(data).those(people)
-    found = list(adapted(given, newcomers, Labels(per_class, test_share), known))
+    used = Labels(labels.per_class, labels.test_share)
+    found = list(adapted(given, newcomers, used, labels.known))
     if out is None:
         out = stamped_folder(Path(RunConfig().out), f"{Path(data).resolve().name}-adapted")
     files = save_models(out, found)
     console.print(_table(found))
-    named = " / ".join(given.lent().classes)
+    named = " / ".join(given.for_person().classes)
     for text in (
         f"Labels are those that were used, of {named}; alone: macro F1 of a head of these alone.",
         f"Models: {out}",

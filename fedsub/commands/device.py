@@ -157,7 +157,7 @@ def export(
 
 def _export_newcomers(whose: ModelAsked, more: str | None, output: Path, force: bool) -> None:
     """Write what newcomers need of a finished run."""
-    from fedsub.newcomers.lent import FinishedRun
+    from fedsub.newcomers.finished_run import FinishedRun
     from fedsub.newcomers.newcomers_file import FEWEST, write_newcomers
     from fedsub_server.run_folder import humanise_bytes
 
@@ -170,7 +170,7 @@ def _export_newcomers(whose: ModelAsked, more: str | None, output: Path, force: 
     given = write_newcomers(run, output, force)
     few = [
         repr(name)
-        for name, people in zip(given.classes, run.lends.holders, strict=True)
+        for name, people in zip(given.classes, run.summed.holders, strict=True)
         if 0 < people < FEWEST
     ]
     if few:

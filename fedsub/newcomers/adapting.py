@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedsub.newcomers.lent import FinishedRun, ForNewcomers, Source
+from fedsub.newcomers.finished_run import FinishedRun, ForNewcomers, Source
 from fedsub.newcomers.people import Labels, NewPeople, divided, fitting
 from fedsub_client.cohort import Cohort
 from fedsub_client.new_cohort import make_cohort
@@ -68,11 +68,15 @@ def adapted(
     ConfigError, RunError
         If samples of a known person are to be replaced that nobody can take out.
     """
-    plain = source.lent()
+    plain = source.for_person()
     fits = {name: fitting(people.card, data, plain) for name, data in people.clients.items()}
     for client in sorted(fits):
         how = _known(source, client, known)
-        given = plain if how in ("", "as new") else source.lent(client, replaces=how == "replaced")
+        given = (
+            plain
+            if how in ("", "as new")
+            else source.for_person(client, replaces=how == "replaced")
+        )
         card, data = fits[client]
         labelled = client not in people.unlabelled
         parts, seen = divided(card, data, given.settings.split, labels, labelled)
@@ -90,7 +94,7 @@ def _known(source: Source, client: str, known: str) -> str:
         return "added" if known == ADD else "replaced"
     met = isinstance(source, FinishedRun) and client in source.people
     if known == REPLACE and (met or not isinstance(source, FinishedRun)):
-        source.lent(client, replaces=True)  # which says why not
+        source.for_person(client, replaces=True)  # which says why not
     return "as new" if met else ""
 
 

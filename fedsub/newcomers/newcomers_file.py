@@ -17,7 +17,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from fedsub.newcomers.lent import FinishedRun, ForNewcomers
+from fedsub.newcomers.finished_run import FinishedRun, ForNewcomers
 from fedsub_client.model_file import checksum
 from fedsub_core.data.card import card_table, parse_card
 from fedsub_core.data.samples import facts_of, shape_with
@@ -45,12 +45,12 @@ def write_newcomers(run: FinishedRun, path: Path, force: bool = False) -> ForNew
         cannot be written.
     """
     check_new(path, force)
-    if run.lends.people < FEWEST:
+    if run.summed.people < FEWEST:
         raise RunError(
-            f"{run.folder}: got sums over {run.lends.people} people, expected {FEWEST} at least: "
+            f"{run.folder}: got sums over {run.summed.people} people, expected {FEWEST} at least: "
             "those of one are its data, and of two each can work out the other's"
         )
-    given = run.lent()
+    given = run.for_person()
     write_whole(path, newcomers_bytes(given), read_newcomers)
     return given
 
@@ -85,7 +85,7 @@ def is_newcomers_file(path: Path) -> bool:
 
 
 def read_newcomers(path: Path) -> ForNewcomers:
-    """Return what newcomers get, of a file.
+    """Return the sums for newcomers in a file.
 
     Raises
     ------

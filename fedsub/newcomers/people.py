@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub.newcomers.lent import ForNewcomers
+from fedsub.newcomers.finished_run import ForNewcomers
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.card import Card, read_card

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.newcomers.adapting import Adapted
-from fedsub.newcomers.lent import FinishedRun, Source
+from fedsub.newcomers.finished_run import FinishedRun, Source
 from fedsub.newcomers.newcomers_file import read_newcomers
 from fedsub_client.model_file import model_bytes
 from fedsub_core.errors import ConfigError, RunError
@@ -21,7 +21,7 @@ def source_of(where: Path, method: str | None = None) -> Source:
     Raises
     ------
     RunError, ConfigError
-        As :class:`~fedsub.newcomers.lent.FinishedRun` and
+        As :class:`~fedsub.newcomers.finished_run.FinishedRun` and
         :func:`~fedsub.newcomers.newcomers_file.read_newcomers`; if a method of a file is named.
     """
     if where.is_dir():
@@ -37,7 +37,7 @@ def source_of(where: Path, method: str | None = None) -> Source:
 
 
 def row_of(one: Adapted) -> dict[str, Any]:
-    """Return what a person's model reaches, by column; None where nothing was tested.
+    """Return the scores of a person's model, by column; None where nothing was tested.
 
     ``own_macro_f1`` is of a head of these labels alone.
     """

@@ -72,7 +72,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Lent:
+class SummedPeople:
     """The people whose sums newcomers are sent.
 
     Parameters

@@ -11,7 +11,7 @@ from fedsub_core.config.halves import ServerSettings
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.agreement import Agreement
-from strategies.rounds.context import Lent
+from strategies.rounds.context import SummedPeople
 from strategies.rounds.memory import Memory
 from strategies.rounds.round import HeldModels, Round
 from strategies.rounds.server_half import ServerHalf, State
@@ -44,12 +44,12 @@ class Newcomers:
         self._state, _ = self._half.resumed(kept, turn)
 
     @cached_property
-    def lends(self) -> Lent:
-        """Whose sums are sent; raises ConfigError if the method solves nothing of sums."""
-        return self._half.lends(self._state, self._round)
+    def summed(self) -> SummedPeople:
+        """The people whose sums are sent; a ConfigError if the method solves nothing of sums."""
+        return self._half.summed_people(self._state, self._round)
 
     def download(self, client: str = NOBODY, replaces: bool = False) -> Bundle:
-        """Return what is sent to a device that has nothing of the run's yet.
+        """Return the download of a device that has nothing of the run's yet.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import uploads as vectors
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.rounds.context import Lent, Opened, Sender, Start, SumRequest
+from strategies.rounds.context import Opened, Sender, Start, SummedPeople, SumRequest
 from strategies.rounds.round import Round
 
 State = dict[str, Tensor]
@@ -130,8 +130,8 @@ class ServerHalf(ABC):
         """
         return state
 
-    def lends(self, state: State, round: Round) -> Lent:
-        """Return whose sums a device that joins after the last round solves its model of.
+    def summed_people(self, state: State, round: Round) -> SummedPeople:
+        """Return the people whose sums a device is sent that joins after the last round.
 
         Raises
         ------

@@ -50,7 +50,7 @@ from strategies.methods.fedsub_ridge.people import (
 )
 from strategies.methods.fedsub_ridge.people import without as without_person
 from strategies.methods.fedsub_ridge.pooling import counts_as, pooled, sum_over
-from strategies.rounds.context import Lent, Sender, Start
+from strategies.rounds.context import Sender, Start, SummedPeople
 from strategies.rounds.recovery import left_out_rows
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
@@ -165,13 +165,15 @@ class FedSubRidgeServer(ServerHalf):
         """Return the people whose sums the state holds."""
         return people(state)
 
-    def lends(self, state: State, round: Round) -> Lent:
-        """Return who is in the sums of all features that the run has."""
+    def summed_people(self, state: State, round: Round) -> SummedPeople:
+        """Return the people in the sums of all features that the run has."""
         features = prod(round.model.input_shape)
         inside = [c for c in people(state) if width(state, c) >= features]
         had = [(held(state, c).class_sums[:, 0] > 0).tolist() for c in inside]
         holders = tuple(map(sum, zip(*had, strict=True)))
-        return Lent(len(inside), holders, bool(state[POOLED].any()), frozenset(people(state)))
+        return SummedPeople(
+            len(inside), holders, bool(state[POOLED].any()), frozenset(people(state))
+        )
 
     def with_nothing(self, state: State, client: str) -> State:
         """Return the state by which a person's device is sent all sums."""

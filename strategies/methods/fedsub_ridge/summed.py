@@ -44,7 +44,7 @@ from strategies.methods.fedsub_ridge.strategy import (
     parts,
     released_anew,
 )
-from strategies.rounds.context import Lent, Opened, Sender, Start, SumRequest
+from strategies.rounds.context import Opened, Sender, Start, SummedPeople, SumRequest
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -260,8 +260,8 @@ class SummedRidgeServer(FedSubRidgeServer):
         of_all = of_sums if self.hyper.noise else name_of(np.array(of_sums), pooled.numpy())
         return found | {POOLED: pooled, VERSIONS: torch.tensor([of_sums, of_all])}
 
-    def lends(self, state: State, round: Round) -> Lent:
-        """Return who is in opened sums: at least so many have each class, and nobody is known."""
+    def summed_people(self, state: State, round: Round) -> SummedPeople:
+        """Return the people in opened sums; nobody knows which of their samples are whose."""
         known = (
             self._member(state, name.partition("/")[2])
             for name in state
@@ -271,7 +271,7 @@ class SummedRidgeServer(FedSubRidgeServer):
         holders = tuple(
             sum(int(one.classes[y]) for one in inside) for y in range(len(state[HOLDERS]))
         )
-        return Lent(len(inside), holders, bool(state[POOLED].any()))
+        return SummedPeople(len(inside), holders, bool(state[POOLED].any()))
 
     def with_nothing(self, state: State, client: str) -> State:
         """Return the state without a person: which samples sums hold of it, its device alone knows.

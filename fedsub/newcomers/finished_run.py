@@ -22,7 +22,7 @@ from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import DATABASE_FILE, MODELS, RUN_FILE
 from fedsub_server.rundb import RunDatabase, State
 from strategies.rounds.agreement import AGREED
-from strategies.rounds.context import Lent
+from strategies.rounds.context import SummedPeople
 from strategies.rounds.newcomers import NOBODY, Newcomers
 
 #: What a newcomer's device goes by, beside the hyperparameters: all else of a run is not told.
@@ -59,8 +59,8 @@ class ForNewcomers:
         config = read_config(None, {**self.flat, "beside": ""})
         return replace(config.device_settings(config.method), secure=SecureSettings())
 
-    def lent(self, client: str = NOBODY, replaces: bool = False) -> ForNewcomers:
-        """Return what a person gets: of itself nothing is known here."""
+    def for_person(self, client: str = NOBODY, replaces: bool = False) -> ForNewcomers:
+        """Return these sums: of single people nothing is known here."""
         if replaces:
             raise ConfigError(
                 f"client {client!r}: got its samples in the run to be replaced by what is for "
@@ -109,7 +109,7 @@ class FinishedRun:
         self._check_finished(config, state)
         settings = self.config.server_settings(self.method)
         self._newcomers = Newcomers(settings, self.round, state[SERVER])
-        if not self.lends.people:
+        if not self.summed.people:
             raise RunError(f"{folder}: {self.method}: got sums over nobody, expected some people's")
 
     def _started(self, started: Mapping[str, Value], encoder: str) -> RunConfig:
@@ -128,9 +128,9 @@ class FinishedRun:
             )
 
     @property
-    def lends(self) -> Lent:
-        """Whose sums newcomers get."""
-        return self._newcomers.lends
+    def summed(self) -> SummedPeople:
+        """The people whose sums newcomers get."""
+        return self._newcomers.summed
 
     @cached_property
     def card(self) -> Card | None:
@@ -140,10 +140,10 @@ class FinishedRun:
 
     def knows(self, client: str) -> bool:
         """Return whether a person's samples in the sums are known."""
-        return client in self.lends.knows
+        return client in self.summed.knows
 
-    def lent(self, client: str = NOBODY, replaces: bool = False) -> ForNewcomers:
-        """Return what a person gets: :meth:`~strategies.rounds.newcomers.Newcomers.download`."""
+    def for_person(self, client: str = NOBODY, replaces: bool = False) -> ForNewcomers:
+        """Return the sums for a person: :meth:`~strategies.rounds.newcomers.Newcomers.download`."""
         agreed = self._newcomers.agreed
         return ForNewcomers(
             self._told(),
@@ -152,7 +152,7 @@ class FinishedRun:
             agreed.scaling,
             self.card,
             self.round,
-            self.lends.people,
+            self.summed.people,
             self._newcomers.download(client, replaces),
         )
 
