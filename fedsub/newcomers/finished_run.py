@@ -60,7 +60,7 @@ class ForNewcomers:
         return replace(config.device_settings(config.method), secure=SecureSettings())
 
     def for_person(self, client: str = NOBODY, replaces: bool = False) -> ForNewcomers:
-        """Return these sums: of single people nothing is known here."""
+        """Return the sums, the same for everybody."""
         if replaces:
             raise ConfigError(
                 f"client {client!r}: got its samples in the run to be replaced by what is for "

@@ -79,13 +79,11 @@ class SummedPeople:
     ----------
     people : how many; of a device that holds the whole encoder.
     holders : how many of them have each class at most, by label.
-    equations : whether everybody's equations come with the sums, by which heads are mixed.
     knows : the ids of people whose samples the server can tell from others'.
     """
 
     people: int
     holders: tuple[int, ...]
-    equations: bool
     knows: frozenset[str] = frozenset()
 
 

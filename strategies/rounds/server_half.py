@@ -137,6 +137,8 @@ class ServerHalf(ABC):
         ------
         ConfigError
             If the method solves nothing of sums, as here.
+        RunError
+            If the run had too few rounds for that.
         """
         raise ConfigError(
             f"method {self.card.name!r}: got a method that trains models in rounds, expected "

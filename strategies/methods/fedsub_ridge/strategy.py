@@ -18,7 +18,7 @@ from fedsub_core.closed_form.noise import noisy
 from fedsub_core.closed_form.possible import FAILED_EXPLAINED, MOST_EXPLAINED
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import UNIT, Statistics
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.method_parts import ridge_tensors as tensors
 from fedsub_core.method_parts.ridge_tensors import CROSS, EQUATIONS, EVERYBODY, GRAM, HELD, POOLED
 from fedsub_core.metrics import MetricRow
@@ -167,13 +167,20 @@ class FedSubRidgeServer(ServerHalf):
 
     def summed_people(self, state: State, round: Round) -> SummedPeople:
         """Return the people in the sums of all features that the run has."""
+        self._check_pooled(state)
         features = prod(round.model.input_shape)
         inside = [c for c in people(state) if width(state, c) >= features]
         had = [(held(state, c).class_sums[:, 0] > 0).tolist() for c in inside]
         holders = tuple(map(sum, zip(*had, strict=True)))
-        return SummedPeople(
-            len(inside), holders, bool(state[POOLED].any()), frozenset(people(state))
-        )
+        return SummedPeople(len(inside), holders, frozenset(people(state)))
+
+    def _check_pooled(self, state: State) -> None:
+        """Refuse a run too short for everybody's equations; with noise there are none."""
+        if not (self.hyper.noise or state[POOLED].any()):
+            raise RunError(
+                "fedsub-ridge: got a run without everybody's equations, expected three rounds at "
+                "least, or four of secure sums: by them newcomers mix heads"
+            )
 
     def with_nothing(self, state: State, client: str) -> State:
         """Return the state by which a person's device is sent all sums."""

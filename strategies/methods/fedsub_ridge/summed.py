@@ -262,6 +262,7 @@ class SummedRidgeServer(FedSubRidgeServer):
 
     def summed_people(self, state: State, round: Round) -> SummedPeople:
         """Return the people in opened sums; nobody knows which of their samples are whose."""
+        self._check_pooled(state)
         known = (
             self._member(state, name.partition("/")[2])
             for name in state
@@ -271,7 +272,7 @@ class SummedRidgeServer(FedSubRidgeServer):
         holders = tuple(
             sum(int(one.classes[y]) for one in inside) for y in range(len(state[HOLDERS]))
         )
-        return SummedPeople(len(inside), holders, bool(state[POOLED].any()))
+        return SummedPeople(len(inside), holders)
 
     def with_nothing(self, state: State, client: str) -> State:
         """Return the state without a person: which samples sums hold of it, its device alone knows.

@@ -325,6 +325,9 @@ def test_other_runs_are_refused_by_name(trained: Trained, town: Federation, tmp_
     other = trained(method="fedavg", rounds=1, encoder="none", hidden="4")
     with refused(ConfigError, "'fedavg'", expected="fedsub-ridge"):
         other.adapt(some(town, "p5"))
+    short = trained(rounds=1)
+    with refused(RunError, got="equations", expected="three rounds"):
+        short.adapt(some(town, "p5"))
     shutil.copytree(run.folder, tmp_path / "run")
     file = tmp_path / "run" / "run.toml"
     file.write_text(file.read_text().replace("rounds = 4", "rounds = 9"))
