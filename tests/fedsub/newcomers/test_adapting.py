@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import fedsub
-from fedsub.api.adapting import Adaptation
+from fedsub.api.adapting import Adaptation, adapt
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub.newcomers.finished_run import FinishedRun
 from fedsub.newcomers.newcomers_file import newcomers_bytes, read_newcomers, write_newcomers
@@ -145,7 +145,10 @@ def test_without_labels_it_is_everybodys_head(
     sums = Portable(gram, cross, int(exponent[0])).sums()
     scale = Scale.of(sums)
     a, b = scale.moments(sums)
-    plain = [np.linalg.solve(a + penalty * np.eye(len(a)), b) for penalty in WITH_OTHERS]
+    plain = [
+        np.linalg.solve(a + penalty * np.eye(len(a)), b).astype(np.float64)
+        for penalty in WITH_OTHERS
+    ]
     heads = np.stack([np.column_stack(scale.unscaled(one)).ravel() for one in plain], 1)
     weight, bias = (first[key].numpy() for key in sorted(first, key=lambda k: -first[k].ndim))
     ours = np.column_stack([weight, bias]).ravel()
@@ -210,6 +213,19 @@ def test_the_file_says_what_the_folder_says(
     assert list(read.adapt(some(town, "p1")).table["known"]) == [""]
     with refused(ConfigError, "'p1'", expected="folder"):
         read.adapt(some(town, "p1"), known="replace")
+
+
+def test_a_server_whose_devices_keep_their_models_serves_them_too(
+    trained: Trained, town: Federation, tmp_path: Path
+) -> None:
+    run = trained()
+    shutil.copytree(run.folder, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "fedsub-ridge" / "models")
+    given = write_newcomers(FinishedRun(tmp_path / "run"), tmp_path / "new.st")
+    assert given.card is None and given.classes == town.card.classes
+    ours = adapt(read_newcomers(tmp_path / "new.st"), some(town, "p5"))
+    theirs = run.adapt(some(town, "p5"))
+    assert model_bytes(model_of(ours, "p5")) == model_bytes(model_of(theirs, "p5"))
 
 
 def test_a_file_that_is_cut_or_changed_is_refused(trained: Trained, tmp_path: Path) -> None:
