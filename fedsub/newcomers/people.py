@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -159,20 +160,16 @@ def divided(
     By these samples, labelled or not, it standardises its own. Whose samples are too few to be
     divided trains on all of them.
     """
-    data, how = replace(data, since=None), replace(how, best_by="last", test_share=how.test_share)
+    data, how = replace(data, since=None), replace(how, best_by="last")
     if labels.per_class is not None:
         how = replace(how, train_share=1.0, unlabelled=0.0)
     if labels.test_share:
         how = replace(how, test_share=labels.test_share)
-    parts = None
+    every, none = np.arange(len(data.y)), np.empty(0, np.int64)
+    parts = SplitClient(data.client, data.x, every, none, data.y, none)
     if labelled and labels.test_share != 0:
-        try:
+        with suppress(DataError):  # too few of them
             parts = split_client(data, card, how)
-        except DataError:  # too few of them
-            parts = None
-    if parts is None:
-        every, none = np.arange(len(data.y)), np.empty(0, np.int64)
-        parts = SplitClient(data.client, data.x, every, none, data.y, none)
     seen = parts.train_x
     most = labels.per_class if labelled else 0
     if most is not None:
