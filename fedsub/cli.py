@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.logging import RichHandler
 
+from fedsub.commands.adapt import adapt
 from fedsub.commands.compare import compare
 from fedsub.commands.data import data
 from fedsub.commands.deploy import deploy
@@ -49,7 +50,7 @@ def cli() -> None:
 
 COMMANDS = (
     run, compare, status, report, methods, models, new, data, deploy, forget, predict, export,
-    doctor,
+    adapt, doctor,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from fedsub.api.adapting import Adaptation, adapt
 from fedsub.api.data import federation as as_federation
 from fedsub.api.models import PersonModel
 from fedsub.api.modules import is_given
 from fedsub.api.settings import configured
 from fedsub.api.shown import Report, shown_with_place, table
 from fedsub.commands.progress import progress as told
+from fedsub.newcomers.finished_run import FinishedRun
 from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.named_code import CODE, ENCODER, MODEL, check_option
@@ -142,6 +144,14 @@ class Run:
                     "takes it once more"
                 ) from error
             raise
+
+    @spelling(python)
+    def adapt(self, data: Any, *args: Any, method: str | None = None, **options: Any) -> Adaptation:
+        """Return models for people who come after the run: :func:`fedsub.api.adapting.adapt`.
+
+        Nothing of the run changes. `method` is one of the run's; None: the main one.
+        """
+        return adapt(FinishedRun(self.folder, method), data, *args, **options)
 
     @property
     def report(self) -> Report:

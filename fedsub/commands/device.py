@@ -91,8 +91,7 @@ def predict(
 @click.option(
     "--format",
     type=click.Choice(("onnx", "torchscript", "safetensors")),
-    required=True,
-    help="onnx needs: pip install 'fedsub[export]'",
+    help="of a person's model; onnx needs: pip install 'fedsub[export]'",
 )
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="the file to write")
 @click.option(
@@ -101,8 +100,21 @@ def predict(
     help="the model that a device of this capacity, such as 1/4, would get from the run, by the "
     "method's own rule if it has one; else the first units of the person's model",
 )
+@click.option(
+    "--newcomers",
+    is_flag=True,
+    help="instead of a person's model: what `fedsub adapt` needs of a finished run, sums over "
+    "everybody and nothing of single people",
+)
 @_FORCE
-def export(whose: ModelAsked, format: str, output: Path, capacity: str | None, force: bool) -> None:
+def export(
+    whose: ModelAsked,
+    format: str | None,
+    output: Path,
+    capacity: str | None,
+    newcomers: bool,
+    force: bool,
+) -> None:
     """Write a person's model as one file that can be used without FedSub.
 
     ONNX and TorchScript files take x [batch, *features] in the units of the training data, and give
@@ -110,6 +122,12 @@ def export(whose: ModelAsked, format: str, output: Path, capacity: str | None, f
     safetensors file has the parameters, and the classes, features, standardisation and architecture
     as metadata.
     """
+    if newcomers:
+        _export_newcomers(whose, format or capacity, output, force)
+        return
+    if format is None:
+        raise click.UsageError("Missing option '--format'.")
+
     from fedsub.export.formats import export as write_model
     from fedsub_client.loaded_model import load_model
     from fedsub_core.config.capacities import EXPECTED
@@ -135,6 +153,30 @@ def export(whose: ModelAsked, format: str, output: Path, capacity: str | None, f
     about = f"client {own.client}, {own.method}'s model of round {own.round}"
     about += "" if share is None else f" for a device of capacity {share:g}"
     click.echo(f"{about}, x [batch, {shape}]{of}: {checked}: {output}")
+
+
+def _export_newcomers(whose: ModelAsked, more: str | None, output: Path, force: bool) -> None:
+    """Write what newcomers need of a finished run."""
+    from fedsub.newcomers.finished_run import FinishedRun
+    from fedsub.newcomers.newcomers_file import FEWEST, write_newcomers
+    from fedsub_server.run_folder import humanise_bytes
+
+    if whose.run is None or more or whose.client or whose.state or whose.model:
+        raise ConfigError(
+            "--newcomers: got no --run, or --client, --state, --format, --capacity or --model, "
+            "expected --run FOLDER, and --method where the run's main one is another"
+        )
+    run = FinishedRun(whose.run, whose.method)
+    given = write_newcomers(run, output, force)
+    few = [
+        repr(name)
+        for name, people in zip(given.classes, run.summed.holders, strict=True)
+        if 0 < people < FEWEST
+    ]
+    if few:
+        click.echo(f"Of fewer than {FEWEST} people are the sums of {', '.join(few)}.", err=True)
+    size = humanise_bytes(output.stat().st_size)
+    click.echo(f"{given.settings.method}, sums over {given.people} people, {size}: {output}")
 
 
 def _csv(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> str:

@@ -125,8 +125,13 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "fedsub export": (
         "fedsub export --client anna --format onnx --output anna.onnx",
-        "fedsub export --client anna --format torchscript --output anna.pt --force",
+        "fedsub export --newcomers --run runs/people-fedsub-ridge-20260101-120000 --output new.st",
         "fedsub export --state state/anna --format safetensors --output anna.safetensors",
+    ),
+    "fedsub adapt": (
+        "fedsub adapt runs/people-fedsub-ridge-20260101-120000 --data newcomers",
+        "fedsub adapt runs/people-fedsub-ridge-20260101-120000 --data new --samples-per-class 5",
+        "fedsub adapt newcomers.safetensors --data new --person anna --out models",
     ),
     "fedsub doctor": ("fedsub doctor", "fedsub doctor --json", "fedsub doctor && fedsub run"),
 }

@@ -14,6 +14,7 @@ from fedsub_client.parts.own_sums import Known, KnownSums, Own, There
 from fedsub_core.closed_form.lending import Holders
 from fedsub_core.closed_form.noise import deviation
 from fedsub_core.closed_form.personal import Head, Mixing, Solved, Sums, personal_head
+from fedsub_core.closed_form.prior import EVERYBODY as OF_EVERYBODY
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.data.stacks import Stack
@@ -104,7 +105,7 @@ class FedSubRidgeLearner(Learner):
                 names, ((head.weight, head.bias), head.alone), strict=True
             ):
                 state[weight][i], state[bias][i] = map(torch.from_numpy, of)
-            state[LOSS][i] = float(head.equations.losses.min()) / head.equations.samples
+            state[LOSS][i] = float(head.equations.losses.min()) / max(head.equations.samples, 1)
             state[SOLVED][i] = 1
             heads.append(head)
         return state, heads
@@ -138,9 +139,10 @@ class FedSubRidgeLearner(Learner):
         hyper = self.hyper
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
         solved = everybody.candidates(own) if everybody else Solved()
-        lends = hyper.open_classes == "on"
-        noisy = hyper.noise > 0
-        how = Mixing(hyper.prior, hyper.heads, least, noisy, lends, holders, own.stretches)
+        # Without a label there is nothing of one's own to mix.
+        heads = hyper.heads if len(own.y) else OF_EVERYBODY
+        noisy, lends = hyper.noise > 0, hyper.open_classes == "on"
+        how = Mixing(hyper.prior, heads, least, noisy, lends, holders, own.stretches)
         head = personal_head(own.x, own.y, own.classes, sets, pooled, how, solved, own.weights)
         if everybody:
             everybody.keep(own, solved)

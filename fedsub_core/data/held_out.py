@@ -107,6 +107,17 @@ def thinned(train: IntArray, client: ClientData, share: float, seed: int) -> Int
     return np.sort(np.concatenate(kept))
 
 
+def few_of_each(train: IntArray, client: ClientData, most: int, seed: int) -> IntArray:
+    """Return the training indices of which `most` of each class are kept, ascending.
+
+    Drawn at random, as :func:`thinned`: fewer of them are among those of more. `seed` is the run's.
+    """
+    rng = split_rng(seed, client.client, "samples per class")
+    labels = np.unique(client.y[train])
+    kept = [rng.permutation(train[client.y[train] == label])[:most] for label in labels]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *kept]))
+
+
 def labelled(
     train: IntArray, client: ClientData, first: BoolArray, share: float, most: float, seed: int
 ) -> IntArray:

@@ -62,7 +62,8 @@ DECISIONS = (
     "With noise on sums most-examples bounds nobody: a median of others moves with each sample "
     "of theirs, and with it what it bounds, and noise would have to hide that, too.",
     "Whoever comes late, or is tested before its first round, mixes heads on everybody's sums "
-    "and its own training samples.",
+    "and its own training samples. So does whoever comes after the last round (fedsub adapt). "
+    "Without a sample of one's own the head is everybody's.",
     "In runs of secure sums round 1 adds up how many people have each class, round 2 "
     "statistics of the classes that secure-least people have, round 3 equations: heads are as "
     "good as they get in round 4, and sums are the bits of plain ones. Everybody is asked in "

@@ -72,6 +72,22 @@ class Opened:
 
 
 @dataclass(frozen=True)
+class SummedPeople:
+    """The people whose sums newcomers are sent.
+
+    Parameters
+    ----------
+    people : how many; of a device that holds the whole encoder.
+    holders : how many of them have each class at most, by label.
+    knows : the ids of people whose samples the server can tell from others'.
+    """
+
+    people: int
+    holders: tuple[int, ...]
+    knows: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Sender:
     """The sender of an upload, and its round.
 

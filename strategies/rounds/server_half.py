@@ -19,7 +19,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import uploads as vectors
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.rounds.context import Opened, Sender, Start, SumRequest
+from strategies.rounds.context import Opened, Sender, Start, SummedPeople, SumRequest
 from strategies.rounds.round import Round
 
 State = dict[str, Tensor]
@@ -129,6 +129,36 @@ class ServerHalf(ABC):
         Here that is the state as it is.
         """
         return state
+
+    def summed_people(self, state: State, round: Round) -> SummedPeople:
+        """Return the people whose sums a device is sent that joins after the last round.
+
+        Raises
+        ------
+        ConfigError
+            If the method solves nothing of sums, as here.
+        RunError
+            If the run had too few rounds for that.
+        """
+        raise ConfigError(
+            f"method {self.card.name!r}: got a method that trains models in rounds, expected "
+            "fedsub-ridge, which solves a newcomer's of the run's sums. With this method, let the "
+            "person take part in a run; split = unseen measures how well it does there"
+        )
+
+    def with_nothing(self, state: State, client: str) -> State:
+        """Return the state in which a client's device has nothing that it was sent.
+
+        Here the server does not know what devices have.
+        """
+        return state
+
+    def with_other_samples(self, state: State, client: str) -> State:
+        """Return the state for a client that comes with other samples in place of all it had.
+
+        It is sent what newcomers are.
+        """
+        return self.without(state, client)
 
     def gone_back(self, state: State, left: State) -> State:
         """Return an earlier state that the run goes back to, with what of `left` cannot be undone.

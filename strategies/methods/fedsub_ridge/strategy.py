@@ -18,6 +18,7 @@ from fedsub_core.closed_form.noise import noisy
 from fedsub_core.closed_form.possible import FAILED_EXPLAINED, MOST_EXPLAINED
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import UNIT, Statistics
+from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.method_parts import ridge_tensors as tensors
 from fedsub_core.method_parts.ridge_tensors import (
     CROSS,
@@ -49,14 +50,16 @@ from strategies.methods.fedsub_ridge.people import (
     came,
     equations_noted,
     facts,
+    held,
     holders,
     noted,
     people,
     sums_noted,
+    width,
 )
 from strategies.methods.fedsub_ridge.people import without as without_person
 from strategies.methods.fedsub_ridge.pooling import counts_as, pooled, sum_over
-from strategies.rounds.context import Sender, Start
+from strategies.rounds.context import Sender, Start, SummedPeople
 from strategies.rounds.recovery import left_out_rows
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
@@ -170,6 +173,41 @@ class FedSubRidgeServer(ServerHalf):
     def heard_of(self, state: State) -> list[str]:
         """Return the people whose sums the state holds."""
         return people(state)
+
+    def summed_people(self, state: State, round: Round) -> SummedPeople:
+        """Return the people in the sums of all features that the run has."""
+        self._check_pooled(state)
+        features = prod(round.model.input_shape)
+        inside = [c for c in people(state) if width(state, c) >= features]
+        had = [(held(state, c).class_sums[:, 0] > 0).tolist() for c in inside]
+        holders = tuple(map(sum, zip(*had, strict=True)))
+        return SummedPeople(len(inside), holders, frozenset(people(state)))
+
+    def _check_pooled(self, state: State) -> None:
+        """Refuse a run too short for everybody's equations; with noise there are none."""
+        if not (self.hyper.noise or state[POOLED].any()):
+            raise RunError(
+                "fedsub-ridge: got a run without everybody's equations, expected three rounds at "
+                "least, or four of secure sums: by them newcomers mix heads"
+            )
+
+    def with_nothing(self, state: State, client: str) -> State:
+        """Return the state by which a person's device is sent all sums."""
+        one = facts(state, client)
+        return state if one is None else state | noted(client, replace(one, sent=0))
+
+    def with_other_samples(self, state: State, client: str) -> State:
+        """Return the state without a person; raises ConfigError where sums are released with noise.
+
+        What noise costs is counted for the releases of the run.
+        """
+        if self.hyper.noise:
+            raise ConfigError(
+                f"client {client!r}: got samples that replace others in sums with noise "
+                f"{self.hyper.noise:g}, expected some that are added: sums without the others "
+                "would be one more release, which nobody has counted"
+            )
+        return self.without(state, client)
 
     def _misleading(self, state: State, round: int) -> list[str]:
         """Return the people whose sums would lead all others astray; they are to be left out."""

@@ -45,7 +45,7 @@ from strategies.methods.fedsub_ridge.strategy import (
     parts,
     released_anew,
 )
-from strategies.rounds.context import Opened, Sender, Start, SumRequest
+from strategies.rounds.context import Opened, Sender, Start, SummedPeople, SumRequest
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -267,6 +267,27 @@ class SummedRidgeServer(FedSubRidgeServer):
         # With noise equations are not asked for.
         of_all = of_sums if self.hyper.noise else name_of(np.array(of_sums), pooled.numpy())
         return found | {POOLED: pooled, VERSIONS: torch.tensor([of_sums, of_all])}
+
+    def summed_people(self, state: State, round: Round) -> SummedPeople:
+        """Return the people in opened sums; nobody knows which of their samples are whose."""
+        self._check_pooled(state)
+        known = (
+            self._member(state, name.partition("/")[2])
+            for name in state
+            if name.startswith(f"{MEMBER}/")
+        )
+        inside = [one for one in known if one.round > 0]
+        holders = tuple(
+            sum(int(one.classes[y]) for one in inside) for y in range(len(state[ASKED_LAST]))
+        )
+        return SummedPeople(len(inside), holders)
+
+    def with_nothing(self, state: State, client: str) -> State:
+        """Return the state without a person: which samples sums hold of it, its device alone knows.
+
+        So samples that it has are taken for new ones.
+        """
+        return {name: tensor for name, tensor in state.items() if name != key(MEMBER, client)}
 
     def without(self, state: State, client: str) -> State:
         """Return the state without what is known of a person whom the sums do not hold.
