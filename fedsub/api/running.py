@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -244,10 +245,7 @@ def run(
 
 
 def _trained(config: RunConfig, people: Federation, progress: bool) -> Path:
-    folder = new_folder(config)
-    if not progress:
-        train_methods(config, people, folder, lambda name, round: None)
-        return folder
-    with told(Console(file=sys.stdout), "rounds", config.methods) as tell:
+    folder, out = new_folder(config), sys.stdout if progress else io.StringIO()
+    with told(Console(file=out), "rounds", config.methods) as tell:
         train_methods(config, people, folder, lambda name, round: tell(name, round, config.rounds))
     return folder

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from fedsub_core.accounting import spent_epsilon
-from fedsub_core.closed_form.noise import noisy
 from fedsub_core.closed_form.possible import FAILED_EXPLAINED, MOST_EXPLAINED
-from fedsub_core.closed_form.sending import Portable
-from fedsub_core.closed_form.sums import UNIT, Statistics
+from fedsub_core.closed_form.sums import UNIT
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.method_parts import ridge_tensors as tensors
 from fedsub_core.method_parts.ridge_tensors import (
-    CROSS,
     EQUATIONS,
     EVERYBODY,
     GRAM,
@@ -30,7 +24,6 @@ from fedsub_core.method_parts.ridge_tensors import (
     POOLED,
 )
 from fedsub_core.metrics import MetricRow
-from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 from strategies.methods.fedsub_ridge.astray import astray, impossible
@@ -59,17 +52,22 @@ from strategies.methods.fedsub_ridge.people import (
 )
 from strategies.methods.fedsub_ridge.people import without as without_person
 from strategies.methods.fedsub_ridge.pooling import counts_as, pooled, sum_over
+from strategies.methods.fedsub_ridge.release import (
+    RELEASES,
+    SECRET,
+    VERSIONS,
+    ledger,
+    name_of,
+    parts,
+    released,
+    released_anew,
+)
 from strategies.rounds.context import Sender, Start, SummedPeople
 from strategies.rounds.recovery import left_out_rows
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
 
 log = logging.getLogger("fedsub")
-
-VERSIONS = "versions"
-#: What noise follows from, beside the sums' name: nobody's who gets sums; and how often any were
-#: released with noise.
-SECRET, RELEASES = "noise.secret", "noise.releases"
 
 
 class FedSubRidgeServer(ServerHalf):
@@ -88,7 +86,11 @@ class FedSubRidgeServer(ServerHalf):
             **sums_of_all(nobodys(features, start.model.classes), features),
             POOLED: torch.zeros(tensors.equations(self.hyper), dtype=torch.float64),
             VERSIONS: torch.zeros(2, dtype=torch.int64),
-            **(self._ledger(start.simulated) if self.hyper.noise else {}),
+            **(
+                ledger(self.hyper, self.settings.rounds.seed if start.simulated else None)
+                if self.hyper.noise
+                else {}
+            ),
         }
 
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
@@ -258,7 +260,7 @@ class FedSubRidgeServer(ServerHalf):
         pooled: dict[str, Part] = {}
         if state[POOLED].any() and not self.hyper.noise:
             pooled[POOLED] = Floats(state[POOLED].float().numpy())
-        groups, released = members(state, self.hyper), self.all_released(state)
+        groups, everybodys = members(state, self.hyper), released(state, self.hyper.noise)
         common = pooled | self._holders(state)
         # People with as many features, and members of one group, are sent the same arrays.
         everybody: dict[int, dict[str, Part]] = {}
@@ -267,7 +269,7 @@ class FedSubRidgeServer(ServerHalf):
         for client in clients:
             one, features = facts(state, client), prod(round.held_by(client).input_shape)
             if features not in everybody:
-                everybody[features] = parts(EVERYBODY, over_all(released, features))
+                everybody[features] = parts(EVERYBODY, over_all(everybodys, features))
             inside = (0, 0, 0)
             if one is not None:
                 inside = one.samples, counted[client], int(one.answered == of_sums)
@@ -288,28 +290,6 @@ class FedSubRidgeServer(ServerHalf):
             return {}
         return {HOLDERS: Floats(holders(state))}
 
-    def _ledger(self, simulated: bool) -> State:
-        """Return what noise needs: a secret of the server's, in a simulation the run's seed."""
-        spent_epsilon(self.hyper.noise, 1, self.hyper.noise_delta)  # refused before the first round
-        secret = self.settings.rounds.seed if simulated else secrets.randbits(62)
-        return {SECRET: torch.tensor([secret]), RELEASES: torch.zeros(1, dtype=torch.int64)}
-
-    def all_released(self, state: State) -> dict[int, Statistics]:
-        """Return everybody's sums as they may leave the server: the same with the same noise.
-
-        A sample is in those of one number of features alone, so all of them are one release.
-        """
-        sums = by_features(state)
-        if not self.hyper.noise:
-            return sums
-        found = {}
-        for features, one in sums.items():
-            whose = EVERYBODY if features == max(sums) else f"{EVERYBODY} {features}"
-            content = name_of(one.gram, one.cross)
-            seed = derive_seed(int(state[SECRET]), whose, content, "noise on sums")
-            found[features] = noisy(one, self.hyper.noise, np.random.default_rng(seed))
-        return found
-
     def _counts_as(self, state: State) -> dict[str, int]:
         return counts_as(state, self.most_examples)
 
@@ -323,12 +303,6 @@ class FedSubRidgeServer(ServerHalf):
         return 0.0 if self.hyper.noise else self.settings.robust.most_examples
 
 
-def released_anew(before: State, after: State) -> State:
-    """Return the part of the state that counts releases: other sums leave with other noise."""
-    new = int(after[VERSIONS][0] not in (before[VERSIONS][0], 0))
-    return {RELEASES: after[RELEASES] + new}
-
-
 def _facts(upload: Bundle, before: Facts) -> Facts:
     """Return what is known of a person who sent sums; `upload.examples` are those trusted."""
     samples = int((came(upload).class_sums[:, 0] // UNIT).sum())
@@ -338,22 +312,3 @@ def _facts(upload: Bundle, before: Facts) -> Facts:
         trusted=min(samples, upload.examples),
         version=upload.version,
     )
-
-
-def parts(name: str, sums: Statistics) -> dict[str, Part]:
-    """Return sums as they travel, under a name."""
-    sent = Portable.of(sums)
-    exponent = np.array([sent.exponent], np.float32)
-    return {
-        f"{name}.{GRAM}": Floats(sent.gram),
-        f"{name}.{CROSS}": Floats(sent.cross),
-        f"{name}.exponent": Floats(exponent),
-    }
-
-
-def name_of(*content: NDArray[np.generic]) -> int:
-    """Return a number that names content, never 0."""
-    digest = hashlib.blake2b(digest_size=8)
-    for one in content:
-        digest.update(np.ascontiguousarray(one).tobytes())
-    return (int.from_bytes(digest.digest(), "little") >> 1) or 1

@@ -37,14 +37,15 @@ from fedsub_core.wire.bundles import Bundle, Floats, Part
 from strategies.methods.fedsub_ridge.everybody import by_features, over_all
 from strategies.methods.fedsub_ridge.everybody import noted as sums_of_all
 from strategies.methods.fedsub_ridge.people import key
-from strategies.methods.fedsub_ridge.strategy import (
+from strategies.methods.fedsub_ridge.release import (
     RELEASES,
     VERSIONS,
-    FedSubRidgeServer,
     name_of,
     parts,
+    released,
     released_anew,
 )
+from strategies.methods.fedsub_ridge.strategy import FedSubRidgeServer
 from strategies.rounds.context import Opened, Sender, Start, SummedPeople, SumRequest
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
@@ -166,7 +167,7 @@ class SummedRidgeServer(FedSubRidgeServer):
             pooled[POOLED] = Floats(state[POOLED].float().numpy())
         common = pooled | self._holders(state)
         asked = _asked(round) if round.in_sum else None
-        released = self.all_released(state) if version else {}
+        sums = released(state, self.hyper.noise) if version else {}
         everybody: dict[int, dict[str, Part]] = {}
         found = []
         for client, one in members.items():
@@ -176,7 +177,7 @@ class SummedRidgeServer(FedSubRidgeServer):
             if version and (version != one.sent or (asks and asks.kind == summing.EQUATIONS)):
                 features = prod(round.held_by(client).input_shape)
                 if features not in everybody:
-                    everybody[features] = parts(EVERYBODY, over_all(released, features))
+                    everybody[features] = parts(EVERYBODY, over_all(sums, features))
                 held = np.array([max(one.round, 0), one.weight, 0], np.float32)
                 inside = Floats(one.classes.astype(np.float32))
                 tensors = {HELD: Floats(held), INSIDE: inside, **everybody[features], **common}
