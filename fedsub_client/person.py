@@ -75,7 +75,7 @@ class Person:
         That is one that trains on features of an encoder, where there is one.
         """
         own = self.card
-        shape = kept_shape(self.data.x, own.vocabulary, own.padding, own.sample)
+        shape = kept_shape(self.data.x, own.vocabulary, own.padding, own.sample, own.sensors)
         for name in self.config.methods:
             card, encodes = method(name), method(name).training.encodes
             if card.trains and resolve_encoder(self.config.encoder, encodes, shape) != NONE:

@@ -107,10 +107,12 @@ class MethodRun:
         words = f"{record.kind}, {record.numbers:,} numbers: {', '.join(layers)}"
         if record.encoder == NONE:
             return words
-        kind, size = parse_encoder(record.encoder)
+        kind, size, groups = parse_encoder(record.encoder)
         drawn = f"the vector and {size} random units"
         if kind == KERNELS:
             drawn = f"{size} random kernels of {PER_KERNEL} features"
+        if groups:
+            drawn = f"statistics of each window: {', '.join(groups)}; {drawn}"
         return (
             f"{words}, on {record.features:,} features of the encoder {record.encoder} ({drawn}, "
             "drawn from the seed, never trained)"

@@ -137,7 +137,7 @@ def trained_by(config: RunConfig, name: str, federation: Federation) -> Backend 
         return None
     people, settings = federation.clients.values(), config.device_settings(name)
     card, x = federation.card, next(iter(people)).x
-    shape = kept_shape(x, card.vocabulary, card.padding, card.sample)
+    shape = kept_shape(x, card.vocabulary, card.padding, card.sample, card.sensors)
     _, learner = held_and_learner(settings, card, shape)
     return learner.trained_by(torch.empty(0, device=resolve_device(config.device)))
 

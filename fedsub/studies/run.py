@@ -217,7 +217,7 @@ def endings(config: RunConfig, federation: Federation) -> list[str]:
         return []  # of ours none does
     card = federation.card
     x = next(iter(federation.clients.values())).x
-    shape = kept_shape(x, card.vocabulary, card.padding, card.sample)
+    shape = kept_shape(x, card.vocabulary, card.padding, card.sample, card.sensors)
     found = {}
     for name in config.methods:
         settings = config.device_settings(name)

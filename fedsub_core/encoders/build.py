@@ -7,6 +7,7 @@ from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.encoders.names import KERNELS, NONE, parse_encoder
 from fedsub_core.encoders.relu_encoder import ReluEncoder
+from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 
@@ -27,7 +28,9 @@ def build_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
             "windows and feature vectors; images, token ids and nodes go into the model as they "
             "are. Set encoder = none, or take a method that trains its model"
         )
-    kind, size = parse_encoder(text)
+    kind, size, groups = parse_encoder(text)
+    if groups:
+        return StatisticsEncoder(size, seed, shape, groups)
     return (KernelsEncoder if kind == KERNELS else ReluEncoder)(size, seed, shape)
 
 

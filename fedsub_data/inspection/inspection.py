@@ -169,7 +169,9 @@ class Look:
         return Inspection(
             card=card,
             seed=seed,
-            shape=kept_shape(clients[0].x, card.vocabulary, card.padding, card.sample),
+            shape=kept_shape(
+                clients[0].x, card.vocabulary, card.padding, card.sample, card.sensors
+            ),
             kind=card.sample or _BY_AXES[clients[0].x.ndim],
             words=sum(tokens) / samples if card.sample == TOKENS else None,
             edges=sum(edges.shape[1] for _, edges in graphs) if card.sample == NODE else None,
