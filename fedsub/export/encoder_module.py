@@ -1,7 +1,7 @@
 """An encoder as a plain ``torch.nn.Module``: the same bits as ours, in any runtime.
 
-All sums are of integers below 2**24, which float32 holds: neither their order nor fused products
-matter. What is rounded, a runtime rounds as IEEE 754 says.
+All sums are of integers, below 2**24 where float32 holds them: neither their order nor fused
+products matter. What is rounded, a runtime rounds as IEEE 754 says.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fedsub.export.statistics_module import StatisticsModule
 from fedsub_core.encoders.encoder import CLIP, FULL, GREATEST, UNIT, Encoder
 from fedsub_core.encoders.kernels_encoder import LENGTH, Kernel, KernelsEncoder
 from fedsub_core.encoders.relu_encoder import INPUT_LEVEL, UNIT_LEVEL, ReluEncoder
+from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 
 
 def encoder_module(encoder: Encoder) -> nn.Module:
     """Return ``x [batch, *input_shape]``, standardised, to ``features [batch, features]``."""
+    if isinstance(encoder, StatisticsEncoder):
+        return WindowsModule(encoder)
     if isinstance(encoder, KernelsEncoder):
         return KernelsModule(encoder)
     assert isinstance(encoder, ReluEncoder)
@@ -77,6 +81,19 @@ def _weight(kernels: Sequence[Kernel], channels: int) -> Tensor:
         for place in kernel.places:
             of[list(kernel.channels), place] = 2
     return weight
+
+
+class WindowsModule(nn.Module):
+    """``kernels:N+statistics``: statistics, then the kernels' features."""
+
+    def __init__(self, encoder: StatisticsEncoder) -> None:
+        super().__init__()
+        self.statistics, self.kernels = StatisticsModule(encoder), KernelsModule(encoder)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return features ``[batch, features]``."""
+        levels = self.statistics(steps_of(x)).to(torch.float32)
+        return torch.cat([levels / FULL, self.kernels(x)], 1)
 
 
 class ReluModule(nn.Module):
