@@ -58,7 +58,11 @@ class KernelsModule(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return features, kernel after kernel."""
-        steps, time = steps_of(x), x.shape[2]
+        return self.of_steps(steps_of(x))
+
+    def of_steps(self, steps: Tensor) -> Tensor:
+        """Return features of samples in steps."""
+        time = steps.shape[2]
         sums = torch.cat([self._sums(steps, dilation) for dilation in self.dilations], 1)
         above = torch.stack([(sums > of).to(torch.int64).sum(2) for of in self.thresholds], 2)
         shares = (2 * (2 * FULL - 1) * above + time) // (2 * time) - FULL
@@ -92,8 +96,9 @@ class WindowsModule(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return features ``[batch, features]``."""
-        levels = self.statistics(steps_of(x)).to(torch.float32)
-        return torch.cat([levels / FULL, self.kernels(x)], 1)
+        steps = steps_of(x)
+        levels = self.statistics(steps).to(torch.float32)
+        return torch.cat([levels / FULL, self.kernels.of_steps(steps)], 1)
 
 
 class ReluModule(nn.Module):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,8 +102,8 @@ def spectra(of: Series) -> Whole:
 
 def pairs(channels: int) -> tuple[tuple[int, int], ...]:
     """Return the pairs of channels that are correlated: neighbours first, which may be axes."""
-    every = sorted(combinations(range(channels), 2), key=lambda two: (two[1] - two[0], two))
-    return tuple(every[:PAIRS])
+    every = ((i, i + apart) for apart in range(1, channels) for i in range(channels - apart))
+    return tuple(islice(every, PAIRS))
 
 
 def correlations(of: Series) -> Whole:
