@@ -179,11 +179,10 @@ def split_client(
     validation = None
     if s.validation:
         train, validation = _held_back(train, client, card, kind, s, grown=len(sizes) > 1)
-    parts = SplitClient(client.client, client.x, train, test, y[train], y[test])
-    parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn, kind=kind)
+    parts = SplitClient(client.client, client.x, train, test, y[train], y[test], kind=kind)
+    parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn, edges=client.edges)
     parts = replace(parts, together=together(client, card), t=client.t, copies=client.first_copies)
-    parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, edges=client.edges)
-    parts = replace(parts, sensors=card.sensors)
+    parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, sensors=card.sensors)
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
     parts = replace(parts, note=_note(parts, client, card))

@@ -43,9 +43,14 @@ def down(n: Tensor, by: int, least: int) -> Tensor:
     return (n - least) // by + least // by
 
 
+def at_least(n: Tensor, least: Tensor | int) -> Tensor:
+    """Return the greater of both, of 64 bits: ONNX Runtime's Max and Clip cut to 32 of them."""
+    return torch.where(n < least, least, n)
+
+
 def level(part: Tensor, whole: Tensor) -> Tensor:
     """Return ``part / whole`` rounded, halves up, as a level."""
-    top = torch.maximum(part, -FULL * whole)
+    top = at_least(part, -FULL * whole)
     return ((2 * top + (2 * FULL + 1) * whole) // (2 * whole) - FULL).clamp(max=FULL - 1)
 
 
@@ -113,7 +118,7 @@ class StatisticsModule(nn.Module):
         z = down(x * scale.unsqueeze(2) + (1 << 15), 1 << 16, -(1 << 40)).clamp(-CUT, CUT)
         cubes = (z * z * z).sum(2)
         skewness = level(cubes, torch.full_like(cubes, self.time * DEVIATION**3 // 32))
-        fourths = ((z * z * z * z).sum(2) // self.time).clamp(min=1)
+        fourths = at_least((z * z * z * z).sum(2) // self.time, 1)
         kurtosis = (self._octaves(fourths) - OCTAVE * (24 + KURTOSIS)).clamp(-FULL, FULL - 1)
         signs = (x >= 0).to(torch.int64)
         crossings = (signs[:, :, 1:] - signs[:, :, :-1]).abs().sum(2)
@@ -121,7 +126,7 @@ class StatisticsModule(nn.Module):
         return torch.stack([skewness, kurtosis, part // (2 * (self.time - 1)) - FULL], 2)
 
     def _autocorrelation(self, x: Tensor, squares: Tensor) -> Tensor:
-        whole, found = squares.clamp(min=1), []
+        whole, found = at_least(squares, 1), []
         for lag in LAGS:
             left = max(self.time - lag, 0)
             product = x[:, :, self.time - left :] * x[:, :, :left]
@@ -156,7 +161,7 @@ class StatisticsModule(nn.Module):
         bands = (power.unsqueeze(2) * self.edges).sum(3) // self.time
         middle = OCTAVE * (self.stages - 1 + MIDDLE)
         levels = down(self._octaves(bands + 1) - middle, BAND, -BAND << 10).clamp(-FULL, FULL - 1)
-        total = power.sum(2, keepdim=True).clamp(min=1)
+        total = at_least(power.sum(2, keepdim=True), 1)
         shares = power // self.powers[(self._powers(total) - SHARES).clamp(min=0)]
         weight = shares.sum(2).clamp(min=1)
         mean = (shares * self._octaves(shares.clamp(min=1))).sum(2) // weight
@@ -172,4 +177,4 @@ class StatisticsModule(nn.Module):
         lengths = root(256 * squares)
         one, other = lengths[:, self.first], lengths[:, self.second]
         product = (x[:, self.first] * x[:, self.second]).sum(2)
-        return level(256 * FULL * product, (one * other).clamp(min=1))
+        return level(256 * FULL * product, at_least(one * other, 1))

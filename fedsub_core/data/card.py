@@ -16,7 +16,7 @@ from fedsub_core.data.card_values import (
     read_text,
     refused,
 )
-from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, NODE, TOKENS
+from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, NODE, TOKENS, Samples, kept_shape
 from fedsub_core.data.sensors import Sensors, check_sensors
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import suggestion
@@ -71,6 +71,10 @@ class Card:
     capacities: str | None = field(default=None, repr=False)
     meanings: tuple[str, ...] | None = field(default=None, repr=False)
     sensors: Sensors | None = field(default=None, repr=False)
+
+    def shape_of(self, x: Samples) -> tuple[int, ...]:
+        """Return the shape of one of the samples ``x [n, ...]``, with what its numbers are."""
+        return kept_shape(x, self.vocabulary, self.padding, self.sample, self.sensors)
 
     @property
     def explained(self) -> str:

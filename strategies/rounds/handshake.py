@@ -136,10 +136,8 @@ def _await_answers(
                 registry.waiting,
                 len(registry.turned_away),
             )
-        if link.closed and not registry.waiting:
-            return  # nobody else will come
-        if link.simulates and registry.all_refused:
-            return  # nor will they say anything else
+        if (link.closed and not registry.waiting) or (link.simulates and registry.all_refused):
+            return  # nobody else will come, nor those who are there say anything else
         time.sleep(POLL_SECONDS)
 
 

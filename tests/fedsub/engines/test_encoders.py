@@ -162,7 +162,7 @@ def test_a_card_says_what_auto_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         said["encoder"]
         == "auto is kernels:100+statistics for windows, relu:450 for feature vectors"
     )
-    for of, features in ((people(2), 500), (means(people(2)), 456)):
+    for of, features in ((people(2), 651), (means(people(2)), 456)):
         write_federation(tmp_path / f"{features}", of)
         run = config(data=str(tmp_path / f"{features}"), encoder="auto", rounds=1)
         assert inputs(outcome(run, DeviceGrid(run, 2))[0]) == features

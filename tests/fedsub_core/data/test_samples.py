@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,8 @@ def test_older_cards_keep_their_digest() -> None:
     plain = Card("toy", "test", ("a", "b"), ("u",))
     assert card_digest(plain) == "29c54908450afc3fdecc72d9"
     kinds = [Card("toy", "test", ("a", "b"), ("u",), sample=k) for k in ("features", "window")]
-    assert len({card_digest(card) for card in (plain, *kinds)}) == 3
+    kinds.append(replace(plain, sensors=((0, 1),)))
+    assert len({card_digest(card) for card in (plain, *kinds)}) == 4
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 9), Pixels((3, 4, 4)), Tokens((7,), 9, 2), WINDOWS])
