@@ -84,7 +84,8 @@ from fedsub_core.kernels import library
 found = library.kernels()
 assert found and found.variant == 'portable', found
 print('kernels', found.variant, found.source)"
-python -m pytest -q -p no:cacheprovider tests/fedsub_core/kernels -k 'not sanitised and not building'
+python -m pytest -q -p no:cacheprovider tests/fedsub_core/kernels \
+    tests/fedsub_core/encoders/test_statistics.py -k 'not sanitised and not building'
 
 step "a run"
 python -m fedsub run --data watch --method fedsub --beside local,fedsub-ridge --rounds 2 --no-report

@@ -1,21 +1,26 @@
-"""CPU seconds that features of windows take, compiled and by NumPy.
+"""CPU seconds that features of windows take, compiled and by NumPy, without and with statistics.
 
     python benchmarks/encoders.py [--windows 7200] [--size 100] [--time 128] [--repeat 3]
 
-Random windows of 3 and of 9 channels; of each the best repetition counts. FEDSUB_KERNELS chooses an
-instruction set. A line says "equal" where both gave the same bits.
+Random windows of 3 and of 9 channels, three a sensor; of each the best repetition counts, and
+kernels alone and with statistics take turns. FEDSUB_KERNELS chooses an instruction set. A line says
+"equal" where both gave the same bits, and how many times as long all takes as kernels alone.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from script import parsed
 from turns import seconds_of
 
+from fedsub_core.data.sensors import Windows
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
+from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.kernels import library
 
 TINY = ["--windows", "20", "--size", "5", "--time", "40", "--repeat", "1"]
@@ -24,10 +29,12 @@ LINES = ("3 x 40 ", "9 x 40 ")
 
 
 def timed(
-    encoder: KernelsEncoder, x: NDArray[np.float32], repeat: int
-) -> tuple[float, NDArray[np.float32]]:
-    """Return the least seconds, and the features."""
-    return min(seconds_of(lambda: encoder.encode(x)) for _ in range(repeat)), encoder.encode(x)
+    encoders: Sequence[KernelsEncoder], x: NDArray[np.float32], repeat: int
+) -> list[tuple[float, NDArray[np.float32]]]:
+    """Return the least seconds of each encoder, which take turns, and the features."""
+    turns = [[seconds_of(partial(e.encode, x)) for e in encoders] for _ in range(repeat)]
+    least = np.min(turns, 0).tolist()
+    return [(seconds, e.encode(x)) for seconds, e in zip(least, encoders, strict=True)]
 
 
 def main() -> None:
@@ -39,17 +46,21 @@ def main() -> None:
     arguments = parsed(parser, TINY)
     compiled = library.kernels()
     for channels in (3, 9):
-        shape = channels, arguments.time
+        sensors = tuple((i, i + 1, i + 2) for i in range(0, channels, 3))
+        shape = Windows((channels, arguments.time), sensors)
         x = np.random.default_rng(0).standard_normal((arguments.windows, *shape), np.float32)
-        encoder = KernelsEncoder(arguments.size, 0, shape)
-        seconds, found = timed(encoder, x, arguments.repeat)
+        kinds = KernelsEncoder, StatisticsEncoder
+        encoders = [kind(arguments.size, 0, shape) for kind in kinds]
+        found = timed(encoders, x, arguments.repeat)
         with library.switched_off():
-            numpys, expected = timed(encoder, x, arguments.repeat)
-        equal = "equal" if np.array_equal(found, expected) else "NOT EQUAL"
+            expected = timed(encoders, x, arguments.repeat)
         name = compiled.variant if compiled else "numpy"
-        print(
-            f"{channels} x {arguments.time}  {name} {seconds:.3f} s  numpy {numpys:.3f} s  {equal}"
-        )
+        for encoder, one, other in zip(encoders, found, expected, strict=True):
+            equal = "equal" if np.array_equal(one[1], other[1]) else "NOT EQUAL"
+            print(
+                f"{channels} x {arguments.time}  {encoder.text} {name} {one[0]:.3f} s  "
+                f"numpy {other[0]:.3f} s  {one[0] / found[0][0]:.2f} times  {equal}"
+            )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from fedsub_core.capacity import held_in, of_node, of_one, of_people
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
-from fedsub_core.data.samples import kept_shape
 from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.data.standardise import Moments
 from fedsub_core.encoders.module_names import NamedModule, code_of
@@ -77,7 +76,7 @@ class Person:
         That is one that trains on features of an encoder, where there is one.
         """
         own = self.card
-        shape = kept_shape(self.data.x, own.vocabulary, own.padding, own.sample)
+        shape = own.shape_of(self.data.x)
         for name in self.config.methods:
             card, encodes = method(name), method(name).training.encodes
             if card.trains and resolve_encoder(self.config.encoder, encodes, shape) != NONE:

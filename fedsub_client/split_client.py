@@ -20,6 +20,7 @@ from fedsub_core.data.federation import Card
 from fedsub_core.data.findings import SplitNote, how_split, repeats
 from fedsub_core.data.held_out import labelled, thinned
 from fedsub_core.data.samples import NODE, Samples, kept_shape
+from fedsub_core.data.sensors import Sensors
 from fedsub_core.data.splits import SplitKind, split, split_grown, split_kind
 from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
@@ -45,7 +46,7 @@ class SplitClient:
     validation : int64 [n], training samples held back to choose the best round by, ascending; empty
         where there are too few. None: the run holds none back.
     note : how all samples were divided, in words and numbers; None where nobody said.
-    vocabulary, padding : of token ids, as the card says; None of other samples.
+    vocabulary, padding, sensors : as the card says; None of other samples.
     edges : int64 [2, m], samples that are joined, of a graph's nodes; None of other samples.
     """
 
@@ -69,6 +70,7 @@ class SplitClient:
     vocabulary: int | None = None
     padding: int | None = None
     edges: Edges | None = None
+    sensors: Sensors | None = None
 
     @property
     def train_x(self) -> Samples:
@@ -89,7 +91,7 @@ class SplitClient:
     def shape(self) -> tuple[int, ...]:
         """Of one sample, with what its numbers are (:mod:`fedsub_core.data.samples`)."""
         kind = None if self.edges is None else NODE
-        return kept_shape(self.x, self.vocabulary, self.padding, kind)
+        return kept_shape(self.x, self.vocabulary, self.padding, kind, self.sensors)
 
     def holding(self, capacity: float) -> SplitClient:
         """Return the client with a device that holds another share."""
@@ -177,11 +179,10 @@ def split_client(
     validation = None
     if s.validation:
         train, validation = _held_back(train, client, card, kind, s, grown=len(sizes) > 1)
-    parts = SplitClient(client.client, client.x, train, test, y[train], y[test])
-    parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn)
-    parts = replace(parts, together=together(client, card), t=client.t)
-    parts = replace(parts, kind=kind, copies=client.first_copies)
-    parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, edges=client.edges)
+    parts = SplitClient(client.client, client.x, train, test, y[train], y[test], kind=kind)
+    parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn, edges=client.edges)
+    parts = replace(parts, together=together(client, card), t=client.t, copies=client.first_copies)
+    parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, sensors=card.sensors)
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
     parts = replace(parts, note=_note(parts, client, card))

@@ -110,10 +110,12 @@ class MethodRun:
             return words
         if (own := NamedModule.parse(record.encoder)) is not None:
             return f"{words}, on {record.features:,} features of the frozen module {own.text}"
-        kind, size = parse_encoder(record.encoder)
+        kind, size, groups = parse_encoder(record.encoder)
         drawn = f"the vector and {size} random units"
         if kind == KERNELS:
             drawn = f"{size} random kernels of {PER_KERNEL} features"
+        if groups:
+            drawn = f"statistics of each window: {', '.join(groups)}; {drawn}"
         return (
             f"{words}, on {record.features:,} features of the encoder {record.encoder} ({drawn}, "
             "drawn from the seed, never trained)"

@@ -25,7 +25,6 @@ from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.data.held_out import unseen_clients
-from fedsub_core.data.samples import kept_shape
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.files import make_folder, remove_drafts, write_whole
 from fedsub_core.methods.table import method
@@ -137,7 +136,7 @@ def trained_by(config: RunConfig, name: str, federation: Federation) -> Backend 
         return None
     people, settings = federation.clients.values(), config.device_settings(name)
     card, x = federation.card, next(iter(people)).x
-    shape = kept_shape(x, card.vocabulary, card.padding, card.sample)
+    shape = card.shape_of(x)
     _, learner = held_and_learner(settings, card, shape)
     return learner.trained_by(torch.empty(0, device=resolve_device(config.device)))
 

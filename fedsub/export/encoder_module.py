@@ -1,8 +1,8 @@
 """An encoder as a plain ``torch.nn.Module``: the same bits as ours, in any runtime.
 
-All sums are of integers below 2**24, which float32 holds: neither their order nor fused products
-matter. What is rounded, a runtime rounds as IEEE 754 says. Only the last digits of a module of
-one's own are the runtime's.
+All sums are of integers, below 2**24 where float32 holds them: neither their order nor fused
+products matter. What is rounded, a runtime rounds as IEEE 754 says. Only the last digits of a
+module of one's own are the runtime's.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fedsub.export.statistics_module import StatisticsModule
 from fedsub_core.encoders.encoder import CLIP, FULL, GREATEST, UNIT, Encoder
 from fedsub_core.encoders.kernels_encoder import LENGTH, Kernel, KernelsEncoder
 from fedsub_core.encoders.module_encoder import ModuleEncoder
 from fedsub_core.encoders.relu_encoder import INPUT_LEVEL, UNIT_LEVEL, ReluEncoder
+from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 
 
 def encoder_module(encoder: Encoder) -> nn.Module:
     """Return ``x [batch, *input_shape]``, standardised, to ``features [batch, features]``."""
+    if isinstance(encoder, StatisticsEncoder):
+        return WindowsModule(encoder)
     if isinstance(encoder, KernelsEncoder):
         return KernelsModule(encoder)
     if isinstance(encoder, ModuleEncoder):
@@ -58,7 +62,11 @@ class KernelsModule(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return features, kernel after kernel."""
-        steps, time = steps_of(x), x.shape[2]
+        return self.of_steps(steps_of(x))
+
+    def of_steps(self, steps: Tensor) -> Tensor:
+        """Return features of samples in steps."""
+        time = steps.shape[2]
         sums = torch.cat([self._sums(steps, dilation) for dilation in self.dilations], 1)
         above = torch.stack([(sums > of).to(torch.int64).sum(2) for of in self.thresholds], 2)
         shares = (2 * (2 * FULL - 1) * above + time) // (2 * time) - FULL
@@ -81,6 +89,20 @@ def _weight(kernels: Sequence[Kernel], channels: int) -> Tensor:
         for place in kernel.places:
             of[list(kernel.channels), place] = 2
     return weight
+
+
+class WindowsModule(nn.Module):
+    """``kernels:N+statistics``: statistics, then the kernels' features."""
+
+    def __init__(self, encoder: StatisticsEncoder) -> None:
+        super().__init__()
+        self.statistics, self.kernels = StatisticsModule(encoder), KernelsModule(encoder)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return features ``[batch, features]``."""
+        steps = steps_of(x)
+        levels = self.statistics(steps).to(torch.float32)
+        return torch.cat([levels / FULL, self.kernels.of_steps(steps)], 1)
 
 
 class ReluModule(nn.Module):

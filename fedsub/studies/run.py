@@ -25,7 +25,6 @@ from fedsub_core.config.run_config import RunConfig, differences, dump_toml, rea
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.findings import findings, without_validation
-from fedsub_core.data.samples import kept_shape
 from fedsub_core.data.sources import load_federation
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
@@ -218,7 +217,7 @@ def endings(config: RunConfig, federation: Federation) -> list[str]:
         return []  # of ours none does
     card = federation.card
     x = next(iter(federation.clients.values())).x
-    shape = kept_shape(x, card.vocabulary, card.padding, card.sample)
+    shape = card.shape_of(x)
     found = {}
     for name in config.methods:
         settings = config.device_settings(name)

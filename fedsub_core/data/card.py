@@ -6,21 +6,24 @@ import tomllib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from unicodedata import bidirectional, category
 
 from fedsub_core.config.capacities import check_capacities
-from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, NODE, TOKENS
+from fedsub_core.data.card_values import (
+    UNKNOWN,
+    read_names,
+    read_overlap,
+    read_positive,
+    read_text,
+    refused,
+)
+from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, NODE, TOKENS, Samples, kept_shape
+from fedsub_core.data.sensors import Sensors, check_sensors
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import suggestion
 
 CARD_FILE = "federation.toml"
 #: Keys that token ids need, and those that only samples with a length in time have.
 _OF_TOKENS, _OF_TIME = ("vocabulary", "padding"), ("sampling_rate_hz", "window_s", "overlap")
-#: What the file says of an overlap that nobody knows.
-UNKNOWN = "unknown"
-
-#: Marks that turn the direction in which the rest of a line is written.
-_TURNS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Card:
     capacities : what share of a model people's devices hold: as the run's option of that name,
         which it precedes; in the file also a table of client = share. None: nothing is said.
     meanings : what each class is in words, where the names are short; None: the names say it.
+    sensors : of each sensor of 2 to 4 axes the places of its channels in `features`, such as
+        ``[[0, 1, 2], [3, 4, 5]]``; of its axes encoders see the norm, too. None: nothing is said.
     """
 
     name: str
@@ -65,6 +70,11 @@ class Card:
     padding: int | None = field(default=None, repr=False)
     capacities: str | None = field(default=None, repr=False)
     meanings: tuple[str, ...] | None = field(default=None, repr=False)
+    sensors: Sensors | None = field(default=None, repr=False)
+
+    def shape_of(self, x: Samples) -> tuple[int, ...]:
+        """Return the shape of one of the samples ``x [n, ...]``, with what its numbers are."""
+        return kept_shape(x, self.vocabulary, self.padding, self.sample, self.sensors)
 
     @property
     def explained(self) -> str:
@@ -111,8 +121,12 @@ def check_card(card: Card, path: Path) -> None:
 def card_table(card: Card) -> dict[str, Any]:
     """Return the card as a TOML table; keys that are None stay out, but for an unknown overlap."""
     values = ((name, getattr(card, name)) for name in _KNOWN)
-    table = {k: list(v) if isinstance(v, tuple) else v for k, v in values if v is not None}
+    table = {k: _listed(v) for k, v in values if v is not None}
     return table if card.overlap is not None else table | {"overlap": UNKNOWN}
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(one) for one in value] if isinstance(value, tuple) else value
 
 
 def parse_card(table: dict[str, Any], path: Path) -> Card:
@@ -129,24 +143,25 @@ def parse_card(table: dict[str, Any], path: Path) -> Card:
             who = "federation of tokens" if key in _OF_TOKENS else "federation"
             raise DataError(f"{path}: key {key!r} is missing; every {who} has it. Add it.")
     if not isinstance(ordered := table.get("time_ordered", False), bool):
-        raise _refused(path, "time_ordered", ordered, "true or false")
+        raise refused(path, "time_ordered", ordered, "true or false")
     _check_kind(table, sample, path)
     vocabulary = _id(table.get("vocabulary"), "vocabulary", 2, MOST_TOKENS, path)
     return Card(
-        name=_text(table["name"], "name", path),
-        task=_text(table["task"], "task", path),
-        classes=_names(table["classes"], "classes", 2, path),
-        features=_names(table["features"], "features", 1, path),
-        units=_text(table.get("units", ""), "units", path, may_be_empty=True),
-        sampling_rate_hz=_positive(table.get("sampling_rate_hz"), "sampling_rate_hz", path),
-        window_s=_positive(table.get("window_s"), "window_s", path),
-        overlap=_overlap(table.get("overlap", 0.0), path),
+        name=read_text(table["name"], "name", path),
+        task=read_text(table["task"], "task", path),
+        classes=read_names(table["classes"], "classes", 2, path),
+        features=read_names(table["features"], "features", 1, path),
+        units=read_text(table.get("units", ""), "units", path, may_be_empty=True),
+        sampling_rate_hz=read_positive(table.get("sampling_rate_hz"), "sampling_rate_hz", path),
+        window_s=read_positive(table.get("window_s"), "window_s", path),
+        overlap=read_overlap(table.get("overlap", 0.0), path),
         time_ordered=ordered,
         sample=sample,
         vocabulary=vocabulary,
         padding=_id(table.get("padding"), "padding", 0, (vocabulary or 1) - 1, path),
         capacities=_capacities(table.get("capacities"), path),
         meanings=_meanings(table, path),
+        sensors=_sensors(table, sample, path),
     )
 
 
@@ -168,13 +183,13 @@ def _check_kind(table: dict[str, Any], sample: str | None, path: Path) -> None:
             f"expected it of {whose} alone. Remove it, or correct sample."
         )
     if sample == TOKENS and isinstance(names := table["features"], list) and len(names) != 1:
-        raise _refused(path, "features", names, "one name, of what a token stands for")
+        raise refused(path, "features", names, "one name, of what a token stands for")
 
 
 def _id(value: object, key: str, least: int, most: int, path: Path) -> int | None:
     if value is None or (type(value) is int and least <= value <= most):
         return value
-    raise _refused(path, key, value, f"a whole number from {least} to {most}")
+    raise refused(path, key, value, f"a whole number from {least} to {most}")
 
 
 def _meanings(table: dict[str, Any], path: Path) -> tuple[str, ...] | None:
@@ -182,8 +197,19 @@ def _meanings(table: dict[str, Any], path: Path) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != classes:
-        raise _refused(path, "meanings", value, f"a list of {classes} texts, one for each class")
-    return tuple(_text(meaning, "meanings", path) for meaning in value)
+        raise refused(path, "meanings", value, f"a list of {classes} texts, one for each class")
+    return tuple(read_text(meaning, "meanings", path) for meaning in value)
+
+
+def _sensors(table: dict[str, Any], sample: str | None, path: Path) -> Sensors | None:
+    if (value := table.get("sensors")) is None:
+        return None
+    if sample in (IMAGE, TOKENS, NODE):
+        raise refused(path, "sensors", value, f"none for samples of kind {sample!r}")
+    try:
+        return check_sensors(value, len(table["features"]))
+    except ValueError as error:
+        raise DataError(f"{path}: sensors: {error}. Correct the value.") from error
 
 
 def _capacities(value: object, path: Path) -> str | None:
@@ -193,58 +219,9 @@ def _capacities(value: object, path: Path) -> str | None:
     if isinstance(value, dict):
         value = ",".join(f"{client}={share}" for client, share in value.items())
     if not isinstance(value, str):
-        raise _refused(path, "capacities", value, "a text of shares, or a table of client = share")
+        raise refused(path, "capacities", value, "a text of shares, or a table of client = share")
     try:
         check_capacities(value)
     except ConfigError as error:
         raise DataError(f"{path}: capacities: {error}. Correct the value.") from error
     return value
-
-
-def _refused(path: Path, key: str, got: object, expected: str) -> DataError:
-    return DataError(f"{path}: {key}: got {got!r}, expected {expected}. Correct the value.")
-
-
-def _text(value: object, key: str, path: Path, may_be_empty: bool = False) -> str:
-    if not isinstance(value, str) or not (value.strip() or may_be_empty):
-        raise _refused(path, key, value, "text")
-    return _shown(value, key, path)
-
-
-def _names(value: object, key: str, least: int, path: Path) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
-        raise _refused(path, key, value, "a list of names")
-    if len(value) < least or len(set(value)) < len(value):
-        raise _refused(path, key, value, f"at least {least} names, none of them twice")
-    return tuple(_shown(name, key, path) for name in value)
-
-
-def _shown(text: str, key: str, path: Path) -> str:
-    """Return a text that does nothing to a terminal, where it is shown, too."""
-    if any(category(c) == "Cc" or bidirectional(c) in _TURNS for c in text):
-        raise _refused(path, key, text, "text without control characters")
-    return text
-
-
-def _number(value: object, key: str, path: Path) -> float:
-    # 1e300 bars NaN, infinity and integers that no float holds.
-    if type(value) not in (int, float) or not abs(value) < 1e300:  # type: ignore[arg-type]
-        raise _refused(path, key, value, "a number")
-    return float(value)  # type: ignore[arg-type]  # its type was compared above
-
-
-def _positive(value: object, key: str, path: Path) -> float | None:
-    if value is not None and _number(value, key, path) <= 0:
-        raise _refused(path, key, value, "a number above 0")
-    return None if value is None else _number(value, key, path)
-
-
-def _overlap(value: object, path: Path) -> float | None:
-    if value == UNKNOWN:
-        return None
-    if isinstance(value, str):
-        raise _refused(path, "overlap", value, f"a share of the window, or {UNKNOWN!r}")
-    number = _number(value, "overlap", path)
-    if not 0 <= number < 1:
-        raise _refused(path, "overlap", value, "a share of the window from 0 to below 1")
-    return number

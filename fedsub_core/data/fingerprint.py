@@ -29,6 +29,8 @@ def card_digest(card: Card) -> str:
     told = repr(card) if kind == [None] * 3 else f"{card!r} {kind}"  # as before there were kinds
     if card.capacities is not None:
         told = f"{told} {card.capacities}"
+    if card.sensors is not None:
+        told = f"{told} {card.sensors}"
     return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
 
 

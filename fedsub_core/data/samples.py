@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from fedsub_core.data.sensors import SENSOR_OF, Sensors, Windows, facts_of_sensors, sensors_in
+
 if TYPE_CHECKING:  # cards name kinds of samples, and are read where nothing is computed
     from numpy.typing import NDArray
 
@@ -96,8 +98,10 @@ class Tokens(tuple[int, ...]):
         return f"{tuple(self)} of token ids below {self.vocabulary}, padding {self.padding}"
 
 
-def facts_of(shape: tuple[int, ...]) -> dict[str, int]:
+def facts_of(shape: tuple[int, ...]) -> dict[str, Any]:
     """Return the facts of a shape beside its axes, as plain values; {} of float32."""
+    if isinstance(shape, Windows):
+        return facts_of_sensors(shape)
     if isinstance(shape, Tokens):
         return {"vocabulary": shape.vocabulary, "padding": shape.padding}
     if isinstance(shape, Nodes):
@@ -130,6 +134,8 @@ def shape_with(shape: tuple[int, ...], facts: dict[str, Any]) -> tuple[int, ...]
                 "a client's own"
             )
         return Nodes(shape)
+    if SENSOR_OF in facts:
+        return Windows(shape, sensors_in(facts[SENSOR_OF], shape))
     if "levels" in facts:
         if len(shape) != 3 or facts["levels"] != LEVELS:
             raise ValueError(
@@ -141,7 +147,11 @@ def shape_with(shape: tuple[int, ...], facts: dict[str, Any]) -> tuple[int, ...]
 
 
 def kept_shape(
-    x: Samples, vocabulary: int | None, padding: int | None, kind: str | None = None
+    x: Samples,
+    vocabulary: int | None,
+    padding: int | None,
+    kind: str | None = None,
+    sensors: Sensors | None = None,
 ) -> tuple[int, ...]:
     """Return the shape of one of the samples ``x [n, ...]``; None: they are no token ids.
 
@@ -151,4 +161,6 @@ def kept_shape(
         return Nodes(x.shape[1:])
     if vocabulary is not None:
         return Tokens(x.shape[1:], vocabulary, padding or 0)
+    if sensors and x.ndim == KINDS[WINDOW]:
+        return Windows(x.shape[1:], sensors)
     return Pixels(x.shape[1:]) if x.dtype == "uint8" else x.shape[1:]

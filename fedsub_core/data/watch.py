@@ -38,6 +38,7 @@ CARD = Card(
     window_s=WINDOW / RATE_HZ,
     overlap=1 - STEP / WINDOW,
     time_ordered=True,
+    sensors=((0, 1, 2), (3, 4, 5)),
     meanings=(
         "pendulum",
         "abduction",

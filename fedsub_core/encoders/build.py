@@ -9,6 +9,7 @@ from fedsub_core.encoders.module_encoder import ModuleEncoder
 from fedsub_core.encoders.module_names import NamedModule
 from fedsub_core.encoders.names import KERNELS, NONE, parse_encoder
 from fedsub_core.encoders.relu_encoder import ReluEncoder
+from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 
@@ -31,7 +32,9 @@ def build_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
         )
     if NamedModule.parse(text) is not None:
         return ModuleEncoder.of(text, seed, shape)
-    kind, size = parse_encoder(text)
+    kind, size, groups = parse_encoder(text)
+    if groups:
+        return StatisticsEncoder(size, seed, shape, groups)
     return (KernelsEncoder if kind == KERNELS else ReluEncoder)(size, seed, shape)
 
 

@@ -115,11 +115,11 @@ class KernelsEncoder(Encoder):
         found = np.empty((len(steps), self.size, PER_KERNEL), np.int8)
         if (kernels := for_windows().kernels) is not None:
             encode(kernels, self.table, steps, found)
-            return found.reshape(len(steps), self.features)
+            return found.reshape(len(steps), PER_KERNEL * self.size)
         for start in range(0, len(steps), BLOCK):
             for i, kernel in enumerate(self.kernels):
                 found[start : start + BLOCK, i] = answers(kernel, steps[start : start + BLOCK])
-        return found.reshape(len(steps), self.features)
+        return found.reshape(len(steps), PER_KERNEL * self.size)
 
 
 #: Numbers of a kernel: KERNEL in ``chain.h``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from fedsub_core.encoders.module_names import WEIGHTS, NamedModule
 from fedsub_core.errors import ConfigError
@@ -11,13 +12,32 @@ from fedsub_core.options import suggestion
 
 AUTO, NONE, KERNELS, RELU = "auto", "none", "kernels", "relu"
 #: What ``auto`` is for methods whose card says that they encode: of windows, and of vectors.
-OF_WINDOWS, OF_VECTORS = "kernels:100", "relu:450"
+OF_WINDOWS, OF_VECTORS = "kernels:100+statistics", "relu:450"
+#: Groups of statistics of windows beside the kernels, in their order, and the name of all of them.
+GROUPS, WHOLE_GROUPS = ("shape", "autocorrelation", "spectrum", "correlations"), "statistics"
+#: Of more channels ``auto`` is kernels alone: sums grow by the square of the features.
+MOST_CHANNELS = 64
 #: Features of one kernel: shares above four thresholds, and the maximum.
 PER_KERNEL = 5
 #: Features of a sample that are drawn at most: more would take 256 KiB a sample.
 LARGEST = 2**16
 
-_SIZED = re.compile(rf"({KERNELS}|{RELU}):(0|[1-9][0-9]*)")
+_SIZED = re.compile(rf"({KERNELS}|{RELU}):(0|[1-9][0-9]*)((?:\+.*)?)")
+
+
+class Parsed(NamedTuple):
+    """An encoder's text in parts.
+
+    Parameters
+    ----------
+    kind : ``kernels`` or ``relu``.
+    size : N of its text.
+    groups : of statistics beside kernels, in the order of :data:`GROUPS`.
+    """
+
+    kind: str
+    size: int
+    groups: tuple[str, ...] = ()
 
 
 def check_encoder(text: str) -> None:
@@ -42,21 +62,23 @@ def pinned_encoder(text: str) -> str:
     return text if named is None else named.pinned().text
 
 
-def parse_encoder(text: str) -> tuple[str, int]:
-    """Return kind and size of ``kernels:N`` or ``relu:N``.
+def parse_encoder(text: str) -> Parsed:
+    """Return the parts of ``kernels:N``, ``kernels:N+statistics`` or ``relu:N``.
 
     Raises
     ------
     ConfigError
-        For another text, no kernel at all, or more features than :data:`LARGEST`.
+        For another text, no kernel at all, groups that are none, come twice or in another order,
+        or more features than :data:`LARGEST`.
     """
     expected = (
-        f"expected {AUTO}, {NONE}, {KERNELS}:N with N from 1, {RELU}:N with N from 0, or a module "
-        f"of your own, file.py:builder or file.py:builder@weights{WEIGHTS}"
+        f"expected {AUTO}, {NONE}, {KERNELS}:N with N from 1, alone or with +{WHOLE_GROUPS}, "
+        f"{RELU}:N with N from 0, or a module of your own, file.py:builder or "
+        f"file.py:builder@weights{WEIGHTS}"
     )
     found = _SIZED.fullmatch(text)
-    if found is None:
-        known = (AUTO, NONE, OF_WINDOWS, OF_VECTORS)
+    if found is None or (found[1] == RELU and found[3]):
+        known = (AUTO, NONE, f"{KERNELS}:100", OF_WINDOWS, OF_VECTORS)
         raise ConfigError(f"got encoder {text!r}, {expected}.{suggestion(text, known)}")
     kind, size = found[1], int(found[2])
     if kind == KERNELS and not size:
@@ -67,7 +89,27 @@ def parse_encoder(text: str) -> tuple[str, int]:
             f"got encoder {text!r}, which makes {made:,} features, {4 * made:,} bytes a sample; "
             f"expected {LARGEST:,} features at most. Lower N"
         )
-    return kind, size
+    return Parsed(kind, size, _groups(text, found[3]))
+
+
+def _groups(text: str, said: str) -> tuple[str, ...]:
+    """Return the groups in ``+one+another``, of the encoder `text`; () of an empty one."""
+    named = said.split("+")[1:]
+    if named == [WHOLE_GROUPS]:
+        return GROUPS
+    for name in named:
+        if name not in GROUPS:
+            hint = suggestion(name, (*GROUPS, WHOLE_GROUPS))
+            raise ConfigError(
+                f"got group {name!r} in encoder {text!r}, expected {WHOLE_GROUPS} alone, which is "
+                f"all of them, or some of {', '.join(GROUPS)}.{hint}"
+            )
+    groups = tuple(name for name in GROUPS if name in named)
+    if list(groups) != named or groups == GROUPS:
+        said = WHOLE_GROUPS if groups == GROUPS else "+".join(groups)
+        right = f"{text.partition('+')[0]}+{said}"
+        raise ConfigError(f"got encoder {text!r}, expected each group once, in one order: {right}")
+    return groups
 
 
 def resolve_encoder(text: str, encodes: bool, shape: Shape) -> str:
@@ -83,4 +125,6 @@ def resolve_encoder(text: str, encodes: bool, shape: Shape) -> str:
         return text
     if not encodes:
         return NONE
+    if len(shape) == 2 and shape[0] > MOST_CHANNELS:
+        return f"{KERNELS}:100"
     return OF_VECTORS if len(shape) == 1 else OF_WINDOWS

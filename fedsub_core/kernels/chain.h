@@ -92,8 +92,11 @@ typedef struct {
 enum { DILATION, LEVEL, PLACES, THRESHOLDS = PLACES + 3, CHANNELS = THRESHOLDS + 4 };
 enum { KERNEL = CHANNELS + 1 + 9, TAPS = 9, FULL = 128 };
 
+/* A sensor is a row of AXES channels, -1 behind the last. Of so long windows there are statistics. */
+enum { AXES = 4, LONGEST = 1 << 18 };
+
 /* Raised by hand where what the kernels do changes, but no structure's size. */
-#define FEDSUB_LAYOUT 3
+#define FEDSUB_LAYOUT 4
 
 #if defined(_WIN32)
 #define VISIBLE __declspec(dllexport)
@@ -107,6 +110,11 @@ typedef int Relate(const Chain *, const Samples *, const Relevance *);
 /* Of kernels [count, KERNEL] and windows [samples, channels, time]: levels [samples, count, 5]. */
 typedef int Encode(const int32_t *kernels, int64_t count, const int16_t *windows, int64_t samples,
                    int64_t channels, int64_t time, int8_t *levels);
+/* Of sensors [norms, AXES] and turns [half, 2], cosine and sine: statistics of the groups whose bits
+ * are set, levels [samples, statistics]. */
+typedef int Describe(int64_t groups, const int32_t *sensors, int64_t norms, const int32_t *turns,
+                     int64_t half, const int16_t *windows, int64_t samples, int64_t channels,
+                     int64_t time, int8_t *levels);
 
 /* What a call returns; but for DONE nothing was computed. */
 enum { DONE = 0, NO_MEMORY = -1, BAD_CHAIN = -2, BAD_SAMPLES = -3, BAD_CALL = -4 };
@@ -116,5 +124,6 @@ VISIBLE Descend descend_avx512, descend_avx2, descend_portable;
 VISIBLE Forward forward_avx512, forward_avx2, forward_portable;
 VISIBLE Relate relate_avx512, relate_avx2, relate_portable;
 VISIBLE Encode encode_avx512, encode_avx2, encode_portable;
+VISIBLE Describe describe_avx512, describe_avx2, describe_portable;
 
 #endif

@@ -17,3 +17,4 @@
 #include "descent.h"
 #include "relevance.h"
 #include "encoder.h"
+#include "statistics.h"

@@ -101,7 +101,7 @@ class Relevance(Structure):
 #: See ``fedsub_layout`` in ``module.c``; the last number is FEDSUB_LAYOUT of ``chain.h``.
 LAYOUT = sum(
     1000**place * part
-    for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 3])
+    for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 4])
 )
 #: The sources as ``setup.py`` orders them, where they lie beside this file.
 _SOURCES = [path for kind in "ch" for path in sorted(Path(__file__).parent.glob(f"*.{kind}"))]
@@ -121,6 +121,7 @@ class Kernels:
     forward: Callable[..., int]
     relate: Callable[..., int]
     encode: Callable[..., int]
+    describe: Callable[..., int]
 
 
 #: What a call returns that computed nothing, but for memory: see ``chain.h``.
@@ -208,14 +209,15 @@ def _found(wanted: str) -> Kernels | None:
         return found
 
     of_chains = POINTER(Chain), POINTER(Samples)
-    of_windows = c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int64, c_void_p
+    of_windows = c_void_p, c_int64, c_int64, c_int64, c_void_p
     return Kernels(
         source,
         variant,
         function("descend", *of_chains, POINTER(Steps)),
         function("forward", *of_chains, c_void_p, c_int64),
         function("relate", *of_chains, POINTER(Relevance)),
-        function("encode", *of_windows),
+        function("encode", c_void_p, c_int64, *of_windows),
+        function("describe", c_int64, *(c_void_p, c_int64) * 2, *of_windows),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 DECISIONS = (
     "The model is one linear layer on the encoder's features, whatever the run's model says; "
-    "encoder = auto is kernels:100 for windows, relu:450 for feature vectors, and none is "
-    "refused: sums of whole numbers are exact, sums of others are not.",
+    "encoder = auto is kernels:100+statistics for windows (of more than 64 channels kernels:100), "
+    "relu:450 for feature vectors, and none is refused: sums of whole numbers are exact, sums of "
+    "others are not.",
     "With a frozen module of one's own as the encoder, sums are of whole levels as well: secure "
     "sums and forgetting stay exact. That two machines compute the same levels is not promised, "
     "and all devices need capacity 1.",
@@ -15,7 +16,7 @@ DECISIONS = (
     "drawn for a round, sums change with each who comes, and all are sent again.",
     "A person's own samples are in the sums that it gets; leave-one-out takes them out again.",
     "A device of capacity c computes the first c N kernels or units (rounded, one kernel at "
-    "least; of vectors always all entries) and sends sums of these features alone. It is sent "
+    "least; always all statistics or entries) and sends sums of these features alone. It is sent "
     "sums over all people who have these features: a block of everybody's. Whoever has more is "
     "sent sums over fewer people. So each number that heads are solved of is a sum over the "
     "same samples. What weak people's other features might be is not guessed.",

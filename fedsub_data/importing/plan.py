@@ -21,6 +21,7 @@ from fedsub_data.importing.labels import NO_CLASS, check_labels
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.recordings import NewestFirst
 from fedsub_data.importing.rising import RisingFeatures
+from fedsub_data.importing.sensors import axes
 from fedsub_data.importing.source import Source
 from fedsub_data.importing.sparse_columns import SparseColumns
 from fedsub_data.importing.time_unit import check_rate, tick_seconds
@@ -102,6 +103,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         sampling_rate_hz=rate,
         window_s=cut.length / cut.rate if cut else None,
         overlap=1 - cut.step / cut.length if cut else None,
+        sensors=axes(source.features) if cut or survey.points else None,
     )
     return Plan(card, tick, cut, tuple(notes), source, conversion)
 

@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from fedsub_core.data.sensors import Sensors
+
 
 class Kind(Enum):
     """Kinds of sensors, as their columns' names say; UNKNOWN: they say nothing."""
@@ -87,6 +89,17 @@ def sensors(features: Sequence[str]) -> tuple[Sensor, ...]:
         statistic = not _STATISTICS.isdisjoint(words)
         by.setdefault((kind, sensor), []).extend(Vector(axes, statistic) for axes in own)
     return tuple(Sensor(kind, tuple(vectors)) for (kind, _), vectors in by.items())
+
+
+def axes(features: Sequence[str]) -> Sensors | None:
+    """Return the channels of each sensor of three axes, by the channels' names; None: no sensor."""
+    found = sorted(
+        vector.columns
+        for sensor in sensors(features)
+        for vector in sensor.vectors
+        if len(vector.columns) == len(_AXES) and not vector.statistic
+    )
+    return tuple(found) or None
 
 
 def inconvertible(features: Sequence[str], statistics: bool) -> list[str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedsub_core.data.card import card_table
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.data.findings import findings, how_split, repeats
-from fedsub_core.data.samples import FEATURES, IMAGE, NODE, TOKENS, WINDOW, Samples, kept_shape
+from fedsub_core.data.samples import FEATURES, IMAGE, NODE, TOKENS, WINDOW, Samples
 from fedsub_core.data.splits import split_kind
 from fedsub_core.data.standardise import apply, moments, pool, scaling
 from fedsub_core.seeds import derive_seed
@@ -169,7 +169,7 @@ class Look:
         return Inspection(
             card=card,
             seed=seed,
-            shape=kept_shape(clients[0].x, card.vocabulary, card.padding, card.sample),
+            shape=card.shape_of(clients[0].x),
             kind=card.sample or _BY_AXES[clients[0].x.ndim],
             words=sum(tokens) / samples if card.sample == TOKENS else None,
             edges=sum(edges.shape[1] for _, edges in graphs) if card.sample == NODE else None,

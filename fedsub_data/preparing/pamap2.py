@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_data.importing.sensors import axes
 from fedsub_data.preparing.members import Member, find_members
 from fedsub_data.preparing.options import PAMAP2Options
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, each_person, refused
@@ -84,6 +85,7 @@ def prepare(source: Path, options: PAMAP2Options, workers: int, progress: Progre
         window_s=options.window_s,
         overlap=options.overlap,
         time_ordered=True,
+        sensors=axes(channels) if raw else None,
     )
     return Prepared(Federation(card, clients), counts)
 

@@ -12,6 +12,7 @@ from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.data.samples import NODE, TOKENS, facts_of
+from fedsub_core.data.sensors import sensors_of
 from fedsub_core.errors import RunError, cut
 from fedsub_core.models.architecture import Shape
 from strategies.rounds.agreement import Agreement
@@ -135,10 +136,8 @@ def _await_answers(
                 registry.waiting,
                 len(registry.turned_away),
             )
-        if link.closed and not registry.waiting:
-            return  # nobody else will come
-        if link.simulates and registry.all_refused:
-            return  # nor will they say anything else
+        if (link.closed and not registry.waiting) or (link.simulates and registry.all_refused):
+            return  # nobody else will come, nor those who are there say anything else
         time.sleep(POLL_SECONDS)
 
 
@@ -196,6 +195,7 @@ def _of_samples(shape: Shape, card: Card) -> list[tuple[str, object, object]]:
             ("graphs", facts_of(shape).get("graphs"), 1 if card.sample == NODE else None),
             ("vocabulary", facts_of(shape).get("vocabulary"), None),
             ("features", shape[0], len(card.features)),
+            ("sensors", sensors_of(shape), (len(shape) == 2 and card.sensors) or ()),
         ]
     facts = {"vocabulary": card.vocabulary, "padding": card.padding}
     return [(what, facts_of(shape).get(what), facts[what]) for what in facts]

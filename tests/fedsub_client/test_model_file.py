@@ -30,6 +30,7 @@ from fedsub_client.model_file import (
 )
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card
+from fedsub_core.data.sensors import Windows
 from fedsub_core.data.standardise import Scaling, apply
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.errors import RunError
@@ -54,6 +55,7 @@ IMAGE = Chain(
     (2, 9, 8),
 )
 CHAINS = {"mlp": mlp(2, 2, (5,)), "cnn1d": cnn1d(2, 40, 2), "an installed one": IMAGE}
+WINDOWS = Windows((2, 40), ((0, 1),))
 
 
 def model(kind: str = "mlp", scaling: Scaling | None = SCALING) -> PersonalModel:
@@ -85,7 +87,10 @@ def test_an_older_release_reads_the_file_where_overlap_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("standardised", [True, False])
-@pytest.mark.parametrize(("text", "shape"), [("kernels:4", (2, 40)), ("relu:9", (2,))])
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [("kernels:4", (2, 40)), ("kernels:4+statistics", WINDOWS), ("relu:9", (2,))],
+)
 def test_an_encoder_is_in_the_file(text: str, shape: tuple[int, ...], standardised: bool) -> None:
     """With what its features are standardised with; files of before that are read, too."""
     encoder = build_encoder(text, 2**62 + 1, shape)

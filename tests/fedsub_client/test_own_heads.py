@@ -84,7 +84,7 @@ def test_pictures_texts_graphs_and_what_is_too_short_or_wide_have_none(shape: An
 
 
 def test_a_run_without_an_encoder_has_own_heads_all_the_same() -> None:
-    for text, features in (("auto", 500), ("none", 500), ("kernels:7", 35)):
+    for text, features in (("auto", 554), ("none", 554), ("kernels:7", 35)):
         encoder = own_encoder(text, 0, (3, 64))
         assert encoder is not None and encoder.features == features
     given = read_config(None, {"method": "local", "encoder": "none"})

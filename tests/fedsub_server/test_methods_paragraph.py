@@ -33,8 +33,9 @@ def runs(method: str, beside: str = "", **keys: Any) -> Sequence[MethodRun]:
 
 def test_a_closed_form_is_no_sgd() -> None:
     text = " ".join(methods_paragraph(runs("fedsub-ridge", rounds=3), NOTES))
-    assert "Model solved for by fedsub-ridge: linear, 3,006 numbers: Linear(" in text
-    assert "on 500 features of the encoder kernels:100 (100 random kernels of 5 features" in text
+    assert "Model solved for by fedsub-ridge: linear, 4,140 numbers: Linear(" in text
+    assert "on 689 features of the encoder kernels:100+statistics (statistics of each" in text
+    assert "shape, autocorrelation, spectrum, correlations; 100 random kernels of 5 fe" in text
     assert "On a device fedsub-ridge computes: ridge regression in closed form" in text
     assert not any(word in text for word in ("sgd", "0.005", "auto,", "batches", "Filters"))
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import DataError
+from fedsub_data.importing.sensors import axes
 from fedsub_data.preparing.hhar.windows import Samples, Windows, split, whole
 from fedsub_data.preparing.members import find_members
 from fedsub_data.preparing.options import HHAROptions
@@ -76,6 +77,7 @@ def prepare(source: Path, options: HHAROptions, workers: int, progress: Progress
         sampling_rate_hz=float(RAW_HZ) if options.features == "raw" else None,
         window_s=options.window_s,
         time_ordered=True,
+        sensors=axes(_names("raw")) if options.features == "raw" else None,
     )
     return Prepared(Federation(card, phones.clients()), phones.counts)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_data.importing.sensors import axes
 from fedsub_data.preparing.options import UCIHAROptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
 from fedsub_data.preparing.uci_har.files import Folder, opened, read_lines, read_table
@@ -126,6 +127,7 @@ def _federation(
         window_s=WINDOW / RATE_HZ,
         overlap=0.5,
         time_ordered=False,
+        sensors=axes(names) if signals else None,
     )
     return Prepared(Federation(card, clients), counts)
 

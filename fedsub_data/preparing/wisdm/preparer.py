@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.errors import ConfigError
+from fedsub_data.importing.sensors import axes
 from fedsub_data.preparing.members import damaged, each_file
 from fedsub_data.preparing.options import WISDMOptions
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress, refused
@@ -97,6 +98,7 @@ def _windowed(source: Path, options: WISDMOptions, progress: Progress) -> Prepar
         window_s=windows.length / RATE_HZ,
         overlap=1 - windows.step / windows.length,
         time_ordered=True,
+        sensors=axes(columns) if options.features == "raw" else None,
     )
     return _prepared(card, clients, counts)
 

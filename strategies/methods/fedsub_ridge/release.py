@@ -27,7 +27,7 @@ SECRET, RELEASES = "noise.secret", "noise.releases"
 
 
 def ledger(hyper: Any, seed: int | None) -> State:
-    """Return what noise needs: a secret of the server's, in a simulation the run's `seed`."""
+    """Return a secret of the server's, in a simulation the run's `seed`, and no release yet."""
     spent_epsilon(hyper.noise, 1, hyper.noise_delta)  # refused before the first round
     secret = secrets.randbits(62) if seed is None else seed
     return {SECRET: torch.tensor([secret]), RELEASES: torch.zeros(1, dtype=torch.int64)}

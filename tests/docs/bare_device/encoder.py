@@ -9,6 +9,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from . import window_statistics
+
 Array = np.ndarray
 
 
@@ -37,12 +39,17 @@ class Draws:
         return sorted(left.pop(self.below(len(left))) for _ in range(k))
 
 
-def encode(text: str, seed: int, x: Array) -> Array:
+def encode(text: str, seed: int, x: Array, sensors: tuple[tuple[int, ...], ...] = ()) -> Array:
     """Return the features ``[n, features]`` of standardised samples."""
+    text, *groups = text.split("+")
     kind, _, size = text.partition(":")
     q = np.minimum(2047, np.round(256 * np.clip(x.astype(np.float64), -8, 8))).astype(np.int64)
     of = kernels if kind == "kernels" else units
-    return (of(Draws(seed), int(size), q) / 128).astype(np.float32)
+    levels = of(Draws(seed), int(size), q)
+    if groups:
+        own = [window_statistics.levels(one.tolist(), groups, sensors) for one in q]
+        levels = np.concatenate([own, levels], 1)
+    return (levels / 128).astype(np.float32)
 
 
 def kernels(draws: Draws, size: int, q: Array) -> Array:

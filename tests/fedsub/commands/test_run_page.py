@@ -57,8 +57,8 @@ def test_warnings_and_the_record(fedsub: Call, tmp_path: Path) -> None:
     for said in (
         "Data: noise, 3 people, samples of 3 x 64 numbers, 3 classes.",
         "Model trained by fedavg: m.py:soft, 579 numbers: Flatten(",
-        "Model solved for by fedsub-ridge: linear, 1,503 numbers: Linear(",
-        "features of the encoder kernels:100",
+        "Model solved for by fedsub-ridge: linear, 1,665 numbers: Linear(",
+        "features of the encoder kernels:100+statistics",
         "On a device fedsub-ridge computes: ridge regression in closed form",
     ):
         assert said in done["paragraph"] and said in shown

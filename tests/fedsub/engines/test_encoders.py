@@ -158,8 +158,11 @@ def test_a_card_says_what_auto_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         table.METHODS, "fedavg", replace(method("fedavg"), training=Training(encodes=True))
     )
     said = dict(facts(method("fedavg")))
-    assert said["encoder"] == "auto is kernels:100 for windows, relu:450 for feature vectors"
-    for of, features in ((people(2), 500), (means(people(2)), 456)):
+    assert (
+        said["encoder"]
+        == "auto is kernels:100+statistics for windows, relu:450 for feature vectors"
+    )
+    for of, features in ((people(2), 651), (means(people(2)), 456)):
         write_federation(tmp_path / f"{features}", of)
         run = config(data=str(tmp_path / f"{features}"), encoder="auto", rounds=1)
         assert inputs(outcome(run, DeviceGrid(run, 2))[0]) == features

@@ -17,6 +17,7 @@ from fedsub.export.onnx_file import encode_onnx, run_onnx
 from fedsub.testing.cover import LATER
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card
+from fedsub_core.data.sensors import Windows
 from fedsub_core.data.standardise import Scaling, apply
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.encoder import Encoder
@@ -25,6 +26,8 @@ from fedsub_core.models.kinds import mlp
 ENCODERS = [
     ("kernels:40", (2, 50)),
     ("kernels:3", (12, 16)),
+    ("kernels:3+statistics", Windows((2, 50), ((0, 1),))),
+    ("kernels:3+shape+spectrum", (2, 16)),
     ("relu:60", (2,)),
     ("relu:0", (2,)),
 ]
@@ -43,6 +46,7 @@ def samples(shape: tuple[int, ...], n: int = 300) -> NDArray[np.float32]:
     x = rng.standard_normal((n, *shape)) * 10 ** rng.uniform(-1, 1.2, (n, *[1] * len(shape)))
     x[: n // 3] = np.rint(x[: n // 3] * 512) / 512
     x[0], x[1], x[2] = 0, 100, -100
+    x[3:5], x[3, ..., 0], x[4, 0] = 0, 1 / 256, 8
     return x.astype(np.float32)
 
 
@@ -103,7 +107,9 @@ def test_onnx_runtime_gives_our_features_of_raw_samples(
 @pytest.mark.parametrize(
     "format", [pytest.param("onnx", marks=LATER), "torchscript", "safetensors"]
 )
-@pytest.mark.parametrize(("text", "shape"), [("kernels:5", (2, 50)), ("relu:7", (2,))])
+@pytest.mark.parametrize(
+    ("text", "shape"), [("kernels:5+statistics", Windows((2, 50), ((0, 1),))), ("relu:7", (2,))]
+)
 def test_a_file_maps_raw_samples_to_probabilities(
     text: str, shape: tuple[int, ...], format: str, tmp_path: Path
 ) -> None:

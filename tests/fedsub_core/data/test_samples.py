@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from fedsub_core.data.client_file import check_client, read_client
 from fedsub_core.data.feature_store import FeatureStore
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.fingerprint import card_digest
-from fedsub_core.data.samples import Pixels, Tokens, facts_of, shape_with
+from fedsub_core.data.samples import Pixels, Tokens, facts_of, kept_shape, shape_with
+from fedsub_core.data.sensors import Windows
 from fedsub_core.errors import DataError
 
 IMAGES = Card("pictures", "test", ("a", "b"), ("red", "green", "blue"), sample="image")
@@ -23,6 +25,7 @@ TEXTS = Card("texts", "test", ("a", "b"), ("word",), sample="tokens", vocabulary
 PICTURES = np.zeros((4, 3, 5, 6), np.uint8)
 WORDS = np.array([[1, 2, 0], [8, 0, 0], [3, 3, 3], [1, 0, 2]])
 Y = np.array([0, 1, 0, 1])
+WINDOWS = Windows((5, 20), ((0, 3), (1, 2, 4)))
 
 
 def checked(card: Card, x: Any) -> ClientData:
@@ -112,10 +115,22 @@ def test_images_of_several_sizes_in_one_file_are_refused(tmp_path: Path) -> None
         ({"sample": "image", "padding": 0}, "padding: got 0 for samples of kind 'image'"),
         ({"sample": "image", "overlap": 0.5}, "overlap: got 0.5 for samples of kind 'image'"),
         ({"sample": "tokens", "vocabulary": 9, "window_s": 2}, "window_s: got 2 for samples"),
+        ({"sensors": [[0, 1], [1, 2]]}, r"sensors: got channel 1 in sensor \[1, 2\], .* twice"),
+        ({"sensors": [[0, 3]]}, "sensors: got channel 3 .* below 3"),
+        ({"sensors": [[0, -1]]}, "sensors: got channel -1"),
+        ({"sensors": [[]]}, r"sensors: got sensor \[\]"),
+        ({"sensors": []}, r"sensors: got \[\]"),
+        ({"sensors": [0, 1]}, "sensors: got sensor 0"),
+        ({"sensors": [[0, 1.0]]}, r"sensors: got channel 1\.0"),
+        ({"sensors": [[0, True]]}, "sensors: got channel True"),
+        ({"sensors": "xyz"}, "sensors: got 'xyz'"),
+        ({"sensors": [[0, 1]], "sample": "image"}, r"sensors: got \[\[0, 1\]\], .*'image'"),
     ],
 )
 def test_refused_cards(keys: dict[str, Any], said: str) -> None:
     table = {"name": "it", "task": "test", "classes": ["a", "b"], "features": ["red"]} | keys
+    if "sensors" in keys:
+        table["features"] = ["ax", "ay", "az"]
     if keys.get("sample") == "tokens" and "features" not in keys:
         del table["features"]
     with pytest.raises(DataError, match=said):
@@ -136,10 +151,11 @@ def test_older_cards_keep_their_digest() -> None:
     plain = Card("toy", "test", ("a", "b"), ("u",))
     assert card_digest(plain) == "29c54908450afc3fdecc72d9"
     kinds = [Card("toy", "test", ("a", "b"), ("u",), sample=k) for k in ("features", "window")]
-    assert len({card_digest(card) for card in (plain, *kinds)}) == 3
+    kinds.append(replace(plain, sensors=((0, 1),)))
+    assert len({card_digest(card) for card in (plain, *kinds)}) == 4
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 9), Pixels((3, 4, 4)), Tokens((7,), 9, 2)])
+@pytest.mark.parametrize("shape", [(3,), (2, 9), Pixels((3, 4, 4)), Tokens((7,), 9, 2), WINDOWS])
 def test_a_shape_says_what_its_numbers_are(shape: tuple[int, ...]) -> None:
     assert pickle.loads(pickle.dumps(shape)) == shape
     back = shape_with(tuple(shape), facts_of(shape))
@@ -147,7 +163,18 @@ def test_a_shape_says_what_its_numbers_are(shape: tuple[int, ...]) -> None:
     assert (tuple(shape) == shape) is (type(shape) is tuple)
 
 
+def test_a_cards_sensors_are_read_back_and_said_of_windows_alone() -> None:
+    table = {"name": "it", "task": "test", "classes": ["a", "b"], "features": list("xyzh")}
+    card = parse_card(table | {"sensors": [[2, 0, 1]]}, Path("federation.toml"))
+    assert card.sensors == ((0, 1, 2),)
+    assert parse_card(card_table(card), Path("federation.toml")) == card
+    windows, vectors = np.zeros((2, 4, 20), np.float32), np.zeros((2, 4), np.float32)
+    assert kept_shape(windows, None, None, None, card.sensors) == Windows((4, 20), ((0, 1, 2),))
+    assert kept_shape(vectors, None, None, None, card.sensors) == (4,)
+
+
 def test_shapes_that_differ_are_not_equal() -> None:
+    assert WINDOWS != Windows((4, 20), ((0, 1, 2),)) != Windows((4, 20), ((0, 1, 3),))
     assert Tokens((7,), 9, 2) != Tokens((7,), 9, 0) != Tokens((7,), 8, 0)
     assert len({Tokens((7,), 9, 2), Tokens((7,), 9, 0), (7,), Pixels((1, 2, 2)), (1, 2, 2)}) == 5
 
@@ -163,6 +190,14 @@ def test_shapes_that_differ_are_not_equal() -> None:
         ((7,), {"vocabulary": 2**21, "padding": 0}),
         ((3, 4), {"levels": 256}),
         ((3, 4, 4), {"levels": 2}),
+        ((3, 9), {"sensor_of": [0, 0]}),
+        ((3, 9), {"sensor_of": "000"}),
+        ((3,), {"sensor_of": [0, 0, 0]}),
+        ((3, 9), {"sensor_of": [0, 0, 1]}),
+        ((3, 9), {"sensor_of": [-1, -1, -1]}),
+        ((3, 9), {"sensor_of": [0, 0, -2]}),
+        ((3, 9), {"sensor_of": [0, 0, 2**40]}),
+        ((3, 9), {"sensor_of": [0, 0, True]}),
     ],
 )
 def test_facts_of_no_samples_are_refused(shape: tuple[int, ...], facts: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedsub.testing.refusals import refused
+from fedsub_core.data.sensors import Windows
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.encoder import Draws, Encoder, quantised
 from fedsub_core.encoders.kernels_encoder import Kernel, KernelsEncoder, sums
@@ -22,6 +23,8 @@ SHAPES: list[tuple[str, tuple[int, ...]]] = [
     ("kernels:30", (3, 128)),
     ("kernels:30", (1, 16)),
     ("kernels:30", (14, 37)),
+    ("kernels:10+statistics", Windows((4, 40), ((0, 1, 3),))),
+    ("kernels:10+autocorrelation", (2, 16)),
     ("relu:30", (1,)),
     ("relu:30", (45,)),
     ("relu:0", (7,)),
@@ -196,7 +199,7 @@ def test_what_takes_too_much_memory_is_refused() -> None:
 
 def test_auto_is_what_the_card_says_and_the_samples_are() -> None:
     assert resolve_encoder("auto", False, (3, 128)) == "none"
-    assert resolve_encoder("auto", True, (3, 128)) == "kernels:100"
+    assert resolve_encoder("auto", True, (3, 128)) == "kernels:100+statistics"
     assert resolve_encoder("auto", True, (45,)) == "relu:450"
     assert resolve_encoder("kernels:7", False, (3, 128)) == "kernels:7"
     assert build_encoder("none", 0, (3, 128)) is None

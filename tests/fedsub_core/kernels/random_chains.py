@@ -14,8 +14,9 @@ from torch import Tensor
 
 from fedsub_client.methods.fedsub.relevance import unit_relevance
 from fedsub_core.backend import for_passes, for_relevance
+from fedsub_core.data.sensors import Windows
 from fedsub_core.data.stacks import Stack, stack
-from fedsub_core.encoders.kernels_encoder import KernelsEncoder
+from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels import library
 from fedsub_core.models.chain import Chain
@@ -138,7 +139,9 @@ def try_encoder(seed: int) -> None:
     """Hold the features of random windows against NumPy's, to the bit."""
     rng = np.random.default_rng(seed)
     channels, time = int(rng.integers(1, 12)), int(rng.integers(16, 90))
-    encoder = KernelsEncoder(7, seed, (channels, time))
+    axes = tuple(range(int(rng.integers(2, 5))))
+    shape = Windows((channels, time), (axes,)) if channels > axes[-1] else (channels, time)
+    encoder = StatisticsEncoder(7, seed, shape)
     steps = rng.integers(-2048, 2048, (3, channels, time)).astype(np.int16)
     found = encoder.levels(steps)
     with library.switched_off():

@@ -11,6 +11,7 @@ import torch
 
 from fedsub.testing.refusals import refused
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
+from fedsub_core.encoders.spectrum import turns
 from fedsub_core.kernels.chains import Call
 from fedsub_core.kernels.known import AFFINE
 from fedsub_core.kernels.library import Kernels, Relevance, Steps, check
@@ -207,6 +208,23 @@ def test_kernels_of_other_windows_are_refused(kernels: Kernels) -> None:
         wrong = table.copy()
         wrong[1, place] = value
         assert encode(wrong) == CHAIN, (place, value)
+
+
+def test_statistics_of_windows_that_are_not_there_are_not_computed(kernels: Kernels) -> None:
+    sensors, wheel = np.array([[0, 3, -1, -1]], np.int32), turns(128)
+    windows, levels = np.zeros((2, 4, 40), np.int16), np.zeros((2, 91), np.int8)
+
+    def describe(groups: int = 15, half: int = 64, channels: int = 4, time: int = 40) -> int:
+        return kernels.describe(
+            *(groups, sensors.ctypes.data, 1, wheel.ctypes.data, half, windows.ctypes.data, 2),
+            *(channels, time, levels.ctypes.data),
+        )
+
+    assert describe() == 0 and levels.any()
+    assert describe(groups=0) == describe(channels=0) == describe(time=1) == SAMPLES
+    assert describe(half=32) == describe(half=96) == describe(time=129) == SAMPLES
+    sensors[0, 1] = 4
+    assert describe() == CHAIN
 
 
 def test_what_a_call_returns_says_what_is_wrong() -> None:

@@ -37,6 +37,11 @@ BROKEN = {
         "heap-buffer-overflow",
     ),
     "encoder.h": ("const int64_t one = ", "most += INT32_MAX; const int64_t one = ", "overflow"),
+    "statistics.h": (
+        "t < time; t++) sum += a[t] * b[t];",
+        "t <= time; t++) sum += a[t] * b[t];",
+        "heap-buffer-overflow",
+    ),
 }
 
 

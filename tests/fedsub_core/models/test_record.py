@@ -25,9 +25,9 @@ def test_auto_is_resolved() -> None:
 
 def test_a_method_that_solves_has_its_own_model_and_encoder() -> None:
     found = record("fedsub-ridge", (9, 128), model="lstm")
-    assert (found.kind, found.encoder, found.features) == ("linear", "kernels:100", 500)
-    assert found.numbers == 6 * 501
-    assert found.layers == ("Linear(in_features=500, out_features=6, bias=True)",)
+    assert (found.kind, found.encoder, found.features) == ("linear", "kernels:100+statistics", 689)
+    assert found.numbers == 6 * 690
+    assert found.layers == ("Linear(in_features=689, out_features=6, bias=True)",)
 
 
 def test_it_comes_back_from_a_file_and_nothing_else_does() -> None:

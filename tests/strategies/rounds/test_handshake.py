@@ -13,12 +13,15 @@ from fedsub.testing.refusals import refused
 from fedsub_core.capacity import WHOLE, Capacity
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.data.card import Card
+from fedsub_core.data.sensors import Windows
+from fedsub_core.data.watch import watch_federation
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.models.kinds import build_model
 from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import MOST_FEATURES, MOST_NUMBERS, Facts, read_introduction
 from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.agreement import AGREED, Agreement
+from strategies.rounds.handshake import _of_samples
 
 from ..finished_run import MakePeople, RunMethod
 from ..tampered_grid import Reply, Tamper
@@ -83,6 +86,29 @@ def test_who_differs_from_most_is_turned_away(
     assert said in caplog.text
     with refused(RunError, "3 of at least 4", "0.3 s", "node 3"):
         run_method(people(), "local", tamper=tamper, rounds=1, min_clients=4)
+
+
+def test_who_has_other_sensors_is_turned_away(
+    run_method: RunMethod, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What its statistics measure would be another thing than the others'."""
+    watch = watch_federation()
+    some = replace(watch, clients=dict(list(watch.clients.items())[:3]))
+    tamper = introduced(saying("sensor_of", [0, 0, 0, 1, 1, -1]), "02")
+    run = run_method(some, "fedsub-ridge", tamper=tamper, rounds=1, encoder="kernels:1+statistics")
+    assert run.strategy.population.clients == ["01", "03"]
+    got, expected = ([[0, 1, 2], [3, 4]], [[0, 1, 2], [3, 4, 5]])
+    said = f"client '02': shape: got (6, 128) of sensors {got}, expected (6, 128) of sensors"
+    assert f"{said} {expected}" in caplog.text
+
+
+def test_whose_sensors_are_not_the_cards_is_turned_away() -> None:
+    card = replace(CARD, sensors=((0, 1, 2),))
+    said = {what: (got, wanted) for what, got, wanted in _of_samples((4, 20), card)}
+    assert said["sensors"] == ((), ((0, 1, 2),))
+    windows = Windows((4, 20), ((0, 1, 2),))
+    for shape, own in ((windows, card), ((4,), card), ((4, 20), CARD)):
+        assert all(got == wanted for _, got, wanted in _of_samples(shape, own))
 
 
 LIE = saying("classes", ["class 0", "class 2", "class 1"])
