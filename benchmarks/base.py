@@ -3,8 +3,9 @@
     python benchmarks/base.py --data FEDERATIONS [--only uci-har wesad] [--seeds 10]
         [--csv studies/results/base.csv] [--jobs 1]
 
-Four rows a table: heads of own samples alone, of everybody's sums, mixed (the default), and mixed
-without the classes that a person has no sample of. Tables whose data do not lie in FEDERATIONS are
+Rows of a table: heads of own samples alone, of everybody's sums, mixed (the default), and mixed
+without the classes that a person has no sample of; of windows also mixed on kernels without
+statistics. Tables whose data do not lie in FEDERATIONS are
 named and left out. Lines of other tables stay in the file; each is written when its table ends.
 """
 
@@ -33,23 +34,27 @@ TINY = ["--only", WATCH, "--seeds", "2"]
 LINES = ("watch",)
 #: After three rounds nothing changes.
 ROUNDS = 4
-OWN, EVERYBODY, MIXED, CLOSED = "own", "everybody", "fedsub-ridge", "closed"
+OWN, EVERYBODY, MIXED, CLOSED, KERNELS = "own", "everybody", "fedsub-ridge", "closed", "kernels"
 ROWS = {
     OWN: {"method": "fedsub-ridge", "heads": "own"},
     EVERYBODY: {"method": "fedsub-ridge", "heads": "everybody"},
     MIXED: {"method": "fedsub-ridge"},
     CLOSED: {"method": "fedsub-ridge", "open-classes": "off"},
 }
+#: Data whose samples are windows, and their encoder without statistics.
+WINDOWS, WITHOUT = ("uci-har", "wisdm-windows", "watch", "wesad-windows"), "kernels:100"
 NAMES = {
     OWN: "own head",
     EVERYBODY: "everybody's head",
     MIXED: "fedsub-ridge",
     CLOSED: "open-classes = off",
+    KERNELS: "kernels alone",
 }
 #: Differences of macro F1 that have a column: what they are called, of which row, less which.
 AGAINST = (
     ("over the better of own and everybody's", MIXED, None),
     ("open-classes = off over own", CLOSED, OWN),
+    ("statistics beside kernels", MIXED, KERNELS),
 )
 
 
@@ -75,27 +80,37 @@ def compared(people: pd.DataFrame, first: str, second: str) -> tuple[str, str, s
     return f"{each.mean():+.3f}", f"{low:+.3f}", f"{high:+.3f}"
 
 
-def line_of(name: str, found: fedsub.Comparison, seeds: int) -> dict[str, str]:
-    """Return a table's line, by column."""
-    table, people = found.table, found.people
+def line_of(name: str, table: pd.DataFrame, people: pd.DataFrame, seeds: int) -> dict[str, str]:
+    """Return a table's line, by column; without a row its columns are empty."""
     row = {"row": name, "people": str(people["person"].nunique()), "seeds": str(seeds)}
     for label, title in NAMES.items():
-        of = table.loc[label]
-        row[f"{title}: macro F1"] = f"{of['macro_f1']:.3f}"
-        row[f"{title}: 10 %"] = f"{of['p10']:.3f}"
-        row[f"{title}: loss"] = f"{of['loss']:.3f}"
+        there = label in table.index
+        for column, key in (("macro F1", "macro_f1"), ("10 %", "p10"), ("loss", "loss")):
+            row[f"{title}: {column}"] = f"{table.loc[label, key]:.3f}" if there else ""
     better = max((OWN, EVERYBODY), key=lambda label: float(table.loc[label, "macro_f1"]))
     for title, first, second in AGAINST:
         column = f"{title} (95 %)"
-        row[column], row[f"{column}: low"], row[f"{column}: high"] = compared(
-            people, first, second or better
-        )
+        there = second is None or second in table.index
+        found = compared(people, first, second or better) if there else ("", "", "")
+        row[column], row[f"{column}: low"], row[f"{column}: high"] = found
     for label in (MIXED, CLOSED):
         of = table.loc[label]
         row[f"{NAMES[label]}: better / worse than alone beyond noise"] = (
             f"{of['better_beyond_noise']:.0f} / {of['worse_beyond_noise']:.0f} of {of['of']:.0f}"
         )
     return row | {"written": today()}
+
+
+def reached(
+    source: Any, rows: dict[str, Any], args: argparse.Namespace, options: dict[str, Any]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a comparison's table and people."""
+    with tempfile.TemporaryDirectory(prefix="fedsub-base-") as folder:
+        found = fedsub.compare(
+            source, rows, ROUNDS, seeds=range(args.seeds), folder=folder, jobs=args.jobs,
+            progress=False, **options,
+        )  # fmt: skip
+        return found.table, found.people
 
 
 def main() -> None:
@@ -116,12 +131,12 @@ def main() -> None:
             print(f"left out: {name}: no folder {source}", file=sys.stderr)
             continue
         options = {key.replace("-", "_"): value for key, value in settings.items()}
-        with tempfile.TemporaryDirectory(prefix="fedsub-base-") as folder:
-            found = fedsub.compare(
-                source, ROWS, ROUNDS, seeds=range(args.seeds), folder=folder, jobs=args.jobs,
-                progress=False, **options,
-            )  # fmt: skip
-            one = line_of(name, found, args.seeds)
+        found = [reached(source, ROWS, args, options)]
+        if data in WINDOWS:
+            row = {KERNELS: ROWS[MIXED]}
+            found.append(reached(source, row, args, options | {"encoder": WITHOUT}))
+        table, people = (pd.concat(parts) for parts in zip(*found, strict=True))
+        one = line_of(name, table, people, args.seeds)
         print(name, *list(one.values())[1:-1], flush=True)
         if args.csv:
             put_rows(args.csv, [one], ["row"])

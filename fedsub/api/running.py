@@ -215,8 +215,7 @@ def run(
     beside
         Methods trained beside it to compare; ``""`` is none.
     model
-        A kind's name, a builder's place, a builder, or a ``torch.nn.Module``, from a copy of whose
-        weights everybody starts.
+        A kind's name, a builder, its place, or a ``torch.nn.Module``, whose weights all start from.
     progress
         Whether rounds are told: by bars on a terminal or below a notebook's cell, elsewhere by
         a line now and then.
