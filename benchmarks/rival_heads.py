@@ -30,7 +30,7 @@ class Features:
 
     @classmethod
     def of(cls, x: NDArray[np.floating]) -> Features:
-        """Return those of samples; what hardly varies is not made large."""
+        """Return the mean and deviation of samples; what hardly varies is not made large."""
         wide = x.astype(np.float64)
         deviation = wide.std(0)
         floor = max(LEAST * float(deviation.max(initial=0)), 1e-12)
