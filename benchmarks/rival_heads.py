@@ -17,8 +17,10 @@ Labels = NDArray[np.int64]
 #: Of features of deviation 1.
 PENALTIES = tuple(float(p) for p in np.geomspace(1e-2, 1e5, 15))
 #: A feature's least deviation, as a share of the largest one, and by what scores are multiplied
-#: where no sample can be left out.
+#: where nothing else is known.
 LEAST, MIDDLE = 1e-3, 4.0
+#: Nats for each half step (a factor of sqrt 2) away from `MIDDLE`, squared.
+PULL = 0.15
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +56,15 @@ class Ridge:
     penalty: float
 
     @classmethod
-    def of(cls, rows: Floats, targets: Floats) -> Ridge:
-        """Return the head whose penalty has the least squared error by leave-one-out.
+    def of(cls, rows: Floats, targets: Floats, y: Labels, before: Floats | float = 0.0) -> Ridge:
+        """Return the head whose penalty is best by leave-one-out (:func:`judged`).
 
         Parameters
         ----------
         rows : [n, D], standardised.
-        targets : [n, targets].
+        targets : [n, classes].
+        y : [n], labels.
+        before : what another head says of each sample, to which this one's scores are added.
         """
         z = with_one(rows)
         n, width = z.shape
@@ -73,15 +77,15 @@ class Ridge:
         u = u[:, some] if n <= width else z @ (v[:, some] / np.sqrt(squares))
         along = u.T @ targets
         outside = 1 - (u**2).sum(1)  # of what no feature reaches
-        best: tuple[float, float, Floats] | None = None
+        best: tuple[tuple[float, float], float, Floats] | None = None
         for penalty in PENALTIES:
             shrunk = penalty / (squares + penalty)
             residuals = targets - u @ ((1 - shrunk)[:, None] * along)
             left = np.maximum((u**2) @ shrunk + outside, 1e-9)
             missed = residuals / left[:, None]
-            error = float((missed**2).sum())
-            if best is None or error < best[0]:
-                best = error, penalty, missed
+            how = judged(before + targets - missed, y)
+            if best is None or how < best[0]:
+                best = how, penalty, missed
         assert best is not None
         _, penalty, missed = best
         weight = z.T @ (u @ (along / (squares + penalty)[:, None]))
@@ -104,13 +108,24 @@ def signs(y: Labels, classes: int) -> Floats:
     return targets
 
 
-def temperature(left_out: Floats, y: Labels) -> float:
-    """Return by what scores are multiplied before softmax: the least loss of samples left out.
+def judged(left_out: Floats, y: Labels) -> tuple[float, float]:
+    """Return errors of samples left out, and their loss at the best temperature, nats.
 
     Samples that are their class's only one do not count: without them nobody knows the class.
     """
-    judged = np.bincount(y)[y] > 1
-    if not judged.any():
-        return MIDDLE
-    losses = log_losses(left_out[judged], y[judged], 0.0)
-    return float(TEMPERATURES[int(losses.argmin())])
+    some = np.bincount(y)[y] > 1
+    wrong = float((left_out[some].argmax(1) != y[some]).sum())
+    return wrong, float(_losses(left_out, y).min())
+
+
+def temperature(left_out: Floats, y: Labels) -> float:
+    """Return by what scores are multiplied before softmax: the least loss of samples left out."""
+    return float(TEMPERATURES[int(_losses(left_out, y).argmin())])
+
+
+def _losses(left_out: Floats, y: Labels) -> Floats:
+    """Return the loss at each temperature; few samples say little against `MIDDLE`."""
+    some = np.bincount(y)[y] > 1
+    steps = 2 * np.log2(np.array(TEMPERATURES) / MIDDLE)
+    losses: Floats = PULL * steps**2
+    return losses + log_losses(left_out[some], y[some], 0.0) if some.any() else losses

@@ -17,8 +17,9 @@ from sklearn.ensemble import (
 #: Share of a probability that is spread over all classes: none is 0.
 SPREAD = 0.01
 TREES, STEPS = 200, 100
-#: Training samples of a leaf of boosted trees at least, where there are many.
-LEAF = 20
+#: Of boosted trees: training samples of a leaf at least and leaves at most, where samples are many;
+#: features that a division is chosen from.
+LEAF, LEAVES, LOOKED_AT = 20, 31, 30
 
 #: Probabilities [n, classes] of samples.
 Says = Callable[[NDArray[np.float32]], Floats]
@@ -67,11 +68,12 @@ def extra_trees(x: NDArray[np.float32], y: Labels, classes: int, seed: int) -> S
 
 
 def boosted(x: NDArray[np.float32], y: Labels, classes: int, seed: int) -> Says:
-    """Return gradient boosted trees of histograms; leaves are smaller where samples are few."""
-    leaf = max(2, min(LEAF, len(y) // 20))
+    """Return gradient boosted trees of histograms; they are smaller where samples are few."""
     model = HistGradientBoostingClassifier(
-        max_iter=STEPS, min_samples_leaf=leaf, max_features=0.3, early_stopping=False,
-        random_state=seed,
+        max_iter=STEPS, early_stopping=False, random_state=seed,
+        min_samples_leaf=max(2, min(LEAF, len(y) // 20)),
+        max_leaf_nodes=max(4, min(LEAVES, len(y) // 8)),
+        max_features=min(1.0, LOOKED_AT / x.shape[1]),
     )  # fmt: skip
     return _trees(model, x, y, classes)
 
@@ -108,7 +110,7 @@ def _nearest(of: Floats, rows: Floats, but_itself: bool) -> NDArray[np.intp]:
 def ridge(x: NDArray[np.float32], y: Labels, classes: int, seed: int) -> Says:
     """Return a ridge head on features; penalty and temperature by leave-one-out."""
     scale = Features.of(x)
-    head = Ridge.of(scale(x), signs(y, classes))
+    head = Ridge.of(scale(x), signs(y, classes), y)
     factor = temperature(head.left_out, y)
 
     def says(tested: NDArray[np.float32]) -> Floats:

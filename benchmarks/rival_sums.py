@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from rival_heads import Features, Ridge, signs, temperature
+from rival_heads import Features, Ridge, judged, signs, temperature
 from rival_learners import logs, softmax
 from rival_parts import Floats, Person, Table
 from scipy.special import ndtri
@@ -54,14 +54,15 @@ def two_streams(table: Table) -> Sent:
     scale, width = Features.of(x), x.shape[1]
     draws = np.random.default_rng(derive_seed(table.seed, "", 0, "two streams"))
     projection = draws.normal(0, width**-0.5, (width, WIDTH))
-    shared = Ridge.of(scale(x), signs(y, classes))
+    shared = Ridge.of(scale(x), signs(y, classes), y)
     left_out = np.split(shared.left_out, np.cumsum([len(one.y) for one in people])[:-1])
     second, tested = [], []
     for one, without in zip(people, left_out, strict=True):
         z, new = scale(one.x), scale(one.tested)
         drawn = np.tanh(z @ projection)
         middle = drawn.mean(0)
-        own = Ridge.of(drawn - middle, signs(one.y, classes) - shared(z))
+        rest = signs(one.y, classes) - shared(z)
+        own = Ridge.of(drawn - middle, rest, one.y, without)
         second.append((without, own.left_out))
         tested.append((shared(new), own(np.tanh(new @ projection) - middle)))
     share, factor = _best_share(second, people)
@@ -74,9 +75,8 @@ def _best_share(
 ) -> tuple[float, float]:
     """Return how much everybody's second stream counts, and the scores' temperature."""
     y = np.concatenate([one.y for one in people])
-    targets = signs(y, said[0][0].shape[1])
     sums = {s: np.concatenate([a + s * b for a, b in said]) for s in SHARES}
-    share = min(sums, key=lambda s: float(((targets - sums[s]) ** 2).sum()))
+    share = min(sums, key=lambda s: judged(sums[s], y))
     return share, temperature(sums[share], y)
 
 
@@ -89,15 +89,15 @@ def safle(table: Table) -> Sent:
     people = table.encoded if table.windows else list(table.scaled)
     x, y = (np.concatenate([getattr(one, part) for one in people]) for part in "xy")
     scale = Features.of(x)
-    best: tuple[float, Cells, Ridge] | None = None
+    best: tuple[tuple[float, float], Cells, Ridge] | None = None
     for thresholds, bits in SHAPES:
         cells = Cells.drawn(x.shape[1], thresholds, bits, table.seed)
         if cells.columns > MOST or (len(y) > MOST and cells.columns > MOST // 4):
             continue
-        head = Ridge.of(cells(scale(x)), signs(y, table.classes))
-        error = float(((signs(y, table.classes) - head.left_out) ** 2).sum())
-        if best is None or error < best[0]:
-            best = error, cells, head
+        head = Ridge.of(cells(scale(x)), signs(y, table.classes), y)
+        how = judged(head.left_out, y)
+        if best is None or how < best[0]:
+            best = how, cells, head
     assert best is not None
     _, cells, head = best
     factor = temperature(head.left_out, y)

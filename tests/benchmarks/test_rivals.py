@@ -31,7 +31,7 @@ def part() -> Iterator[SimpleNamespace]:
 def test_leaving_one_out_is_fitting_without_it(samples: int, part: SimpleNamespace) -> None:
     draws = np.random.default_rng(samples)
     rows, targets = draws.normal(size=(samples, 12)), draws.normal(size=(samples, 2))
-    ridge = part.heads.Ridge.of(rows, targets)
+    ridge = part.heads.Ridge.of(rows, targets, np.arange(samples) % 2)
     z = part.heads.with_one(rows)
     for i in range(samples):
         kept = np.arange(samples) != i
@@ -42,18 +42,22 @@ def test_leaving_one_out_is_fitting_without_it(samples: int, part: SimpleNamespa
     np.testing.assert_allclose(ridge(rows), z @ whole, atol=1e-8)
 
 
-def test_noise_is_shrunk_and_a_line_is_not(part: SimpleNamespace) -> None:
+def test_noise_is_shrunk_and_what_is_certain_is_not(part: SimpleNamespace) -> None:
     draws = np.random.default_rng(0)
-    rows = draws.normal(size=(40, 5))
-    noise, line = draws.normal(size=(40, 1)), rows[:, :1]
-    penalties = [part.heads.Ridge.of(rows, targets).penalty for targets in (noise, line)]
-    assert penalties[0] > 10 > 0.1 > penalties[1]
+    rows = draws.normal(size=(60, 5))
+    noise, certain = draws.integers(0, 2, 60), (rows[:, 0] > 0).astype(int)
+    penalties = [
+        part.heads.Ridge.of(rows, part.heads.signs(y, 2), y).penalty for y in (noise, certain)
+    ]
+    assert penalties[0] > penalties[1]
 
 
 def test_an_only_sample_of_a_class_sets_no_temperature(part: SimpleNamespace) -> None:
-    y = np.array([0, 0, 1])
-    scores = np.array([[1.0, -1.0], [1.0, -1.0], [1.0, -1.0]])
-    assert part.heads.temperature(scores, y) == max(part.heads.TEMPERATURES)
+    y = np.array([*[0] * 99, 1])
+    scores = np.tile([0.2, -0.2], (100, 1))
+    assert part.heads.temperature(scores, y) > part.heads.MIDDLE
+    assert part.heads.judged(scores, y)[0] == 0
+    assert part.heads.judged(scores, np.array([*[0] * 98, 1, 1]))[0] == 2
     assert part.heads.temperature(scores[:2], np.array([0, 1])) == part.heads.MIDDLE
 
 
