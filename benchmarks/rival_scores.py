@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from script import today
 
 from fedsub.report.comparing import interval
+from fedsub_core.files import write_whole
 
 Floats = NDArray[np.float64]
 
@@ -35,13 +36,19 @@ class People:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.lines: dict[tuple[str, str, int], Line] = {}
-        if path and path.exists():
-            with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        self._read()
+
+    def _read(self) -> None:
+        """Take the file's lines in place of what was known."""
+        if self.path and self.path.exists():
+            self.lines = {}
+            with gzip.open(self.path, "rt", encoding="utf-8", newline="") as file:
                 for line in csv.DictReader(file):
                     self.lines[line["table"], line["row"], int(line["seed"])] = line
 
     def add(self, table: str, seed: int, lines: Sequence[Line]) -> None:
         """Add a table's lines of one seed, in place of older ones, and write the file."""
+        self._read()  # another process may have written it since
         for line in lines:
             self.lines[table, line["row"], seed] = {"table": table, "seed": str(seed), **line}
         if self.path:
@@ -50,7 +57,7 @@ class People:
             writer.writeheader()
             writer.writerows(self.lines[key] for key in sorted(self.lines))
             # No time of writing, so that equal scores are equal bytes.
-            self.path.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
+            write_whole(self.path, gzip.compress(text.getvalue().encode(), mtime=0))
 
     def scores(self, table: str, row: str, column: str) -> dict[int, Floats]:
         """Return everybody's scores by seed, [people]."""
