@@ -58,9 +58,9 @@ AGAINST = (
 )
 
 
-def tables(only: list[str] | None) -> Iterator[dict[str, Any]]:
-    """Yield the settings of each table whose samples are as they come."""
-    study = tomllib.loads(STUDY.read_text("utf-8"))
+def tables(only: list[str] | None, file: Path = STUDY) -> Iterator[dict[str, Any]]:
+    """Yield the settings of each table of a study whose samples are as they come."""
+    study = tomllib.loads(file.read_text("utf-8"))
     shared = {"split": study["run"]["split"]}
     for vary in study["vary"]:
         if "encoder" in vary:
