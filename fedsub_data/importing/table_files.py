@@ -1,0 +1,105 @@
+"""Files of tables, as DuckDB reads them: each one's form, columns, first rows, and places in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedsub_core.errors import DataError, cut
+from fedsub_core.spelling import spelt
+from fedsub_data.importing.database import Database
+from fedsub_data.importing.files import TEXT, Unchanged, kind_of
+from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.text_files import EMPTY, Dialect, dialect, line_of, literal, name
+
+#: Rows by which it is found what a column is.
+_SAMPLED = 1000
+
+
+class TableFiles:
+    """The files of a table, CSV or Parquet.
+
+    Parameters
+    ----------
+    files : of one kind.
+    database : what reads them.
+    """
+
+    def __init__(self, files: Sequence[Path], options: ImportOptions, database: Database) -> None:
+        self.files, self._options, self._db = list(files), options, database
+        self._text = kind_of(files) == TEXT
+        self.unchanged = Unchanged(files)
+        #: Forms of the text files that were looked at, by their place.
+        self.forms: dict[int, Dialect] = {}
+
+    def types(self, file: int) -> dict[str, str]:
+        """Return DuckDB's types of a file's columns, by name."""
+        sql = f"DESCRIBE SELECT * FROM {self.relation(file)}"
+        return {str(row[0]): str(row[1]) for row in self._db.run(sql, file).fetchall()}
+
+    def sample(self, file: int) -> dict[str, list[str | None]]:
+        """Return the first rows' texts by column; None is no value."""
+        types = self.types(file)
+        texts = ", ".join(f"{name(column)}::VARCHAR" for column in types)
+        first = f"SELECT {texts} FROM {self.relation(file)}"
+        first += f" LIMIT {_SAMPLED} OFFSET {self._options.skip}"
+        sample = self._db.run(first, file).fetchall()
+        return {column: [row[i] for row in sample] for i, column in enumerate(types)}
+
+    def relation(self, file: int, empty: Sequence[str] = EMPTY) -> str:
+        """Return the file as SQL has it; all columns of text are text, `empty` ones NULL."""
+        path = str(self.files[file])
+        if set(path) & set("*?["):
+            raise DataError(f"{path}: got * ? or [ in a file's name, expected none. Rename it")
+        if not self._text:
+            return f"read_parquet({literal(path)})"
+        relation = self.form(file).relation(self._options.bad_lines, empty)
+        return relation.replace("?", literal(path), 1)
+
+    def form(self, file: int) -> Dialect:
+        """Return how a file of text is written."""
+        if file not in self.forms:
+            self.forms[file] = self._db.asked(
+                lambda: dialect(self._db.connection, self.files[file], self._options), file
+            )
+        return self.forms[file]
+
+    def rejected(self, file: int) -> set[int]:
+        """Return the numbers of lines of a file that were dropped."""
+        if self._options.bad_lines != "drop":
+            return set()
+        lines = self._db.run(
+            "SELECT DISTINCT line FROM reject_errors JOIN reject_scans USING (scan_id, file_id) "
+            f"WHERE file_path = {literal(str(self.files[file]))}"
+        ).fetchall()
+        return {int(line) for (line,) in lines}
+
+    def place(self, file: int, row: int, column: str | None) -> str:
+        """Return the place of a value, and the value, in words; the file is read once more."""
+        path, row = self.files[file], row + self._options.skip
+        where = f"{path}, row {row + 1}"
+        if self._text:
+            where = f"{path}, line {line_of(path, self.forms[file], row, self.rejected(file))}"
+        if column is None:
+            return where
+        value = self._db.run(
+            f"SELECT {name(column)}::VARCHAR FROM {self.relation(file)} LIMIT 1 OFFSET {row}", file
+        ).fetchone()
+        self.unchanged.check()
+        got = "nothing" if value is None or value[0] is None else repr(cut(value[0]))
+        comma = isinstance(value, tuple) and re.fullmatch(r"[+-]?\d*,\d+", str(value[0]).strip())
+        add = f", a decimal comma: add {spelt('decimal', ',')}"
+        hint = add if comma and self._options.decimal == "." else ""
+        return f"{where}, column {column!r}: got {got}{hint}"
+
+    def notes(self) -> list[str]:
+        """Return sentences on what stands in files of text beside the table."""
+        if marked := [str(self.files[i]) for i, form in self.forms.items() if form.marked]:
+            more = f" and {len(marked) - 1} more" if len(marked) > 1 else ""
+            form = next(form for form in self.forms.values() if form.marked)
+            return [
+                f"Skipped: a byte-order mark at the start of {marked[0]}{more}, read as "
+                f"{form.encoding}. To change this: {spelt('encoding')}."
+            ]
+        return []
