@@ -97,8 +97,8 @@ def roles(
     DataError
         Where a column that was named is not there, or one that is needed cannot be guessed.
     """
-    names, notes = list(columns), list[str]()
-    _check_named(options, names, where)
+    _check_named(options, names := list(columns), where)
+    notes: list[str] = []
     # Axes are called x, y and z.
     labels = [word for word in LABELS if word != "y" or "z" not in map(plain, names)]
     given = (options.label, options.time, options.subject, options.recording)
@@ -115,30 +115,37 @@ def roles(
     label = guessed("label", options.label, labels, subject)
     if label is None and "label" not in named.values:
         raise _no_classes(names, named, where)
-    timed, recording = options.time != NONE, options.recording or None
+    timed = options.time != NONE
     time = guessed("time", options.time, TIMES, subject, label) if timed else None
-    used = {subject, label, time, recording}
+    used = {subject, label, time, recording := options.recording or None}
     if not (features := options.named_features):
         rest = {name: values for name, values in columns.items() if name not in used}
         # A second name of the person or the class would give the answer away.
         like = {n for n in rest if plain(n) in {*SUBJECTS, *labels, *TIMES}}
         like |= set(other_labels(columns, label or "", set(LABELS) - {"y"}))
         features = _guessed_features(rest, like, notes)
+    _check_features(features, used, names, where)
+    numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
+    check_unit_rows(numeric, columns, time, options, where)
+    guess = Roles(subject, label, time, features, tuple(notes), (), recording)
+    return guess if options.named_features else _checked(guess, columns, options, where)
+
+
+def _check_features(
+    features: Sequence[str], used: Collection[str | None], names: Sequence[str], where: str
+) -> None:
+    """Refuse no features at all, and those that are `used` as something else."""
     if not features:
         raise DataError(
             f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
             f"{', '.join(str(name) for name in used if name)}. Name them with "
             f"{spelt('features', 'A,B,C')}"
         )
-    if wrong := used & set(features):
+    if wrong := set(used) & set(features):
         raise DataError(
             f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
             f"expected others. Leave it out of {spelt('features')}"
         )
-    numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
-    check_unit_rows(numeric, columns, time, options, where)
-    guess = Roles(subject, label, time, features, tuple(notes), recording=options.recording or None)
-    return guess if options.named_features else _checked(guess, columns, options, where)
 
 
 def _no_classes(names: Sequence[str], named: Names, where: str) -> DataError:

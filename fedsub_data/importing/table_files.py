@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fedsub_core.errors import DataError, cut
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.database import Database
+from fedsub_data.importing.encodings import tabs_for_blanks
 from fedsub_data.importing.files import TEXT, Unchanged, kind_of
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.text_files import EMPTY, Dialect, dialect, line_of, literal, name
@@ -29,6 +31,8 @@ class TableFiles:
     def __init__(self, files: Sequence[Path], options: ImportOptions, database: Database) -> None:
         self.files, self._options, self._db = list(files), options, database
         self._text = kind_of(files) == TEXT
+        #: What is read in place of a file.
+        self._read = dict[int, Path]()
         self.unchanged = Unchanged(files)
         #: Forms of the text files that were looked at, by their place.
         self.forms: dict[int, Dialect] = {}
@@ -55,13 +59,20 @@ class TableFiles:
         if not self._text:
             return f"read_parquet({literal(path)})"
         relation = self.form(file).relation(self._options.bad_lines, empty)
-        return relation.replace("?", literal(path), 1)
+        return relation.replace("?", literal(str(self._read.get(file, path))), 1)
 
     def form(self, file: int) -> Dialect:
         """Return how a file of text is written."""
         if file not in self.forms:
+            target = self._db.folder / f"{file}.tsv"
+            if tabs_for_blanks(self.files[file], target, self._options):
+                self._read[file] = target
+                options = replace(self._options, delimiter="\t", encoding="utf-8")
+            else:
+                options = self._options
+            path = self._read.get(file, self.files[file])
             self.forms[file] = self._db.asked(
-                lambda: dialect(self._db.connection, self.files[file], self._options), file
+                lambda: dialect(self._db.connection, path, options), file
             )
         return self.forms[file]
 
@@ -71,7 +82,7 @@ class TableFiles:
             return set()
         lines = self._db.run(
             "SELECT DISTINCT line FROM reject_errors JOIN reject_scans USING (scan_id, file_id) "
-            f"WHERE file_path = {literal(str(self.files[file]))}"
+            f"WHERE file_path = {literal(str(self._read.get(file, self.files[file])))}"
         ).fetchall()
         return {int(line) for (line,) in lines}
 
@@ -80,7 +91,8 @@ class TableFiles:
         path, row = self.files[file], row + self._options.skip
         where = f"{path}, row {row + 1}"
         if self._text:
-            where = f"{path}, line {line_of(path, self.forms[file], row, self.rejected(file))}"
+            read = self._read.get(file, path)
+            where = f"{path}, line {line_of(read, self.forms[file], row, self.rejected(file))}"
         if column is None:
             return where
         value = self._db.run(
@@ -90,16 +102,37 @@ class TableFiles:
         got = "nothing" if value is None or value[0] is None else repr(cut(value[0]))
         comma = isinstance(value, tuple) and re.fullmatch(r"[+-]?\d*,\d+", str(value[0]).strip())
         add = f", a decimal comma: add {spelt('decimal', ',')}"
-        hint = add if comma and self._options.decimal == "." else ""
+        hint = add if comma and self._options.decimal != "," else ""
         return f"{where}, column {column!r}: got {got}{hint}"
 
     def notes(self) -> list[str]:
         """Return sentences on what stands in files of text beside the table."""
+        notes = []
+        first = {i: form for i, form in self.forms.items() if form.skipped}
+        if first:
+            at, form = next(iter(first.items()))
+            more = f" and {len(first) - 1} files more" if len(first) > 1 else ""
+            notes.append(
+                f"Skipped: {form.skipped} lines before the table in {self.files[at]}{more}, the "
+                f"first: {cut(form.first)!r}. To change this: {spelt('skip-lines')}."
+            )
+        bare = [self.files[i] for i, form in self.forms.items() if not form.header]
+        if bare and not self._options.column_names:
+            notes.append(
+                f"There are no names of columns in {bare[0]}: they are called "
+                f"{', '.join(self.form(self.files.index(bare[0])).columns[:3])} and so on. Name "
+                f"them with {spelt('column-names', 'A,B,C')}."
+            )
+        if self._read and self._options.delimiter != " ":
+            notes.append(
+                f"Columns are separated by blanks in {self.files[next(iter(self._read))]}. To "
+                f"change this: {spelt('delimiter')}."
+            )
         if marked := [str(self.files[i]) for i, form in self.forms.items() if form.marked]:
             more = f" and {len(marked) - 1} more" if len(marked) > 1 else ""
             form = next(form for form in self.forms.values() if form.marked)
-            return [
+            notes.append(
                 f"Skipped: a byte-order mark at the start of {marked[0]}{more}, read as "
                 f"{form.encoding}. To change this: {spelt('encoding')}."
-            ]
-        return []
+            )
+        return notes

@@ -7,7 +7,8 @@ are then fetched a few people at a time. Memory is bounded by ``memory`` and by 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,10 @@ from fedsub_data.importing.columns import Columns
 from fedsub_data.importing.database import Database
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.files import people_of
+from fedsub_data.importing.heads import shows_decimal_comma
 from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.names import Names, names_of
-from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.roles import roles
 from fedsub_data.importing.source import Rows, nobody_in
 from fedsub_data.importing.table_files import TableFiles
@@ -34,6 +36,10 @@ AT_ONCE = 1_000_000
 class TableSource:
     """Rows of tables in files; a :class:`fedsub_data.importing.source.Source`.
 
+    Parameters
+    ----------
+    folder : of unpacked files, to be removed at the end.
+
     To be closed: the database lies in a temporary folder that only its owner can read.
 
     Raises
@@ -43,7 +49,10 @@ class TableSource:
         meanwhile.
     """
 
-    def __init__(self, files: Sequence[Path], options: ImportOptions) -> None:
+    def __init__(
+        self, files: Sequence[Path], options: ImportOptions, folder: Path | None = None
+    ) -> None:
+        self._folder = folder
         self.options, self._files = options, list(files)
         self.notes: list[str] = []
         self._db = Database(self._files, options.memory)
@@ -59,8 +68,10 @@ class TableSource:
             raise
 
     def close(self) -> None:
-        """Remove the database."""
+        """Remove the database, and the folder that was given to it."""
         self._db.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def rows(self) -> Iterator[Rows]:
         """Yield each person's rows, in the order in which people first appear."""
@@ -117,7 +128,7 @@ class TableSource:
         timed = "t DOUBLE, " if self.time else ""
         texts = "subject VARCHAR, label VARCHAR, recording VARCHAR"
         self._db.run(f"CREATE TABLE rows ({texts}, {timed}{numbers})")
-        columns = Columns(self._roles, types, self.options.decimal, self.options.dates)
+        columns = Columns(self._roles, types, self._decimal(sample), self.options.dates)
         self.ticks = self.time is not None and columns.ticks(sample[self.time])
         starts = [0]
         for i, _ in enumerate(self._files):
@@ -139,6 +150,16 @@ class TableSource:
             self.notes.append(nobody_in(empty))
         self.notes += self._tables.notes()
         self._name()
+
+    def _decimal(self, sample: Mapping[str, Sequence[str | None]]) -> str:
+        """Return what separates a number's decimals, as it was said or as numbers show it."""
+        if self.options.decimal != AUTO:
+            return self.options.decimal
+        used = [*self._roles.features, *([self._roles.time] if self._roles.time else [])]
+        if not shows_decimal_comma([sample[column] for column in used]):
+            return "."
+        self.notes.append(f"Guessed: {spelt('decimal', ',')}.")
+        return ","
 
     def _by_name(
         self, named: Names, types: Collection[str]

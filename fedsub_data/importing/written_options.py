@@ -21,8 +21,19 @@ class WrittenOptions:
         "month-first",
         doc="what stands first in dates as text, such as 09.05.2025 or 05/09/2025",
     )
-    decimal: str = choice(".", ",", doc="decimal separator")
-    delimiter: str = option("", "separator of columns in text files; guessed if left out")
+    decimal: str = choice(
+        AUTO, ".", ",", doc="decimal separator; auto: a comma where numbers show it, else a point"
+    )
+    skip_lines: int = option(
+        -1, "lines before the names of columns; -1: found by what follows", minimum=-1
+    )
+    column_names: str = option(
+        "", "names of all columns, with commas, of text files without a line of names"
+    )
+    delimiter: str = option(
+        "",
+        "separator of columns in text files; ' ' is any number of blanks; guessed if left out",
+    )
     encoding: str = choice(
         AUTO,
         "utf-8",

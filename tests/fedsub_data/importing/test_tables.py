@@ -111,9 +111,11 @@ def test_a_decimal_comma_is_recognised_and_read_when_told(tmp_path: Path) -> Non
     text = [line.replace(",", ";").replace(".", ",") for line in lines()]
     path = written(tmp_path / "a.csv", text)
     with refused(DataError, "line 2", "column", "--decimal ,"):
-        imported(path, tmp_path / "out", time="none", rate=10.0)
-    made = imported(path, tmp_path / "out", decimal=",")
-    assert made.samples == 18 and not made.dropped.counts
+        imported(path, tmp_path / "out", time="none", rate=10.0, decimal=".")
+    for i, given in enumerate(({"decimal": ","}, {})):
+        made = imported(path, tmp_path / f"out{i}", **given)
+        assert made.samples == 18 and not made.dropped.counts
+        assert ("Guessed: --decimal ,." in made.notes) is (not given)
 
 
 @pytest.mark.parametrize(("encoding", "said"), [("utf-8-sig", "utf-8"), ("utf-16", "utf-16")])
