@@ -160,7 +160,7 @@ def _numpy(files: Sequence[Path], named: Names, options: ImportOptions) -> Array
             if subject
             else np.full(len(values), owners[i], object)
         )
-        t, ticks = times(arrays[time], options.dates) if time else (None, False)
+        t, ticks = times(arrays[time], options.date_form) if time else (None, False)
         single = values.astype(np.float32)
         if label is None:
             labels = np.full(len(values), named.of("label", i), object)

@@ -193,7 +193,7 @@ def from_columns(
             subjects = np.full(n, owners[i], object)
         t, ticks = (None, False)
         if by_role.time is not None:
-            t, ticks = times(columns[by_role.time], options.dates)
+            t, ticks = times(columns[by_role.time], options.date_form)
         x = np.stack([numbers(columns[name]) for name in by_role.features], axis=1)
         if by_role.label is None:
             labels = np.full(n, named.of("label", i), object)

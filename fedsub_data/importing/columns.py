@@ -32,6 +32,8 @@ class Columns:
     def ticks(self, times: Sequence[str | None]) -> bool:
         """Return whether time, of which these are some values, is in numbers."""
         kind = self.types[str(self.roles.time)]
+        if "%" in self.dates:
+            return False
         if kind == "VARCHAR":  # most of them: a row of units may come first
             there = [v for v in times if v is not None]
             return 2 * sum(map(is_number, there)) >= len(there)

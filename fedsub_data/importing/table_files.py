@@ -10,9 +10,11 @@ from pathlib import Path
 from fedsub_core.errors import DataError, cut
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.database import Database
+from fedsub_data.importing.dates import day_and_month_in_sql, order_of
 from fedsub_data.importing.encodings import tabs_for_blanks
 from fedsub_data.importing.files import TEXT, Unchanged, kind_of
-from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.importing.roles import Roles
 from fedsub_data.importing.text_files import EMPTY, Dialect, dialect, line_of, literal, name
 
 #: Rows by which it is found what a column is.
@@ -75,6 +77,26 @@ class TableFiles:
                 lambda: dialect(self._db.connection, path, options), file
             )
         return self.forms[file]
+
+    def date_form(self, roles: Roles) -> tuple[str, list[str]]:
+        """Return the form of times as text, and sentences on the guess by all rows.
+
+        Raises
+        ------
+        DataError
+            Where dates can be read in two ways.
+        """
+        if self._options.date_form != AUTO:
+            return self._options.date_form, []
+        time, first, second, shown = str(roles.time), 0, 0, ""
+        for i, path in enumerate(self.files):
+            roles.check_columns(self.types(i), str(path), str(self.files[0]))
+            sql = f"SELECT {day_and_month_in_sql(name(time))} FROM {self.relation(i)}"
+            row = self._db.run(sql, i).fetchone()
+            first, second = max(first, row[0] or 0), max(second, row[1] or 0)
+            shown = shown or row[2] or ""
+        form, note = order_of(first, second, shown, f"{self.files[0]}, column {time!r}")
+        return form, [note] if note else []
 
     def rejected(self, file: int) -> set[int]:
         """Return the numbers of lines of a file that were dropped."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -128,8 +129,12 @@ class TableSource:
         timed = "t DOUBLE, " if self.time else ""
         texts = "subject VARCHAR, label VARCHAR, recording VARCHAR"
         self._db.run(f"CREATE TABLE rows ({texts}, {timed}{numbers})")
-        columns = Columns(self._roles, types, self._decimal(sample), self.options.dates)
+        columns = Columns(self._roles, types, self._decimal(sample), self.options.date_form)
         self.ticks = self.time is not None and columns.ticks(sample[self.time])
+        if self.time is not None and types[self.time] == "VARCHAR" and not self.ticks:
+            form, guess = self._tables.date_form(self._roles)
+            columns = replace(columns, dates=form)
+            self.notes += guess
         starts = [0]
         for i, _ in enumerate(self._files):
             if i:
