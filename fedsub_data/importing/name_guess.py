@@ -76,7 +76,7 @@ def guessed_pattern(files: Sequence[Path]) -> tuple[str, list[str]]:
     fit, pattern, others = best
     if others and 2 * fit > len(texts):
         return "", [
-            f"Not guessed from the files' names: most follow {pattern!r}, but not "
+            f"Not guessed from the files' names: most follow '{pattern}', but not "
             f"{listed(map(repr, others), _SHOWN)}. Say what they mean with {spelt('from-name')}."
         ]
     return (pattern, []) if fit and not others else ("", [])

@@ -55,8 +55,9 @@ class Names:
         pattern = self.pattern
         for group in set(self.values) - set(used) - _MAY_LACK:  # a column says it
             pattern = pattern.replace(f"(?P<{group}>", "(?:")
-        found = " and ".join(_WORDS[group] for group in used)
-        lines = [f"Guessed, {found} by the files' names: {spelt('from-name', repr(pattern))}."]
+        found = listed([_WORDS[group] for group in used], len(used))
+        quoted = f"'{pattern}'"  # as a shell takes it, with single backslashes
+        lines = [f"Guessed, {found} by the files' names: {spelt('from-name', quoted)}."]
         lines += [
             f"By the names, the {_WORDS[group]} is {listed(dict.fromkeys(self.values[group]), 8)}."
             for group in used

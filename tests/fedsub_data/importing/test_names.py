@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -87,7 +88,10 @@ def test_names_give_person_and_class(tmp_path: Path) -> None:
     for made in (guess, said):
         assert (made.people, made.samples) == (2, 24)
         assert made.card.classes == ("sit", "walk")
-    assert any("person and class" in note and "--from-name" in note for note in guess.notes)
+    note = next(note for note in guess.notes if note.startswith("Guessed, person, class"))
+    _, pattern = shlex.split(note.partition("names: ")[2].removesuffix("."))
+    again = imported(tmp_path / "a", tmp_path / "again", from_name=pattern)
+    assert (again.people, again.samples, again.card.classes) == (2, 24, ("sit", "walk"))
     assert not any("--from-name" in note for note in said.notes)
     own = read_federation(tmp_path / "out0").clients["p01"]
     # Files in the order of their names: both sitting ones, then walking.
@@ -110,7 +114,7 @@ def test_a_column_of_classes_comes_before_a_guess(tmp_path: Path) -> None:
     made = imported(tmp_path, tmp_path / "out")
     assert made.card.classes == ("sit", "walk") and made.people == 2
     guess = next(note for note in made.notes if "--from-name" in note)
-    assert guess.startswith("Guessed, person and recording by") and "<label>" not in guess
+    assert guess.startswith("Guessed, person, recording by") and "<label>" not in guess
 
 
 def test_patterns_are_checked(tmp_path: Path) -> None:
