@@ -43,7 +43,7 @@ def day_and_month_in_sql(column: str) -> str:
 
 
 def day_and_month(texts: Iterable[str]) -> tuple[int, int, str]:
-    """Return the same of texts in memory."""
+    """Return the largest first and second number of such dates in memory, and one of them."""
     first, second, shown = 0, 0, ""
     for text in texts:
         if match := re.match(_YEAR_LAST, text):
@@ -53,7 +53,7 @@ def day_and_month(texts: Iterable[str]) -> tuple[int, int, str]:
 
 
 def order_of(first: int, second: int, shown: str, where: str) -> tuple[str, str]:
-    """Return what stands first in dates, of :data:`ORDERS`, and a sentence on the guess.
+    """Return the order of dates, of :data:`ORDERS`, and a sentence on the guess.
 
     Dates with points have the day first, as they are written so in all countries that use them.
 
