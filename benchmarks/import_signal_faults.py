@@ -38,7 +38,7 @@ def times() -> Iterator[Case]:
 def together() -> Iterator[Case]:
     """Yield two recordings of one person at the same time."""
     kind = "two at the same time"
-    by_name = ("--subject-from-name", "(p[0-9]+)")
+    by_name = ("--from-name", "(p[0-9]+)")
 
     def renamed(starts: Sequence[float], words: Sequence[str], rates: Sequence[int]) -> Recordings:
         made: Recordings = {}

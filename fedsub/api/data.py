@@ -149,7 +149,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
             )
         x, y, subject, *t = data
         whose = texts(even(subject, "data: subject"), "data", "subject")
-        parts.append(_part("data", whose, x, y, t, options.dates))
+        parts.append(_part("data", whose, x, y, t, options.date_form))
     else:
         ids = [str(person) for person in data]
         if twice := [one for one in dict.fromkeys(ids) if ids.count(one) > 1]:
@@ -163,7 +163,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
             x, y, *t = given
             x = even(x, f"{where}: x")
             whose = np.full(x.shape[:1], str(person), object)
-            parts.append(_part(where, whose, x, y, t, options.dates))
+            parts.append(_part(where, whose, x, y, t, options.date_form))
     if not parts:
         raise DataError("data: got nobody, expected a person at least")
     width = parts[0].x.shape[1]

@@ -40,7 +40,7 @@ def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | Non
 
     \b
     fedsub data import walks.csv --out walks
-    fedsub data import 'rec/s*.csv' --subject-from-name 's(\\d+)' --window 2.56s --out walks
+    fedsub data import 'rec/s*.csv' --from-name 's(\\d+)' --window 2.56s --out walks
     fedsub data import features.parquet --window none --label state --out states
     """  # noqa: D301  # click reads the backspace
     from fedsub_data.importing.importing import import_files

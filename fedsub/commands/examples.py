@@ -75,7 +75,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "fedsub data import": (
         "fedsub data import walks.csv --out walks",
-        "fedsub data import 'people/*.csv' --subject-from-name '(\\d+)' --out walks",
+        "fedsub data import 'people/*.csv' --from-name '(\\d+)' --out walks",
         "fedsub data import walks.parquet --label activity --window 2.56s --rate 50 --out walks",
     ),
     "fedsub data evolve": (

@@ -2,12 +2,16 @@
 
 A source (:mod:`.source`) gives one person's rows at a time, whatever the format:
 
-- which files, and whose: :mod:`.files`; ids: :mod:`.client_ids`
-- a text file's head, encoding and separators: :mod:`.text_files`; rows that are none:
-  :mod:`.first_rows`; tables by DuckDB: :mod:`.tables`, :mod:`.columns`, :mod:`.database`
+- which files: :mod:`.files`; whose, and of which class, by their names: :mod:`.names`,
+  :mod:`.name_guess`; ids: :mod:`.client_ids`
+- a text file's head, encoding and separators:
+  :mod:`.text_files`, :mod:`.encodings`, :mod:`.heads`; how they are
+  said: :mod:`.written_options`; zips: :mod:`.zips`; rows that are none:
+  :mod:`.first_rows`; tables by DuckDB: :mod:`.tables`, :mod:`.table_files`, :mod:`.columns`,
+  :mod:`.database`
 - files of arrays, and arrays: :mod:`.array_files`, :mod:`.arrays`, :mod:`.cells`
-- a column's role: :mod:`.roles`; classes: :mod:`.labels`; columns that are no features:
-  :mod:`.rising`, :mod:`.giveaways`, :mod:`.sparse_columns`
+- a column's role: :mod:`.roles`, :mod:`.other_labels`; classes: :mod:`.labels`; columns that are
+  no features: :mod:`.rising`, :mod:`.giveaways`, :mod:`.sparse_columns`
 
 What follows is the same for all. A survey of all rows makes the plan (:mod:`.plan`):
 

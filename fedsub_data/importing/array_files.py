@@ -16,9 +16,11 @@ from fedsub_core.spelling import spelt
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns
 from fedsub_data.importing.cells import texts, times
 from fedsub_data.importing.files import TS, Unchanged, people_of
+from fedsub_data.importing.names import Names, names_of
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import LABELS, SUBJECTS, TIMES, plain
 
+_KEYS = ("features", "label", "time", "subject")
 #: Names of the array of samples.
 _SAMPLES = ("x", "data", "windows", "samples", "signals", "features")
 
@@ -31,26 +33,31 @@ def array_files(files: Sequence[Path], kind: str, options: ImportOptions) -> Arr
     DataError
         Where a file cannot be read, does not hold what is needed, or changes meanwhile.
     """
-    owners = people_of(files, options.subject_from_name)
+    named = names_of(files, options)
+    owners = _owners(files, named)
     with Unchanged(files):
         if kind != TS:
-            return _numpy(files, owners, options)
+            return _numpy(files, named, options)
         read = [read_ts(path) for path in files]
     parts = [
         Part(str(path), np.full(len(x), owner, object), labels, None, x)
         for path, owner, (x, labels) in zip(files, owners, read, strict=True)
     ]
     features = [f"dimension{i + 1}" for i in range(parts[0].x.shape[1])]
-    return ArraySource(parts, features, None, options, _by_name(files, options))
+    return ArraySource(parts, features, None, options, _by_name(files, named))
 
 
-def _by_name(files: Sequence[Path], options: ImportOptions) -> list[str]:
-    if options.subject_from_name:
-        return []
+def _owners(files: Sequence[Path], named: Names) -> Sequence[str]:
+    return named.values.get("subject") or people_of(files)
+
+
+def _by_name(files: Sequence[Path], named: Names) -> list[str]:
+    if "subject" in named.values:
+        return named.guessed({"subject", "recording"})
     if len(files) == 1:
         raise DataError(
             f"{files[0]}: got nothing that says whose a sample is, expected a file for each "
-            f"person. Give several, {spelt('subject-from-name')}, or {spelt('subject', 'ARRAY')} "
+            f"person. Give several, {spelt('from-name')}, or {spelt('subject', 'ARRAY')} "
             "of an npz"
         )
     return ["Guessed: each file is a person, called as the file is."]
@@ -112,26 +119,29 @@ def _ts(path: Path, line: int, got: str, expected: str) -> DataError:
     return DataError(f"{path}, line {line}: got {cut(got)}, expected {expected}")
 
 
-def _numpy(files: Sequence[Path], owners: Sequence[str], options: ImportOptions) -> ArraySource:
+def _numpy(files: Sequence[Path], named: Names, options: ImportOptions) -> ArraySource:
+    owners = _owners(files, named)
     tables: dict[str, Mapping[str, NDArray[Any]]] = {str(p): _read_numpy(p) for p in files}
     first = next(iter(tables.values()))
     if all(array.ndim == 1 for array in first.values()):
-        named = bool(options.subject_from_name) or len(files) > 1
         has = options.subject or any(plain(name) in SUBJECTS for name in first)
-        by_name = options.subject_from_name or (named and not has)
-        return from_columns(tables, owners if by_name else None, options)
+        by_name = "subject" in named.asked_groups or (len(files) > 1 and not has)
+        return from_columns(tables, owners if by_name else None, options, named)
     parts, time = [], None
     notes: dict[str, None] = {}
     subject = label = None
-    for owner, (where, arrays) in zip(owners, tables.items(), strict=True):
+    for i, (where, arrays) in enumerate(tables.items()):
         x = _array(arrays, options.features, _SAMPLES, "features", where)
-        label = _array(arrays, options.label, LABELS, "label", where)
+        label = None
+        if "label" not in named.asked_groups:
+            needed = "label" not in named.values
+            label = _array(arrays, options.label, LABELS, "label", where, needed)
         time = _array(arrays, options.time, TIMES, "time", where, needed=False)
-        if not options.subject_from_name:
+        if "subject" not in named.asked_groups:
             subject = _array(arrays, options.subject, SUBJECTS, "subject", where, needed=False)
             if subject is None:
-                notes |= dict.fromkeys(_by_name(files, options))
-        assert x is not None and label is not None
+                notes |= dict.fromkeys(_by_name(files, named))
+        assert x is not None
         values = arrays[x]
         if values.ndim not in (2, 3) or values.dtype.kind not in "fiu":
             raise DataError(
@@ -148,24 +158,29 @@ def _numpy(files: Sequence[Path], owners: Sequence[str], options: ImportOptions)
         whose = (
             texts(arrays[subject], where, subject)
             if subject
-            else np.full(len(values), owner, object)
+            else np.full(len(values), owners[i], object)
         )
-        t, ticks = times(arrays[time], options.dates) if time else (None, False)
+        t, ticks = times(arrays[time], options.date_form) if time else (None, False)
         single = values.astype(np.float32)
-        labels = texts(arrays[label], where, label, words=True)
+        if label is None:
+            labels = np.full(len(values), named.of("label", i), object)
+            notes |= dict.fromkeys(named.guessed({"label"}))
+        else:
+            labels = texts(arrays[label], where, label, words=True)
         parts.append(Part(where, whose, labels, t, single, ticks=ticks))
-        notes |= dict.fromkeys(
-            f"Guessed: {spelt(key, name)}."
-            for key, name, given in (
-                ("features", x, options.features),
-                ("label", label, options.label),
-                ("time", time, options.time),
-                ("subject", subject, options.subject),
-            )
-            if name and not given
-        )
+        roles = (x, label, time, subject)
+        notes |= dict.fromkeys(_guesses(dict(zip(_KEYS, roles, strict=True)), options))
     features = [f"x{i + 1}" for i in range(parts[0].x.shape[1])]
     return ArraySource(parts, features, time, options, list(notes))
+
+
+def _guesses(arrays: Mapping[str, str | None], options: ImportOptions) -> list[str]:
+    """Return a sentence on each array that was guessed; `arrays` are names by option."""
+    return [
+        f"Guessed: {spelt(key, name)}."
+        for key, name in arrays.items()
+        if name and not getattr(options, key)
+    ]
 
 
 def _array(

@@ -15,6 +15,7 @@ from fedsub_data.importing.cells import numbers, texts, times
 from fedsub_data.importing.client_ids import client_ids
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.labels import classes_of
+from fedsub_data.importing.names import NO_NAMES, Names
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import roles
 from fedsub_data.importing.source import Rows, nobody_in
@@ -36,6 +37,7 @@ class Part:
     value : what stands in a row and column, for messages.
     ticks : whether `t` is in numbers of a unit that is to be found, and no date.
     skipped : rows before the first.
+    recordings : int64 [n], the recording of each row, from 0; None: the part is one.
     """
 
     where: str
@@ -46,6 +48,7 @@ class Part:
     value: Callable[[int, str], object] = field(default=lambda row, column: "no number")
     ticks: bool = False
     skipped: int = 0
+    recordings: NDArray[np.int64] | None = None
 
     @property
     def clock(self) -> str:
@@ -89,6 +92,8 @@ class ArraySource:
         if empty := [part.where for part in parts if not len(part.x)]:
             self.notes.append(nobody_in(empty))
         self._parts = list(parts)
+        of = [part.recordings for part in parts if part.recordings is not None and len(part.x)]
+        self._recordings = 1 + max((int(codes.max()) for codes in of), default=0)
         subjects = np.concatenate([part.subjects for part in parts])
         ids, notes_on_ids = client_ids(
             list(dict.fromkeys(s for s in subjects.tolist() if s is not None))
@@ -112,7 +117,13 @@ class ArraySource:
         row = np.concatenate([np.arange(n) for n in lengths])
         y = np.concatenate(self._y)
         starts = np.concatenate(([0], np.cumsum(lengths)))
-        order = np.argsort(self._who, kind="stable")
+        own_code = [0 if p.recordings is None else p.recordings for p in self._parts]
+        code_of = np.concatenate(
+            [np.broadcast_to(c, n) for c, n in zip(own_code, lengths, strict=True)]
+        )
+        # A recording of a file counts as a file.
+        segment = file * self._recordings + code_of
+        order = np.lexsort((segment, self._who))
         ends = np.searchsorted(self._who[order], np.arange(len(self.people) + 1))
         for code, person in enumerate(self.people):
             mine = order[ends[code] : ends[code + 1]]
@@ -120,11 +131,11 @@ class ArraySource:
             x = np.concatenate([part.x[rows] for part, rows in own])
             times = [part.t[rows] for part, rows in own if part.t is not None]
             t = np.concatenate(times) if times else None
-            yield Rows(person, file[mine], mine - starts[file[mine]], y[mine], t, x)
+            yield Rows(person, segment[mine], mine - starts[file[mine]], y[mine], t, x)
 
     def place(self, file: int, row: int, column: str | None) -> str:
         """Return a value's place and the value, in words."""
-        part = self._parts[file]
+        part = self._parts[file // self._recordings]
         where = f"{part.where}, row {row + 1 + part.skipped}"
         if column is None:
             return where
@@ -144,6 +155,7 @@ def from_columns(
     tables: Mapping[str, Mapping[str, NDArray[Any]]],
     owners: Sequence[str] | None,
     options: ImportOptions,
+    named: Names = NO_NAMES,
 ) -> ArraySource:
     """Return the source of tables in memory.
 
@@ -151,6 +163,7 @@ def from_columns(
     ----------
     tables : columns, each an array [n] of any type, by the table's name.
     owners : whose each table is, where no column says it.
+    named : what names of files say.
 
     Raises
     ------
@@ -163,7 +176,7 @@ def from_columns(
         for where, columns in tables.items()
     }
     sample = {name: texts(column[:_SAMPLED]) for name, column in tables[first].items()}
-    by_role = roles({name: list(column) for name, column in sample.items()}, options, first)
+    by_role = roles({name: list(column) for name, column in sample.items()}, options, first, named)
     if by_role.subject is None and owners is None:
         raise DataError(
             f"{first}: got columns {', '.join(sample)}, expected one that says whose a row is. Say "
@@ -172,7 +185,7 @@ def from_columns(
     parts = []
     for i, (where, columns) in enumerate(tables.items()):
         by_role.check_columns(columns, where, first)
-        n = len(columns[by_role.label])
+        n = len(columns[by_role.features[0]])
         if by_role.subject is not None:
             subjects = texts(columns[by_role.subject], where, by_role.subject)
         else:
@@ -180,10 +193,18 @@ def from_columns(
             subjects = np.full(n, owners[i], object)
         t, ticks = (None, False)
         if by_role.time is not None:
-            t, ticks = times(columns[by_role.time], options.dates)
+            t, ticks = times(columns[by_role.time], options.date_form)
         x = np.stack([numbers(columns[name]) for name in by_role.features], axis=1)
-        labels = texts(columns[by_role.label], where, by_role.label, words=True)
-        parts.append(Part(where, subjects, labels, t, x, _value(columns), ticks, options.skip))
+        if by_role.label is None:
+            labels = np.full(n, named.of("label", i), object)
+        else:
+            labels = texts(columns[by_role.label], where, by_role.label, words=True)
+        recordings = None
+        if by_role.recording is not None:
+            own = texts(columns[by_role.recording]).astype(str)
+            recordings = np.unique(own, return_inverse=True)[1].astype(np.int64)
+        part = Part(where, subjects, labels, t, x, _value(columns), ticks, options.skip, recordings)
+        parts.append(part)
     return ArraySource(
         parts, by_role.features, by_role.time, options, by_role.notes, by_role.rising
     )

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
-from fedsub_data.importing.dates import date
+from fedsub_data.importing.dates import date, day_and_month, order_of
+from fedsub_data.importing.options import AUTO
 from fedsub_data.importing.roles import EMPTY
 
 #: Texts of a cell without a value, in small letters.
@@ -71,17 +72,22 @@ def times(column: NDArray[Any], dates: str) -> tuple[NDArray[np.float64], bool]:
 
     Parameters
     ----------
-    dates : what stands first in dates as text.
+    dates : what stands first in dates as text, ``auto``, or a form with ``%``.
     """
     plain = np.asarray(column)
     if plain.dtype.kind in "mM":
         seconds = plain.astype(f"{plain.dtype.kind}8[ns]").astype(np.int64) / 1e9
         return np.where(np.isnat(plain), np.nan, seconds), False
-    if plain.dtype.kind in "fiu":
+    if plain.dtype.kind in "fiu" and "%" not in dates:
         return plain.astype(np.float64), True
     read = np.array([_number(value) for value in plain.tolist()], np.float64)
     read = np.where(np.isfinite(read), read, np.nan)
     # Most of them: a row of units may come first.
-    if 2 * np.count_nonzero(np.isfinite(read)) >= sum(v is not None for v in plain.tolist()):
+    if "%" not in dates and 2 * np.count_nonzero(np.isfinite(read)) >= sum(
+        v is not None for v in plain.tolist()
+    ):
         return read, True
-    return np.array([date(str(v), dates) for v in plain.tolist()], np.float64), False
+    read_as = dates
+    if dates == AUTO:
+        read_as, _ = order_of(*day_and_month(map(str, plain.tolist())), "times")
+    return np.array([date(str(v), read_as) for v in plain.tolist()], np.float64), False

@@ -32,17 +32,27 @@ class Columns:
     def ticks(self, times: Sequence[str | None]) -> bool:
         """Return whether time, of which these are some values, is in numbers."""
         kind = self.types[str(self.roles.time)]
+        if "%" in self.dates:
+            return False
         if kind == "VARCHAR":  # most of them: a row of units may come first
             there = [v for v in times if v is not None]
             return 2 * sum(map(is_number, there)) >= len(there)
         return not kind.startswith(_DATES)
 
-    def selected(self, owner: str | None, ticks: bool) -> str:
-        """Return the columns to select of each row, in SQL; `owner` of a file of one person."""
+    def selected(self, owner: str | None, label: str | None, ticks: bool) -> str:
+        """Return the columns to select of each row, in SQL.
+
+        Parameters
+        ----------
+        owner, label : of a file of one person or class; None: a column says it.
+        """
         whose = self._subject() if owner is None else f"{literal(owner)}::VARCHAR"
+        what = literal(label) if label is not None else name(str(self.roles.label))
+        recording = name(self.roles.recording) if self.roles.recording else "NULL"
         time = [] if self.roles.time is None else [self._time(self.roles.time, ticks)]
         numbers = [self._number(feature) for feature in self.roles.features]
-        return ", ".join([whose, f"{name(self.roles.label)}::VARCHAR", *time, *numbers])
+        texts = (f"{text}::VARCHAR" for text in (what, recording))
+        return ", ".join([whose, *texts, *time, *numbers])
 
     def _subject(self) -> str:
         """Return the column that says whose a row is as text; NULL where it is blank."""

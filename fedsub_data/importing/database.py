@@ -43,6 +43,11 @@ class Database:
             self.close()
             raise
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the database, which is removed with it."""
+        return Path(self._folder)
+
     def close(self) -> None:
         """Remove the database and its folder."""
         with suppress(AttributeError):

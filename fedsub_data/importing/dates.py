@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import numpy as np
@@ -24,18 +26,85 @@ _ALSO = ((r"(:[0-9]{2}),([0-9])", r"\1.\2"), (r" ([+-][0-9]{2}):?([0-9]{2})$", r
 _FIRST_YEAR = 1000
 
 
+#: A date whose year stands last: its first two numbers, and what parts them.
+_YEAR_LAST = r"^\s*([0-9]{1,2})([./-])([0-9]{1,2})[./-][0-9]{4}"
+#: The half of the day behind a time.
+_NOON = r"\s*([AaPp])\.?[Mm]\.?\s*$"
+_MOST_MONTHS, _HALF_DAY = 12, 43200
+
+
+def day_and_month_in_sql(column: str) -> str:
+    """Return the largest first and second number of dates with the year last, and one of them."""
+    numbers = (
+        f"max(TRY_CAST(regexp_extract({column}, '{_YEAR_LAST}', {i}) AS INT))" for i in (1, 3)
+    )
+    shown = f"any_value({column}) FILTER (regexp_matches({column}, '{_YEAR_LAST}'))"
+    return ", ".join((*numbers, shown))
+
+
+def day_and_month(texts: Iterable[str]) -> tuple[int, int, str]:
+    """Return the largest first and second number of such dates in memory, and one of them."""
+    first, second, shown = 0, 0, ""
+    for text in texts:
+        if match := re.match(_YEAR_LAST, text):
+            first, second = max(first, int(match[1])), max(second, int(match[3]))
+            shown = shown or text
+    return first, second, shown
+
+
+def order_of(first: int, second: int, shown: str, where: str) -> tuple[str, str]:
+    """Return the order of dates, of :data:`ORDERS`, and a sentence on the guess.
+
+    Dates with points have the day first, as they are written so in all countries that use them.
+
+    Parameters
+    ----------
+    first, second : the largest first and second number of dates whose year stands last.
+    shown : one of them; "" where there is none.
+
+    Raises
+    ------
+    DataError
+        Where no day is above 12, so that nothing shows which number is the day.
+    """
+    if not shown:
+        return "year-first", ""
+    if max(first, second) > _MOST_MONTHS >= min(first, second):
+        order = "day-first" if first > _MOST_MONTHS else "month-first"
+        return order, f"Guessed: {spelt('dates', order)}, as one number of dates is above 12."
+    if "." in shown[:3] and second <= _MOST_MONTHS:
+        return "day-first", f"Guessed: {spelt('dates', 'day-first')}, by the points of {shown!r}."
+    both = f"{spelt('dates', 'day-first')} or {spelt('dates', 'month-first')}"
+    why = (
+        "dates in which either number is the day: none is above 12"
+        if max(first, second) <= _MOST_MONTHS
+        else "dates of which some have no month: both numbers are above 12"
+    )
+    raise DataError(f"{where}: got {why}, such as {shown!r}; expected to be told. Say {both}")
+
+
 def date_in_sql(column: str, order: str) -> str:
     """Return a column of text as seconds since 1970; NULL where it is no date.
 
     Parameters
     ----------
-    order : of :data:`ORDERS`.
+    order : of :data:`ORDERS`, or a form with ``%`` as ``strptime`` has it.
     """
-    other = column
+    if "%" in order:
+        form = order.replace("'", "''")
+        return f"epoch(CAST(try_strptime(trim({column}), '{form}') AS TIMESTAMPTZ))"
+    other = f"regexp_replace({column}, '{_NOON}', '')"
     for pattern, new in (ORDERS[order], *_ALSO):
         other = f"regexp_replace({other}, '{pattern}', '{new}')" if pattern else other
     read = f"coalesce(TRY_CAST({column} AS TIMESTAMPTZ), TRY_CAST({other} AS TIMESTAMPTZ))"
-    return f"epoch(CASE WHEN year({read}) >= {_FIRST_YEAR} THEN {read} END)"
+    half = f"lower(regexp_extract({column}, '{_NOON}', 1))"
+    noon = f"hour({read}) = 12"
+    # 12 AM is midnight, 12 PM is noon.
+    more = (
+        f"CASE WHEN {half} = 'p' AND NOT {noon} THEN {_HALF_DAY} "
+        f"WHEN {half} = 'a' AND {noon} THEN -{_HALF_DAY} ELSE 0 END"
+    )
+    return f"epoch(CASE WHEN year({read}) >= {_FIRST_YEAR} THEN {read} END) + {more}"
 
 
 def date(text: str, order: str) -> float | None:
@@ -43,19 +112,29 @@ def date(text: str, order: str) -> float | None:
 
     Parameters
     ----------
-    order : of :data:`ORDERS`.
+    order : of :data:`ORDERS`, or a form with ``%``.
     """
+    if "%" in order:
+        with suppress(ValueError):
+            read = datetime.strptime(text.strip(), order)
+            return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+        return None
+    half = re.search(_NOON, text)
+    text = re.sub(_NOON, "", text)
     for pattern, new in (ORDERS[order], *_ALSO):
         text = re.sub(pattern, new, text) if pattern else text
     # 2025-5-9
-    text = re.sub(r"(?<=-)([0-9])(?=[-T ]|$)", r"0\1", text)
+    text = re.sub(r"(?<=[-T ])([0-9])(?=[-T :]|$)", r"0\1", text)
     try:
         read = datetime.fromisoformat(text)
     except ValueError:
         return None
     if read.year < _FIRST_YEAR:
         return None
-    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+    seconds = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+    if half is not None and (half[1] in "pP") is (read.hour != 12):
+        seconds += _HALF_DAY if half[1] in "pP" else -_HALF_DAY
+    return seconds
 
 
 #: The ninth of May, by what stands first.
@@ -100,10 +179,12 @@ class UnreadTimes:
         if self._first is None or self._unread <= _MOST * self._rows:
             return
         place = self._source.place(*self._first, self._source.time)
-        orders = [spelt("dates", order) for order in ORDERS if order != self._options.dates]
+        order = self._options.dates if self._options.dates in ORDERS else "year-first"
+        orders = [spelt("dates", other) for other in ORDERS if other != order]
         raise DataError(
             f"{place}: {self._unread:,} of {self._rows:,} times cannot be read; expected numbers, "
-            f"or dates {self._options.dates}, such as {_SHOWN[self._options.dates]} 08:00:00.02. "
-            f"Say another order with {' or '.join(orders)}, another column with {spelt('time')}, "
-            f"or {spelt('time', 'none')} and {spelt('rate')} if rows follow one another evenly"
+            f"or dates {order}, such as {_SHOWN[order]} 08:00:00.02. Say another order with "
+            f"{' or '.join(orders)}, their form with {spelt('time-format')}, another column "
+            f"with {spelt('time')}, or {spelt('time', 'none')} and {spelt('rate')} if "
+            "rows follow one another evenly"
         )

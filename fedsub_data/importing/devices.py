@@ -69,7 +69,7 @@ def check_names(people: Sequence[str], options: ImportOptions) -> None:
     DataError
         It names them, and what to do.
     """
-    if options.subject or options.subject_from_name:
+    if options.subject or "subject" in options.named_groups:
         return
     for known in (PARTS, SENSORS | DEVICES):
         alike = defaultdict[tuple[str, ...], list[str]](list)
@@ -85,7 +85,7 @@ def check_names(people: Sequence[str], options: ImportOptions) -> None:
                 raise DataError(
                     f"people {names}: got names that differ in the {what} alone, expected names of "
                     f"people. {_way_out(what)}. If they are people, say so: "
-                    f"{spelt('subject-from-name')} '([^.]+)', or {spelt('subject', 'COLUMN')} "
+                    f"{spelt('from-name')} '([^.]+)', or {spelt('subject', 'COLUMN')} "
                     "where a column names them"
                 )
 
@@ -120,7 +120,7 @@ class SameTimes:
     """
 
     def __init__(self, options: ImportOptions) -> None:
-        self._asked = not (options.subject or options.subject_from_name)
+        self._asked = not (options.subject or "subject" in options.named_groups)
         self._files: dict[int, str] = {}
         self._seen: list[tuple[str, float, float, np.ndarray]] = []
 
@@ -155,13 +155,13 @@ class SameTimes:
         return [
             f"Recorded at the same times, in the same classes: {names}. If these "
             "files are sensors or devices of one person, join them by time, or name the person "
-            f"with {spelt('subject-from-name')}."
+            f"with {spelt('from-name')}."
         ]
 
 
 def _way_out(what: str) -> str:
     """Return the advice on files of one person: by sensors, devices or parts of a set."""
-    name = spelt("subject-from-name")
+    name = spelt("from-name")
     return {
         "part": "If they are parts of a data set, name the column of people with "
         f"{spelt('subject')}, or the person in a file's name with {name}: each person is tested on "

@@ -1,26 +1,26 @@
-"""Which files are meant, whose they are by their names, and that nobody writes them meanwhile."""
+"""Which files are meant, and that nobody writes them meanwhile."""
 
 from __future__ import annotations
 
 import glob
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 
 #: What is read, by ending.
-TEXT, PARQUET, TS, NUMPY = "text", "parquet", "ts", "numpy"
-_TEXTS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
+TEXT, PARQUET, TS, NUMPY, ZIP = "text", "parquet", "ts", "numpy", ".zip"
+_TEXTS = (".csv", ".tsv", ".txt", ".dat", ".csv.gz", ".tsv.gz", ".txt.gz", ".dat.gz")
 _ENDINGS = dict.fromkeys(_TEXTS, TEXT) | {
     **{".parquet": PARQUET, ".pq": PARQUET},
     **{".ts": TS, ".npz": NUMPY, ".npy": NUMPY},
+    ZIP: ZIP,
 }
 
 
 def find_files(patterns: Sequence[str]) -> list[Path]:
-    """Return the files that are meant, each once, by name; a folder means all files in it.
+    """Return the files that are meant, each once, by name; a folder means all files below it.
 
     Raises
     ------
@@ -31,9 +31,10 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
     for pattern in patterns:
         path = Path(pattern)
         if path.is_dir():
-            these = [p for p in sorted(path.iterdir()) if ending(p) and p.name[0] != "."]
+            these = [p for p in sorted(path.rglob("*")) if ending(p) and not _is_hidden(p, path)]
         else:
-            these = [path] if path.is_file() else sorted(map(Path, glob.glob(pattern)))
+            found = [pattern] if path.is_file() else glob.glob(pattern, recursive=True)
+            these = sorted(map(Path, found))
         if not these:
             raise DataError(
                 f"{pattern}: no such file; expected a file, a folder, or a pattern in quotes such "
@@ -41,6 +42,12 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
             )
         files |= dict.fromkeys(these)
     return list(files)
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Return whether a file below a folder is hidden, or in a folder that is."""
+    parts = path.relative_to(folder).parts
+    return path.is_dir() or any(part[0] == "." or part == "__MACOSX" for part in parts)
 
 
 def ending(path: Path) -> str | None:
@@ -66,26 +73,13 @@ def kind_of(files: Sequence[Path]) -> str:
     return next(iter(kinds))
 
 
-def people_of(files: Sequence[Path], pattern: str) -> list[str]:
-    """Return the person of each file: the pattern's first group, else its name without ending.
-
-    Raises
-    ------
-    ConfigError
-        Where the pattern finds nothing in a file's name.
-    """
-    if not pattern:
-        return [path.name.removesuffix(ending(path) or "") for path in files]
-    people = []
-    for path in files:
-        match = re.search(pattern, path.name)
-        if match is None or not match[1]:
-            raise ConfigError(
-                f"subject-from-name: got {pattern!r}, which finds nobody in {path.name!r}; "
-                "expected a group that is there in every file's name"
-            )
-        people.append(match[1])
-    return people
+def people_of(files: Sequence[Path]) -> list[str]:
+    """Return each file's name without its ending; with its folder's where names come twice."""
+    stems = [path.name[: len(path.name) - len(ending(path) or "")] for path in files]
+    return [
+        f"{path.absolute().parent.name}-{stem}" if stems.count(stem) > 1 else stem
+        for path, stem in zip(files, stems, strict=True)
+    ]
 
 
 class Unchanged:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -25,13 +27,14 @@ from fedsub_core.spelling import spelt
 from fedsub_data.importing.at_once import AtOnce
 from fedsub_data.importing.cleaning import cleaned, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
-from fedsub_data.importing.files import NUMPY, TS, find_files, kind_of
+from fedsub_data.importing.files import NUMPY, TS, ZIP, ending, find_files, kind_of
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.recordings import in_time, repeated
 from fedsub_data.importing.source import OpenSource, Rows, Source
 from fedsub_data.importing.windowing import GAP_STEPS, Cut, windows
+from fedsub_data.importing.zips import without_zips
 from fedsub_data.preparing.preparation import REPORT_FILE, Progress
 
 
@@ -75,16 +78,29 @@ def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
     DataError, ConfigError
         Where there are none, they cannot be read, or what reads them is not installed.
     """
-    files = find_files(patterns)
-    kind = kind_of(files)
-    if kind in (TS, NUMPY):
-        from fedsub_data.importing.array_files import array_files
+    files, notes = find_files(patterns), list[str]()
+    folder = None
+    try:
+        if any(ending(path) == ZIP for path in files):
+            folder = Path(tempfile.mkdtemp(prefix="fedsub-zip-"))
+            files, notes = without_zips(files, folder)
+        kind = kind_of(files)
+        source: OpenSource
+        if kind in (TS, NUMPY):
+            from fedsub_data.importing.array_files import array_files
 
-        return array_files(files, kind, options)
-    require("reading tables", "duckdb")
-    from fedsub_data.importing.tables import TableSource
+            source = array_files(files, kind, options)
+        else:
+            require("reading tables", "duckdb")
+            from fedsub_data.importing.tables import TableSource
 
-    return TableSource(files, options)
+            source = TableSource(files, options, folder)
+            folder = None  # the source removes it
+        source.notes[:0] = notes
+        return source
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def import_files(

@@ -9,30 +9,38 @@ import re
 from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.options import choice, option
+from fedsub_core.options import choice, option, suggestion
+from fedsub_data.importing.written_options import AUTO as AUTO
+from fedsub_data.importing.written_options import WrittenOptions
 
 #: The word that takes rows as they are instead of windows of them.
-NONE, AUTO = "none", "auto"
+NONE = "none"
+#: Groups of a pattern for files' names.
+NAME_GROUPS = ("subject", "label", "recording", "sensor")
 #: Units that numbers can be converted to, and what is measured in them.
 _CONVERSIONS = {"g": "acceleration", "m/s^2": "acceleration", "deg": "angle", "rad": "angle"}
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0}
 
 
 @dataclass(frozen=True)
-class ImportOptions:
+class ImportOptions(WrittenOptions):
     """Options of an import; every default fits a clean file of raw signals or features."""
 
     subject: str = option("", "column with the person of each row; guessed if left out")
-    subject_from_name: str = option(
+    from_name: str = option(
         "",
-        "instead of --subject: regular expression for a file's name, such as '(\\d+)', whose first "
-        "group is the person",
+        "regular expression for the names of files, and with / of their folders. Its groups "
+        "(?P<subject>...), label, recording and sensor say whose a file is, and so on; one group "
+        "without a name is the person. Guessed if left out and needed",
     )
     label: str = option("", "column of the classes, as words or numbers; guessed if left out")
     time: str = option(
         "",
         "column of times, as numbers or dates; 'none' if rows are in order and have no times; "
         "guessed if left out",
+    )
+    recording: str = option(
+        "", "column with the recording of each row, if a file holds several; no window spans two"
     )
     features: str = option(
         "",
@@ -59,13 +67,6 @@ class ImportOptions:
         "share of a window's rows that must have the window's label; 1 = all",
         above=0,
         maximum=1,
-    )
-    time_unit: str = choice(AUTO, "s", "ms", "us", "ns", doc="unit of times that are numbers")
-    dates: str = choice(
-        "year-first",
-        "day-first",
-        "month-first",
-        doc="what stands first in dates as text, such as 09.05.2025 or 05/09/2025",
     )
     missing: str = choice(
         "drop",
@@ -132,51 +133,48 @@ class ImportOptions:
         doc="labels that seem to be measurements: refused, or one class each. Such are decimal "
         "numbers, and many whole numbers that do not count from 0 or 1",
     )
-    decimal: str = choice(".", ",", doc="decimal separator")
-    delimiter: str = option("", "separator of columns in text files; guessed if left out")
-    encoding: str = choice(
-        AUTO,
-        "utf-8",
-        "utf-16",
-        "latin-1",
-        doc="encoding of text files; auto: from the byte-order mark",
-    )
-    skip: int = option(
-        0, "rows to leave out below each table's header, such as a row of units", minimum=0
-    )
-    bad_lines: str = choice("stop", "drop", doc="lines with too many or too few columns")
     fewest: int = option(2, "least number of samples; people with fewer are left out", minimum=2)
     name: str = option("", "the federation's name; if left out, the folder's")
     task: str = option("recognition", "name of the task, for the card")
     units: str = option("", "units of the features, in words; if left out, the card names none")
-    memory: str = option(
-        "256MB",
-        "memory limit of the database that reads tables; the rest goes to disk",
-        pattern=r"[1-9]\d*(MB|GB)",
-        like="a number with MB or GB, such as 256MB",
-    )
 
     def __post_init__(self) -> None:
         seconds("window", self.window)
         seconds("gap", self.gap)
         self._check_conversions()
-        if self.subject and self.subject_from_name:
-            raise ConfigError(
-                f"subject: got {self.subject!r} and subject-from-name {self.subject_from_name!r}, "
-                "expected one of them"
-            )
+        self._check_names()
+
+    def _check_names(self) -> None:
         try:
-            groups = re.compile(self.subject_from_name).groups
+            pattern = re.compile(self.from_name)
         except re.error as error:
             raise ConfigError(
-                f"subject-from-name: got {self.subject_from_name!r}, expected a regular "
-                f"expression: {error}"
+                f"from-name: got {self.from_name!r}, expected a regular expression: {error}"
             ) from error
-        if self.subject_from_name and groups < 1:
+        if self.from_name and pattern.groups < 1:
             raise ConfigError(
-                f"subject-from-name: got {self.subject_from_name!r}, expected a group in "
-                "parentheses that is the person, such as 'subject(\\d+)'"
+                f"from-name: got {self.from_name!r}, expected a group in parentheses that is the "
+                "person, such as 'subject(\\d+)'"
             )
+        for group in pattern.groupindex:
+            if group not in NAME_GROUPS:
+                raise ConfigError(
+                    f"from-name: got a group {group!r}, expected {', '.join(NAME_GROUPS)}."
+                    f"{suggestion(group, NAME_GROUPS)}"
+                )
+        for key in self.named_groups & {"subject", "label", "recording"}:
+            if column := getattr(self, key):
+                raise ConfigError(
+                    f"{key}: got {column!r} and from-name {self.from_name!r}, which says it, too; "
+                    "expected one of them"
+                )
+
+    @property
+    def named_groups(self) -> frozenset[str]:
+        """Groups of ``from_name``: person, class, recording, sensor."""
+        if not self.from_name:
+            return frozenset()
+        return frozenset(re.compile(self.from_name).groupindex) or frozenset({"subject"})
 
     def _check_conversions(self) -> None:
         words = self.conversions

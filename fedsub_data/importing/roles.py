@@ -14,7 +14,9 @@ from fedsub_core.options import suggestion
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.devices import check_turns
 from fedsub_data.importing.first_rows import check_unit_rows
+from fedsub_data.importing.names import NO_NAMES, Names
 from fedsub_data.importing.options import NONE, ImportOptions
+from fedsub_data.importing.other_labels import other_labels
 from fedsub_data.importing.rising import rising
 
 #: Names of columns, in small letters and without marks, by what they are; the first found counts.
@@ -38,11 +40,6 @@ MOSTLY = 0.9
 _NUMBER = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 #: Texts that are no value, in small letters.
 EMPTY = {"", "na", "nan", "n/a", "null", "none", "?"}
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_PREFIX = re.compile(r"([A-Za-z]+)[^A-Za-z0-9]+(?=.)")
-_LABEL = {"label", "labels"}
-#: Values of a label in the first rows at most.
-_MOST_LABELS = 50
 
 
 @dataclass(frozen=True)
@@ -54,15 +51,16 @@ class Roles:
     """
 
     subject: str | None
-    label: str
+    label: str | None
     time: str | None
     features: tuple[str, ...]
     notes: tuple[str, ...]
     rising: tuple[str, ...] = ()
+    recording: str | None = None
 
     def check_columns(self, columns: Collection[str], where: str, first: str) -> None:
         """Refuse a table that lacks a column of the first one; raises DataError."""
-        needed = [self.subject, self.label, self.time, *self.features]
+        needed = [self.subject, self.label, self.time, self.recording, *self.features]
         if lacking := [name for name in needed if name is not None and name not in columns]:
             raise DataError(
                 f"{where}: got columns {', '.join(columns)}, expected {', '.join(lacking)} as in "
@@ -80,75 +78,93 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def roles(columns: Mapping[str, Sequence[str | None]], options: ImportOptions, where: str) -> Roles:
+def roles(
+    columns: Mapping[str, Sequence[str | None]],
+    options: ImportOptions,
+    where: str,
+    named: Names = NO_NAMES,
+) -> Roles:
     """Return the role of each column.
 
     Parameters
     ----------
     columns : the first rows' texts by column; None is no value.
     where : the file, for messages.
+    named : what files' names say.
 
     Raises
     ------
     DataError
         Where a column that was named is not there, or one that is needed cannot be guessed.
     """
-    names, notes = list(columns), list[str]()
-    _check_named(options, names, where)
+    _check_named(options, names := list(columns), where)
+    notes: list[str] = []
     # Axes are called x, y and z.
     labels = [word for word in LABELS if word != "y" or "z" not in map(plain, names)]
-    taken = {options.label, options.time, options.subject, *options.named_features} - {""}
+    given = (options.label, options.time, options.subject, options.recording)
+    taken = {*given, *options.named_features} - {""}
 
     def guessed(key: str, given: str, known: Sequence[str], *more: str | None) -> str | None:
         left = [name for name in names if name not in taken.union(more)]
-        name = given or _by_name(left, known)
+        name = None if key in named.asked_groups else given or _by_name(left, known)
         if name and not given:
             notes.append(f"Guessed: {spelt(key, name)}.")
         return name
 
-    named = options.subject_from_name
-    subject = None if named else guessed("subject", options.subject, SUBJECTS)
+    subject = guessed("subject", options.subject, SUBJECTS)
     label = guessed("label", options.label, labels, subject)
-    if label is None:
-        raise DataError(
-            f"{where}: got columns {', '.join(names)}, expected a column of classes. Name it "
-            f"with {spelt('label', 'COLUMN')}"
-        )
-    time = None
-    if options.time != NONE:
-        time = guessed("time", options.time, TIMES, subject, label)
-    used = {subject, label, time}
-    features = options.named_features
-    if not features:
+    if label is None and "label" not in named.values:
+        raise _no_classes(names, named, where)
+    timed = options.time != NONE
+    time = guessed("time", options.time, TIMES, subject, label) if timed else None
+    used = {subject, label, time, recording := options.recording or None}
+    if not (features := options.named_features):
         rest = {name: values for name, values in columns.items() if name not in used}
         # A second name of the person or the class would give the answer away.
         like = {n for n in rest if plain(n) in {*SUBJECTS, *labels, *TIMES}}
-        like |= set(_other_labels(columns, label, set(LABELS) - {"y"}))
+        like |= set(other_labels(columns, label or "", set(LABELS) - {"y"}))
         features = _guessed_features(rest, like, notes)
+    _check_features(features, used, names, where)
+    numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
+    check_unit_rows(numeric, columns, time, options, where)
+    guess = Roles(subject, label, time, features, tuple(notes), (), recording)
+    return guess if options.named_features else _checked(guess, columns, options, where)
+
+
+def _check_features(
+    features: Sequence[str], used: Collection[str | None], names: Sequence[str], where: str
+) -> None:
+    """Refuse no features at all, and those that are `used` as something else."""
     if not features:
         raise DataError(
             f"{where}: got columns {', '.join(names)}, expected numeric columns besides "
             f"{', '.join(str(name) for name in used if name)}. Name them with "
             f"{spelt('features', 'A,B,C')}"
         )
-    if wrong := used & set(features):
+    if wrong := set(used) & set(features):
         raise DataError(
             f"{where}: features: got {', '.join(map(str, wrong))}, which is another role's column, "
             f"expected others. Leave it out of {spelt('features')}"
         )
-    numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
-    check_unit_rows(numeric, columns, time, options, where)
-    guess = Roles(subject, label, time, features, tuple(notes))
-    return guess if options.named_features else _checked(guess, columns, options, where)
+
+
+def _no_classes(names: Sequence[str], named: Names, where: str) -> DataError:
+    return DataError(
+        f"{where}: got columns {', '.join(names)}, expected a column of classes. Name it "
+        f"with {spelt('label', 'COLUMN')}, or say where the class stands in the files' names: "
+        f"{spelt('from-name')} '(?P<subject>p[0-9]+)_(?P<label>[a-z]+)'"
+        f"{''.join(f'. {note}' for note in named.notes)}"
+    )
 
 
 def _checked(
     guess: Roles, columns: Mapping[str, Sequence[str | None]], options: ImportOptions, where: str
 ) -> Roles:
     """Return guessed roles with features that rise; raise a DataError where devices take turns."""
-    people = columns[guess.subject] if guess.subject else [None] * len(columns[guess.label])
+    people = columns[guess.subject or guess.features[0]]
+    people = people if guess.subject else [None] * len(people)
     if options.window != NONE and (guess.time is not None or options.rate):
-        used = (guess.subject, guess.label, guess.time)
+        used = (guess.subject, guess.label, guess.time, guess.recording)
         check_turns({n: each for n, each in columns.items() if n not in used}, people, where)
     rise = rising({name: _numbers(columns[name]) for name in guess.features}, people)
     return replace(guess, rising=rise)
@@ -159,6 +175,7 @@ def _check_named(options: ImportOptions, names: Sequence[str], where: str) -> No
     for key, named in (
         ("subject", options.subject),
         ("label", options.label),
+        ("recording", options.recording),
         ("time", options.time if options.time != NONE else ""),
         *(("features", feature) for feature in options.named_features),
     ):
@@ -174,33 +191,6 @@ def _by_name(names: Sequence[str], known: Sequence[str]) -> str | None:
     """Return the name that means the first of some known ones."""
     by_plain = {plain(name): name for name in reversed(names)}
     return next((by_plain[word] for word in known if word in by_plain), None)
-
-
-def _other_labels(
-    columns: Mapping[str, Sequence[str | None]], label: str, known: Collection[str]
-) -> list[str]:
-    """Return the columns whose names say that they are labels, too.
-
-    ``label:walking``, ``posture_label`` and ``Label2`` have the word in their name. Where the label
-    itself is called ``state:day``, so are ``state:night`` and others with few values.
-
-    Parameters
-    ----------
-    columns : the first rows' texts by column.
-    label : the column of the classes.
-    known : words for a label, in small letters.
-    """
-    own = _PREFIX.match(label)
-    start = own[0] if own and own[1].lower() in known else None
-    return [
-        name
-        for name, values in columns.items()
-        if name != label
-        and (
-            not _LABEL.isdisjoint(word.lower() for word in _WORD.findall(name))
-            or (start is not None and name.startswith(start) and len(set(values)) <= _MOST_LABELS)
-        )
-    ]
 
 
 def _guessed_features(

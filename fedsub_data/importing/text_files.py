@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import io
 import re
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from fedsub_core.errors import DataError, cut
 from fedsub_core.spelling import spelt
-from fedsub_data.importing.options import AUTO, ImportOptions
-from fedsub_data.preparing.unpacking import check_unpacked
+from fedsub_data.importing.encodings import LONGEST, begin, decoded, first_lines
+from fedsub_data.importing.heads import lines_before
+from fedsub_data.importing.options import ImportOptions
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 #: Texts that mean no value.
 EMPTY = ("", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "?")
 #: Rows by which a file's form is found.
 _SAMPLED = 2048
-#: Bytes in which the first line by which Excel is told what separates columns has its end.
-_FIRST_LINE = 64
-#: Characters of a record at most; DuckDB's own bound is below.
-_LONGEST = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -44,6 +32,7 @@ class Dialect:
     ----------
     marked : whether it begins with a byte-order mark.
     header, skipped : whether there is a line of names, and lines before it.
+    first : the first line.
     """
 
     encoding: str
@@ -54,6 +43,7 @@ class Dialect:
     header: bool
     skipped: int
     columns: tuple[str, ...]
+    first: str = ""
 
     def relation(self, bad_lines: str, empty: Sequence[str] = EMPTY) -> str:
         """Return the table function's call on a file ``?``, all columns as text, in SQL.
@@ -98,17 +88,8 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
     DataError
         Where it is empty, or has one column.
     """
-    try:
-        if _is_packed(path):
-            check_unpacked(path)  # what parses it next has no bound
-        with _opened(path) as file:
-            start = file.read(_FIRST_LINE)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({cut(error)}). Check the file") from error
-    marked = next((encoding for mark, encoding in _MARKS if start.startswith(mark)), None)
-    if not start:
-        raise DataError(f"{path}: got an empty file, expected a table. Export it again")
-    encoding = options.encoding if options.encoding != AUTO else marked or "utf-8"
+    start, marked, encoding = begin(path, options)
+    lines = first_lines(path, encoding)
     # The first line by which Excel is told what separates columns.
     sep = re.match('\ufeff?"?sep=(.)"?[\r\n]', start.decode(encoding, "ignore"))
     if sep and marked and '"' in sep[0]:  # DuckDB takes all that follows for one cell
@@ -118,7 +99,11 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
         )
     delimiter = options.delimiter or (sep[1] if sep else "")
     given = f", delim = {literal(delimiter)}" if delimiter else ""
-    given += ", skip = 1" if sep else ""
+    skipped = options.skip_lines
+    if skipped < 0:
+        skipped = lines_before(lines, delimiter) or (1 if sep else 0)
+    given += f", skip = {skipped}" if skipped else ""
+    given += ", header = false" if options.column_names else ""
     row: Any = connection.execute(
         f"FROM sniff_csv(?, sample_size = {_SAMPLED}, encoding = {literal(encoding)}, "
         f"ignore_errors = true{given})",
@@ -127,6 +112,8 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
     keys = [column[0] for column in connection.description]
     sniffed = dict(zip(keys, row, strict=True))
     columns = tuple(str(column["name"]) for column in sniffed["Columns"])
+    names = _names(path, options, len(columns))
+    columns = names or columns
     if len(columns) < 2:
         way = f"Say what separates them with {spelt('delimiter')}"
         if options.delimiter:
@@ -145,10 +132,22 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
         str(sniffed["Delimiter"]),
         mark("Quote", '"'),
         mark("Comment", ""),
-        bool(sniffed["HasHeader"]),
+        bool(sniffed["HasHeader"]) and not names,
         int(sniffed["SkipRows"]),
         columns,
+        lines[0].strip() if lines else "",
     )
+
+
+def _names(path: Path, options: ImportOptions, count: int) -> tuple[str, ...]:
+    """Return the names of columns that were given, if any; raises DataError for another number."""
+    names = tuple(part.strip() for part in options.column_names.split(",") if part.strip())
+    if names and len(names) != count:
+        raise DataError(
+            f"{path}: got {count} columns, expected {len(names)}, as "
+            f"{spelt('column-names')} names {', '.join(names)}"
+        )
+    return names
 
 
 def line_of(path: Path, form: Dialect, row: int, rejected: Collection[int] = ()) -> int:
@@ -175,28 +174,15 @@ def line_of(path: Path, form: Dialect, row: int, rejected: Collection[int] = ())
 def _records(path: Path, form: Dialect) -> Iterator[tuple[int, str]]:
     """Yield each record with the number of the line on which it begins."""
     begun, held = 0, ""
-    encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding
-    with io.TextIOWrapper(_opened(path), encoding, errors="replace") as lines:
-        read = iter(partial(lines.readline, _LONGEST + 1), "")
+    with decoded(path, form.encoding) as lines:
+        read = iter(partial(lines.readline, LONGEST + 1), "")
         for number, line in enumerate(read, start=1):
             begun, held = (number, line) if not held else (begun, held + line)
-            if len(held) > _LONGEST:
+            if len(held) > LONGEST:
                 raise DataError(
-                    f"{path}, line {begun}: got a longer line, expected at most {_LONGEST} "
+                    f"{path}, line {begun}: got a longer line, expected at most {LONGEST} "
                     "characters. Does a quote lack its end?"
                 )
             if held.count(form.quote) % 2 == 0:
                 yield begun, held
                 held = ""
-
-
-def _is_packed(path: Path) -> bool:
-    return path.name.lower().endswith(".gz")
-
-
-def _opened(path: Path) -> IO[bytes]:
-    try:
-        packed = _is_packed(path)
-        return cast(IO[bytes], gzip.open(path) if packed else open(path, "rb"))
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}). Check the path") from error

@@ -71,7 +71,7 @@ def test_wrong_options_are_refused_in_one_line(fedsub: Call, tmp_path: Path) -> 
     call = ("data", "import", "walks.csv", "--out", "walks")
     assert_refused(fedsub(*call, "--window", "2 hours"), "window", "such as 2.56s, 500ms")
     assert_refused(fedsub(*call, "--missing", "fill"), "missing", "drop, interpolate, stop")
-    assert_refused(fedsub(*call, "--subject-from-name", "(a"), "regular expression")
+    assert_refused(fedsub(*call, "--from-name", "(a"), "regular expression")
     assert_refused(fedsub("data", "import", "no.csv", "--out", "walks"), "no.csv: no such file")
     (tmp_path / "walks").mkdir()
     (tmp_path / "walks" / "mine").touch()
@@ -81,7 +81,7 @@ def test_wrong_options_are_refused_in_one_line(fedsub: Call, tmp_path: Path) -> 
 
 def test_the_help_keeps_examples_as_they_are_typed(fedsub: Call) -> None:
     _, said, _ = fedsub("data", "import", "--help")
-    assert "\n  fedsub data import 'rec/s*.csv' --subject-from-name 's(\\d+)' --window" in said
+    assert "\n  fedsub data import 'rec/s*.csv' --from-name 's(\\d+)' --window" in said
     assert r"\b" not in said
 
 

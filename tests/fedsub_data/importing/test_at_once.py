@@ -55,7 +55,7 @@ def test_two_wrists_keep_their_time_and_are_on_one_side_of_every_split(
 ) -> None:
     """Half a window later, windows of 2 s begin each second: as if they overlapped by a half."""
     files = both_wrists(tmp_path, start, right, late=right)
-    made = imported(files, tmp_path / "out", subject_from_name=FROM_NAME, time_unit="s")
+    made = imported(files, tmp_path / "out", from_name=FROM_NAME, time_unit="s")
     federation = read_federation(tmp_path / "out")
     client = federation.clients["ann"]
     assert client.t is not None
@@ -76,7 +76,7 @@ def test_two_wrists_keep_their_time_and_are_on_one_side_of_every_split(
 def test_overlapping_windows_of_two_wrists_begin_at_one_time(tmp_path: Path) -> None:
     """Half a step later they would be windows every 0.5 s, which the card contradicts."""
     files = both_wrists(tmp_path, EPOCH, 0.5)
-    imported(files, tmp_path / "out", subject_from_name=FROM_NAME, overlap=0.5)
+    imported(files, tmp_path / "out", from_name=FROM_NAME, overlap=0.5)
     for client in read_federation(tmp_path / "out").clients.values():
         assert client.t is not None
         assert np.array_equal(np.unique(client.t), EPOCH + np.arange(47))
@@ -103,7 +103,7 @@ def test_of_recordings_from_0_classes_and_names_tell(
     files = str(tmp_path / "*.csv")
     for given, expected in ((AUTO, together), ("together", True), ("behind", False)):
         out = tmp_path / given
-        made = imported(files, out, subject_from_name=FROM_NAME, time_unit="s", overlapping=given)
+        made = imported(files, out, from_name=FROM_NAME, time_unit="s", overlapping=given)
         t = read_federation(out).clients["ann"].t
         lasts = 12.0 * len(classes[0])
         shift = 0.0 if expected else lasts - 0.1 + 2.0
@@ -120,7 +120,7 @@ def test_two_wrists_in_two_sessions_from_0_are_two_sessions(tmp_path: Path) -> N
         for side in ("left", "right"):
             recording(tmp_path / f"ann_{session}_{side}.csv", 0.0, classes)
     recording(tmp_path / "bob_1.csv", 0.0)
-    imported(str(tmp_path / "*.csv"), tmp_path / "out", subject_from_name=FROM_NAME, time_unit="s")
+    imported(str(tmp_path / "*.csv"), tmp_path / "out", from_name=FROM_NAME, time_unit="s")
     t = read_federation(tmp_path / "out").clients["ann"].t
     assert t is not None
     at = np.r_[np.arange(12) * 2.0, np.arange(12) * 2.0 + 25.9]

@@ -47,10 +47,10 @@ def files(folder: Path, names: list[str], start: float = 0.0, apart: float = 0.0
 )
 def test_files_of_one_person_are_refused(tmp_path: Path, names: list[str], what: str) -> None:
     given = files(tmp_path, names)
-    with pytest.raises(DataError, match=f"people .*differ in the {what} alone.*subject-from-name"):
+    with pytest.raises(DataError, match=f"people .*differ in the {what} alone.*from-name"):
         imported(given, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    assert imported(given, tmp_path / "out", subject_from_name="([^.]+)").people == len(names)
+    assert imported(given, tmp_path / "out", from_name="([^.]+)").people == len(names)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_arrays_by_person_are_held_against_the_same_names() -> None:
 def test_sensors_of_one_person_are_no_recordings(tmp_path: Path) -> None:
     given = files(tmp_path, ["ann_acc", "ann_gyro", "bob_acc"], EPOCH)
     with refused(DataError, "'ann'", "ann_acc.csv", "ann_gyro.csv"):
-        imported(given, tmp_path / "out", subject_from_name="(.+)_")
-    made = imported(given, tmp_path / "out", subject_from_name="(.+)_", overlapping="together")
+        imported(given, tmp_path / "out", from_name="(.+)_")
+    made = imported(given, tmp_path / "out", from_name="(.+)_", overlapping="together")
     assert made.people == 2
 
 

@@ -18,7 +18,7 @@ from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.importing import open_source
 from fedsub_data.importing.options import ImportOptions
-from fedsub_data.importing.tables import TableSource
+from fedsub_data.importing.table_files import TableFiles
 
 from .made_tables import imported, lines, written
 
@@ -111,9 +111,11 @@ def test_a_decimal_comma_is_recognised_and_read_when_told(tmp_path: Path) -> Non
     text = [line.replace(",", ";").replace(".", ",") for line in lines()]
     path = written(tmp_path / "a.csv", text)
     with refused(DataError, "line 2", "column", "--decimal ,"):
-        imported(path, tmp_path / "out", time="none", rate=10.0)
-    made = imported(path, tmp_path / "out", decimal=",")
-    assert made.samples == 18 and not made.dropped.counts
+        imported(path, tmp_path / "out", time="none", rate=10.0, decimal=".")
+    for i, given in enumerate(({"decimal": ","}, {})):
+        made = imported(path, tmp_path / f"out{i}", **given)
+        assert made.samples == 18 and not made.dropped.counts
+        assert ("Guessed: --decimal ,." in made.notes) is (not given)
 
 
 @pytest.mark.parametrize(("encoding", "said"), [("utf-8-sig", "utf-8"), ("utf-16", "utf-16")])
@@ -212,16 +214,16 @@ def test_files_of_people_by_their_names(tmp_path: Path) -> None:
     for person in ("01", "02", "03"):
         own = [line[3:] for line in rest if line.startswith(person)]
         written(tmp_path / f"rec-{person}.tsv", [x.replace(",", "\t") for x in [head[5:], *own]])
-    made = imported(tmp_path / "rec-*.tsv", tmp_path / "out", subject_from_name=r"(\d+)")
+    made = imported(tmp_path / "rec-*.tsv", tmp_path / "out", from_name=r"(\d+)")
     assert made.people == 3 and made.samples == 18
     assert list(read_federation(tmp_path / "out").clients) == ["01", "02", "03"]
     made = imported(tmp_path / "rec-*.tsv", tmp_path / "guessed")
     assert "Guessed: each file is a person, with the file's name." in made.notes
-    with pytest.raises(ConfigError, match=r"finds nobody in 'rec-01.tsv'"):
-        imported(tmp_path / "rec-*.tsv", tmp_path / "none", subject_from_name="s(a+)")
+    with pytest.raises(ConfigError, match=r"finds no person in 'rec-01.tsv'"):
+        imported(tmp_path / "rec-*.tsv", tmp_path / "none", from_name="s(a+)")
     written(tmp_path / "rec-04.tsv", ["activity\ttime\tax", "sit\t0\t1"])
     with refused(DataError, "rec-04.tsv", got="columns", expected="ay"):
-        imported(tmp_path / "rec-*.tsv", tmp_path / "none", subject_from_name=r"(\d+)")
+        imported(tmp_path / "rec-*.tsv", tmp_path / "none", from_name=r"(\d+)")
 
 
 def test_parquet_and_dates(tmp_path: Path) -> None:
@@ -307,14 +309,14 @@ def test_a_file_that_changes_meanwhile_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
 ) -> None:
     path = written(tmp_path / "a.csv", lines())
-    begin = TableSource._roles_of
+    begin = TableFiles.sample
 
-    def slow(self: TableSource, file: int) -> object:
+    def slow(self: TableFiles, file: int) -> object:
         found = begin(self, file)
         change(path)
         return found
 
-    monkeypatch.setattr(TableSource, "_roles_of", slow)
+    monkeypatch.setattr(TableFiles, "sample", slow)
     with pytest.raises(DataError, match=r"a.csv: changed while it was read"):
         imported(path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
