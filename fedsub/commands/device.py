@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from fedsub.commands.as_json import AS_JSON, print_json
+from fedsub.commands.declared import options_of
+from fedsub.commands.recordings import (
+    AnswersAsked,
+    answers_asked,
+    is_recording,
+    predict_recordings,
+)
 from fedsub.commands.whose_model import ModelAsked, run_of, whose_model
+from fedsub.recordings.reading import READING
 from fedsub_core.errors import ConfigError
+from fedsub_data.importing.options import ImportOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,11 +34,13 @@ _ENDINGS = (".csv", ".npz")
 @whose_model
 @click.option(
     "--input",
-    "samples",
-    type=click.Path(path_type=Path),
+    "inputs",
+    multiple=True,
     required=True,
+    metavar="FILE",
     help="npz with x [n, *features], in the units of the training data and not standardised; "
-    "images and token ids as in the training data",
+    "images and token ids as in the training data. Or recordings, CSV, TSV or Parquet: files, "
+    "folders, patterns, or - for CSV from standard input",
 )
 @click.option(
     "--output",
@@ -38,13 +49,25 @@ _ENDINGS = (".csv", ".npz")
 )
 @AS_JSON
 @_FORCE
+@answers_asked
+@options_of(ImportOptions, only=READING)
 def predict(
-    whose: ModelAsked, samples: Path, output: Path | None, as_json: bool, force: bool
+    whose: ModelAsked,
+    inputs: tuple[str, ...],
+    output: Path | None,
+    as_json: bool,
+    force: bool,
+    asked: AnswersAsked,
+    **reading: str | None,
 ) -> None:
-    """Predict the class of each sample, with the probability of every class.
+    """Predict the class of each sample, or of each window of recordings.
 
     Takes a person's model where a simulation left it, or a device's state: then it needs no server,
     and leaves the state as it is. Samples far from all that the model was trained on are said.
+
+    A recording has a column for each of the model's channels. It is read as `fedsub data import`
+    reads one, and cut as the training data were. Each window gets a row with its class, its
+    probability, and its start and end in the recording's own time. A summary in minutes follows.
     """
     from fedsub_client.loaded_model import load_model
     from fedsub_client.new_samples import read_samples
@@ -59,7 +82,17 @@ def predict(
             ending = repr(output.suffix) if output.suffix else "none"
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
         check_new(output, force)
+    options = {key.replace("_", "-"): value for key, value in reading.items() if value is not None}
     own = load_model(whose.place(), whose.model, whose.encoder)
+    if is_recording(inputs):
+        predict_recordings(own, inputs, asked, options, output, as_json, force)
+        return
+    if needless := [*asked.given, *(f"--{key}" for key in options)]:
+        raise ConfigError(
+            f"{inputs[0]}: got {', '.join(needless)} with an npz file of samples, expected it with "
+            "recordings alone"
+        )
+    samples = Path(inputs[0])
     given = read_samples(samples)
     found = own.probabilities(given["x"], str(samples), given.get("edges"))
     classes = own.card.classes
