@@ -110,7 +110,13 @@ class PersonModel:
         return answers_table(answered, self.classes, notes)
 
     @spelling(python)
-    def export(self, path: Path | str, format: str | None = None, force: bool = False) -> Path:
+    def export(
+        self,
+        path: Path | str,
+        format: str | None = None,
+        force: bool = False,
+        bundle: bool = False,
+    ) -> Path:
         """Write the model as one file that needs nothing of FedSub; return its path.
 
         Parameters
@@ -118,6 +124,8 @@ class PersonModel:
         format : ``onnx``, ``torchscript`` or ``safetensors``; None: by the path's ending,
             ``.onnx``, ``.pt`` or ``.safetensors``.
         force : whether a file that is there is replaced.
+        bundle : whether a new folder, or a .zip, is written with the model, its card, and a program
+            of NumPy that answers for a recording; by default with ``onnx``.
 
         Raises
         ------
@@ -125,9 +133,13 @@ class PersonModel:
             Where the format is unknown, its packages are missing, or the file does not compute what
             the model does.
         """
+        from fedsub.export.bundle import write_bundle
         from fedsub.export.formats import export
 
         path = Path(path)
+        if bundle:
+            write_bundle(self._model, format or "onnx", path, force)
+            return path
         kind = format or {".pt": "torchscript"}.get(path.suffix, path.suffix.lstrip("."))
         export(self._model, kind, path, force)
         return path

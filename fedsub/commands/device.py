@@ -129,13 +129,21 @@ def predict(
 )
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="the file to write")
 @click.option(
+    "--bundle",
+    is_flag=True,
+    help="windows: write a new folder, or a .zip, with the model, card.json, and answer.py, which "
+    "answers for a recording without FedSub",
+)
+@click.option(
     "--capacity",
     metavar="SHARE",
     help="the model that a device of this capacity, such as 1/4, would get from the run, by the "
     "method's own rule if it has one; else the first units of the person's model",
 )
 @_FORCE
-def export(whose: ModelAsked, format: str, output: Path, capacity: str | None, force: bool) -> None:
+def export(
+    whose: ModelAsked, format: str, output: Path, bundle: bool, capacity: str | None, force: bool
+) -> None:
     """Write a person's model as one file that can be used without FedSub.
 
     ONNX and TorchScript files take x [batch, *features] in the units of the training data, and give
@@ -143,6 +151,7 @@ def export(whose: ModelAsked, format: str, output: Path, capacity: str | None, f
     safetensors file has the parameters, and the classes, features, standardisation and architecture
     as metadata.
     """
+    from fedsub.export.bundle import write_bundle
     from fedsub.export.formats import export as write_model
     from fedsub_client.loaded_model import load_model
     from fedsub_core.config.capacities import EXPECTED
@@ -157,7 +166,7 @@ def export(whose: ModelAsked, format: str, output: Path, capacity: str | None, f
         from fedsub.export.weak import weak_model  # it builds what a server holds: other packages
 
         own = weak_model(own, share, None if whose.state else run_of(where), whose.named)
-    difference = write_model(own, format, output, force)
+    difference = (write_bundle if bundle else write_model)(own, format, output, force)
     checked = (
         "not checked: onnxruntime is not installed"
         if difference is None
