@@ -97,18 +97,8 @@ def predict(
     found = own.probabilities(given["x"], str(samples), given.get("edges"))
     classes = own.card.classes
     if as_json:
-        print_json(
-            {
-                "client": own.client,
-                "method": own.method,
-                "round": own.round,
-                "classes": classes,
-                "predictions": [
-                    {"class": classes[label], "probabilities": each.tolist()}
-                    for label, each in zip(found.argmax(1), found, strict=True)
-                ],
-            }
-        )
+        about = {"client": own.client, "method": own.method, "round": own.round}
+        print_json({**about, "classes": classes, "predictions": _predictions(found, classes)})
         return
     if output is None:
         click.echo(_csv(found, classes), nl=False)
@@ -177,6 +167,13 @@ def export(
     about = f"client {own.client}, {own.method}'s model of round {own.round}"
     about += "" if share is None else f" for a device of capacity {share:g}"
     click.echo(f"{about}, x [batch, {shape}]{of}: {checked}: {output}")
+
+
+def _predictions(found: NDArray[np.float32], classes: tuple[str, ...]) -> list[dict[str, object]]:
+    return [
+        {"class": classes[label], "probabilities": each.tolist()}
+        for label, each in zip(found.argmax(1), found, strict=True)
+    ]
 
 
 def _csv(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> str:
