@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ def day(y: NDArray[np.int64], stay: float, stream: np.random.Generator) -> NDArr
 def scores(name: str, stays: list[float], smooth: float, seed: int) -> NDArray[np.float64]:
     """Return macro F1 by person, stay, and whether smoothed: [people, stays, 2]."""
     with tempfile.TemporaryDirectory() as out:
-        share = {} if name == WATCH else {"train_share": SHARE}
+        share: Any = {} if name == WATCH else {"train_share": SHARE}
         made = fedsub.run(name, METHOD, beside="", seed=seed, out=out, progress=False, **share)
         config = read_config(Path(made.folder) / "run.toml")
         federation = load_federation(name)
@@ -71,7 +72,7 @@ def scores(name: str, stays: list[float], smooth: float, seed: int) -> NDArray[n
             for stay in stays:
                 order = day(y, stay / window_s, stream)
                 filter = ForwardFilter(shares.shape[1], smooth)
-                smoothed = filter.smoothed(shares[order], np.arange(WINDOWS) * window_s)
+                smoothed = filter.smoothed(shares[order], np.arange(WINDOWS) * np.float64(window_s))
                 of_person.append([_f1(y[order], s) for s in (shares[order], smoothed)])
             found.append(of_person)
     return np.array(found)

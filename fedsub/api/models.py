@@ -133,11 +133,12 @@ class PersonModel:
             Where the format is unknown, its packages are missing, or the file does not compute what
             the model does.
         """
-        from fedsub.export.bundle import write_bundle
         from fedsub.export.formats import export
 
         path = Path(path)
         if bundle:
+            from fedsub.export.bundle import write_bundle
+
             write_bundle(self._model, format or "onnx", path, force)
             return path
         kind = format or {".pt": "torchscript"}.get(path.suffix, path.suffix.lstrip("."))

@@ -97,8 +97,8 @@ def predict(
     found = own.probabilities(given["x"], str(samples), given.get("edges"))
     classes = own.card.classes
     if as_json:
-        about = {"client": own.client, "method": own.method, "round": own.round}
-        print_json({**about, "classes": classes, "predictions": _predictions(found, classes)})
+        whose_it_is = {"client": own.client, "method": own.method, "round": own.round}
+        print_json({**whose_it_is, "classes": classes, "predictions": _predictions(found, classes)})
         return
     if output is None:
         click.echo(_csv(found, classes), nl=False)
@@ -141,7 +141,6 @@ def export(
     safetensors file has the parameters, and the classes, features, standardisation and architecture
     as metadata.
     """
-    from fedsub.export.bundle import write_bundle
     from fedsub.export.formats import export as write_model
     from fedsub_client.loaded_model import load_model
     from fedsub_core.config.capacities import EXPECTED
@@ -156,7 +155,9 @@ def export(
         from fedsub.export.weak import weak_model  # it builds what a server holds: other packages
 
         own = weak_model(own, share, None if whose.state else run_of(where), whose.named)
-    difference = (write_bundle if bundle else write_model)(own, format, output, force)
+    if bundle:
+        from fedsub.export.bundle import write_bundle as write_model  # a device lacks its packages
+    difference = write_model(own, format, output, force)
     checked = (
         "not checked: onnxruntime is not installed"
         if difference is None
