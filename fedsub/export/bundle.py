@@ -29,9 +29,9 @@ _TORCH = (
 
 
 def write_bundle(
-    model: PersonalModel, format: str, place: Path, force: bool = False
+    model: PersonalModel, format: str, path: Path, force: bool = False
 ) -> float | None:
-    """Write a bundle as a new folder, or as one file where `place` ends in ``.zip``.
+    """Write a bundle as a new folder, or as one file where `path` ends in ``.zip``.
 
     ``python answer.py day.csv`` then prints what ``fedsub predict`` does of a recording in the
     model's units: each window's start and end, s, its class and probabilities.
@@ -47,7 +47,7 @@ def write_bundle(
     ConfigError
         Where the format holds no program of its own, or the model sees no windows.
     RunError
-        Where `place` is taken or cannot be written.
+        Where `path` is taken or cannot be written.
     """
     if format not in _MODELS:
         raise ConfigError(f"bundle: got format {format!r}, expected {' or '.join(_MODELS)}")
@@ -73,14 +73,14 @@ def write_bundle(
         (folder / PROGRAM).write_text(program, "utf-8")
         return export(model, format, folder / _MODELS[format])
 
-    if place.suffix != ".zip":
-        with whole_folder(place, RunError) as draft:
+    if path.suffix != ".zip":
+        with whole_folder(path, RunError) as draft:
             return fill(draft)
-    check_new(place, force)
+    check_new(path, force)
     packed = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(packed, "w") as bundle:
         difference = fill(Path(folder))
         for file in sorted(Path(folder).iterdir()):
             bundle.write(file, file.name, zipfile.ZIP_DEFLATED)
-    write_whole(place, packed.getvalue())
+    write_whole(path, packed.getvalue())
     return difference

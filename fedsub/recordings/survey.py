@@ -87,7 +87,7 @@ def _checked(clock: RecordingClock, rows: Rows, rate: float) -> RecordingClock:
         raise DataError(
             f"{rows.person}: got {1 / clock.between:.4g} rows a second, expected {rate / _MADE:g} "
             f"at least, half of the model's {rate:g}: most of each window would be made up. Check "
-            f"{spelt('time-unit')}"
+            f"{spelt('time-unit')}, or give {spelt('time', 'none')} if the column numbers the rows"
         )
     return clock
 
