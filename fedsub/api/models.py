@@ -69,7 +69,54 @@ class PersonModel:
         return names
 
     @spelling(python)
-    def export(self, path: Path | str, format: str | None = None, force: bool = False) -> Path:
+    def predict_recording(
+        self,
+        recording: Any,
+        unknown_below: float = 0.0,
+        smooth: str = "",
+        row_rate: float | None = None,
+        **reading: Any,
+    ) -> Any:
+        """Return a DataFrame with the answer for each window of a recording.
+
+        Its columns are ``recording``, ``start``, ``end``, ``class``, ``probability`` and
+        ``probability NAME`` of each class; ``attrs["notes"]`` says how the recording was read, and
+        ``attrs["minutes"]`` how many minutes each class lasted.
+
+        Parameters
+        ----------
+        recording : a DataFrame with a column for each channel; or a file of CSV, TSV or Parquet, a
+            folder or a pattern, or a list of such.
+        unknown_below : a window whose class is less probable is ``unknown``.
+        smooth : how long a class lasts on average, such as ``10s``, by which answers are smoothed;
+            empty: they are not.
+        row_rate : rows a second of a recording without times; None: the model's rate.
+        reading : options of :class:`~fedsub_data.importing.options.ImportOptions` on times, units
+            and text, such as ``time="t"``, ``convert="m/s^2"`` or ``gap="1s"``.
+
+        Raises
+        ------
+        ConfigError, DataError
+            Where an option is unknown, the model sees no windows, a channel is missing, or the
+            recording is shorter than a window.
+        """
+        from fedsub.recordings.answers import Asked, predict_recordings
+        from fedsub.recordings.reading import reading_options, smoothing_seconds
+        from fedsub.recordings.table import answers_table
+
+        asked = Asked(unknown_below, smoothing_seconds(smooth), row_rate)
+        options = reading_options({key.replace("_", "-"): str(v) for key, v in reading.items()})
+        answered, notes = predict_recordings(self._model, recording, options, asked)
+        return answers_table(answered, self.classes, notes)
+
+    @spelling(python)
+    def export(
+        self,
+        path: Path | str,
+        format: str | None = None,
+        force: bool = False,
+        bundle: bool = False,
+    ) -> Path:
         """Write the model as one file that needs nothing of FedSub; return its path.
 
         Parameters
@@ -77,6 +124,8 @@ class PersonModel:
         format : ``onnx``, ``torchscript`` or ``safetensors``; None: by the path's ending,
             ``.onnx``, ``.pt`` or ``.safetensors``.
         force : whether a file that is there is replaced.
+        bundle : whether a new folder, or a .zip, is written with the model, its card, and a program
+            of NumPy that answers for a recording; by default with ``onnx``.
 
         Raises
         ------
@@ -87,6 +136,11 @@ class PersonModel:
         from fedsub.export.formats import export
 
         path = Path(path)
+        if bundle:
+            from fedsub.export.bundle import write_bundle
+
+            write_bundle(self._model, format or "onnx", path, force)
+            return path
         kind = format or {".pt": "torchscript"}.get(path.suffix, path.suffix.lstrip("."))
         export(self._model, kind, path, force)
         return path

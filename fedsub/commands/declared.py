@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields
 from functools import wraps
 from typing import Any
@@ -15,11 +15,18 @@ from fedsub_core.options import Option, describe
 Command = Callable[[Callable[..., None]], Callable[..., None]]
 
 
-def options_of(declared: type[Any]) -> Command:
-    """Return a decorator that adds one option per field of `declared` to a command."""
+def options_of(declared: type[Any], only: Collection[str] = ()) -> Command:
+    """Return a decorator that adds one option per field of `declared` to a command.
+
+    Parameters
+    ----------
+    only : keys of the options that are added; empty: all.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         for option in reversed(describe(declared)):
+            if only and option.key not in only:
+                continue
             name, values = f"--{option.key}", "|".join(option.choices)
             kind = values or option.type.__name__.upper()
             command = click.option(name, help=help_text(option), metavar=kind)(command)

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from fedsub.commands.as_json import AS_JSON, print_json
+from fedsub.commands.declared import options_of
+from fedsub.commands.recordings import (
+    AnswersAsked,
+    answers_asked,
+    is_recording,
+    predict_recordings,
+)
 from fedsub.commands.whose_model import ModelAsked, run_of, whose_model
+from fedsub.recordings.reading import READING
 from fedsub_core.errors import ConfigError
+from fedsub_data.importing.options import ImportOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,11 +34,13 @@ _ENDINGS = (".csv", ".npz")
 @whose_model
 @click.option(
     "--input",
-    "samples",
-    type=click.Path(path_type=Path),
+    "inputs",
+    multiple=True,
     required=True,
+    metavar="FILE",
     help="npz with x [n, *features], in the units of the training data and not standardised; "
-    "images and token ids as in the training data",
+    "images and token ids as in the training data. Or recordings, CSV, TSV or Parquet: files, "
+    "folders, patterns, or - for CSV from standard input",
 )
 @click.option(
     "--output",
@@ -38,13 +49,25 @@ _ENDINGS = (".csv", ".npz")
 )
 @AS_JSON
 @_FORCE
+@answers_asked
+@options_of(ImportOptions, only=READING)
 def predict(
-    whose: ModelAsked, samples: Path, output: Path | None, as_json: bool, force: bool
+    whose: ModelAsked,
+    inputs: tuple[str, ...],
+    output: Path | None,
+    as_json: bool,
+    force: bool,
+    asked: AnswersAsked,
+    **reading: str | None,
 ) -> None:
-    """Predict the class of each sample, with the probability of every class.
+    """Predict the class of each sample, or of each window of recordings.
 
     Takes a person's model where a simulation left it, or a device's state: then it needs no server,
     and leaves the state as it is. Samples far from all that the model was trained on are said.
+
+    A recording has a column for each of the model's channels. It is read as `fedsub data import`
+    reads one, and cut as the training data were. Each window gets a row with its class, its
+    probability, and its start and end in the recording's own time. A summary in minutes follows.
     """
     from fedsub_client.loaded_model import load_model
     from fedsub_client.new_samples import read_samples
@@ -59,23 +82,23 @@ def predict(
             ending = repr(output.suffix) if output.suffix else "none"
             raise ConfigError(f"{output}: got ending {ending}, expected {' or '.join(_ENDINGS)}")
         check_new(output, force)
+    options = {key.replace("_", "-"): value for key, value in reading.items() if value is not None}
     own = load_model(whose.place(), whose.model, whose.encoder)
+    if is_recording(inputs):
+        predict_recordings(own, inputs, asked, options, output, as_json, force)
+        return
+    if needless := [*asked.given, *(f"--{key}" for key in options)]:
+        raise ConfigError(
+            f"{inputs[0]}: got {', '.join(needless)} with an npz file of samples, expected it with "
+            "recordings alone"
+        )
+    samples = Path(inputs[0])
     given = read_samples(samples)
     found = own.probabilities(given["x"], str(samples), given.get("edges"))
     classes = own.card.classes
     if as_json:
-        print_json(
-            {
-                "client": own.client,
-                "method": own.method,
-                "round": own.round,
-                "classes": classes,
-                "predictions": [
-                    {"class": classes[label], "probabilities": each.tolist()}
-                    for label, each in zip(found.argmax(1), found, strict=True)
-                ],
-            }
-        )
+        whose_it_is = {"client": own.client, "method": own.method, "round": own.round}
+        print_json({**whose_it_is, "classes": classes, "predictions": _predictions(found, classes)})
         return
     if output is None:
         click.echo(_csv(found, classes), nl=False)
@@ -95,6 +118,12 @@ def predict(
 )
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="the file to write")
 @click.option(
+    "--bundle",
+    is_flag=True,
+    help="windows: write a new folder, or a .zip, with the model, card.json, and answer.py, which "
+    "answers for a recording without FedSub",
+)
+@click.option(
     "--capacity",
     metavar="SHARE",
     help="the model that a device of this capacity, such as 1/4, would get from the run, by the "
@@ -111,6 +140,7 @@ def export(
     whose: ModelAsked,
     format: str | None,
     output: Path,
+    bundle: bool,
     capacity: str | None,
     newcomers: bool,
     force: bool,
@@ -123,7 +153,7 @@ def export(
     as metadata.
     """
     if newcomers:
-        _export_newcomers(whose, format or capacity, output, force)
+        _export_newcomers(whose, bool(format or capacity or bundle), output, force)
         return
     if format is None:
         raise click.UsageError("Missing option '--format'.")
@@ -142,6 +172,8 @@ def export(
         from fedsub.export.weak import weak_model  # it builds what a server holds: other packages
 
         own = weak_model(own, share, None if whose.state else run_of(where), whose.named)
+    if bundle:
+        from fedsub.export.bundle import write_bundle as write_model  # a device lacks its packages
     difference = write_model(own, format, output, force)
     checked = (
         "not checked: onnxruntime is not installed"
@@ -155,7 +187,7 @@ def export(
     click.echo(f"{about}, x [batch, {shape}]{of}: {checked}: {output}")
 
 
-def _export_newcomers(whose: ModelAsked, more: str | None, output: Path, force: bool) -> None:
+def _export_newcomers(whose: ModelAsked, more: bool, output: Path, force: bool) -> None:
     """Write what newcomers need of a finished run."""
     from fedsub.newcomers.finished_run import FinishedRun
     from fedsub.newcomers.newcomers_file import FEWEST, write_newcomers
@@ -163,8 +195,8 @@ def _export_newcomers(whose: ModelAsked, more: str | None, output: Path, force: 
 
     if whose.run is None or more or whose.client or whose.state or whose.model:
         raise ConfigError(
-            "--newcomers: got no --run, or --client, --state, --format, --capacity or --model, "
-            "expected --run FOLDER, and --method where the run's main one is another"
+            "--newcomers: got no --run, or --client, --state, --format, --capacity, --bundle or "
+            "--model, expected --run FOLDER, and --method where the run's main one is another"
         )
     run = FinishedRun(whose.run, whose.method)
     given = write_newcomers(run, output, force)
@@ -177,6 +209,13 @@ def _export_newcomers(whose: ModelAsked, more: str | None, output: Path, force: 
         click.echo(f"Of fewer than {FEWEST} people are the sums of {', '.join(few)}.", err=True)
     size = humanise_bytes(output.stat().st_size)
     click.echo(f"{given.settings.method}, sums over {given.people} people, {size}: {output}")
+
+
+def _predictions(found: NDArray[np.float32], classes: tuple[str, ...]) -> list[dict[str, object]]:
+    return [
+        {"class": classes[label], "probabilities": each.tolist()}
+        for label, each in zip(found.argmax(1), found, strict=True)
+    ]
 
 
 def _csv(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> str:

@@ -120,6 +120,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "fedsub predict": (
         "fedsub predict --client anna --input new.npz",
+        "fedsub predict --client anna --input day.csv --unknown-below 0.6 --page day.html",
         "fedsub predict --client anna --input new.npz --output classes.csv",
         "fedsub predict --state /var/lib/fedsub/state --input new.npz",
     ),
