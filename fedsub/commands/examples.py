@@ -119,7 +119,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub forget /var/lib/fedsub/run phone-17",
     ),
     "fedsub predict": (
-        "fedsub predict --client anna --input new.npz",
         "fedsub predict --client anna --input day.csv --unknown-below 0.6 --page day.html",
         "fedsub predict --client anna --input new.npz --output classes.csv",
         "fedsub predict --state /var/lib/fedsub/state --input new.npz",

@@ -6,7 +6,7 @@ A table is read into a database on disk, as an import reads it, so memory holds 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from fedsub_core.options import suggestion
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.cells import numbers, texts, times
 from fedsub_data.importing.first_rows import check_unit_rows
+from fedsub_data.importing.names import Names
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.roles import EMPTY, LABELS, TIMES, Roles, is_number, plain
 from fedsub_data.importing.source import OpenSource, Rows
@@ -26,7 +27,7 @@ from fedsub_data.importing.tables import TableSource
 
 #: Rows that are fetched together.
 BLOCK = 1 << 16
-#: Rows by which it is found what a column is.
+#: Rows of a DataFrame by which it is found what a column is.
 _SAMPLED = 1000
 #: A note names no more columns.
 _LISTED = 8
@@ -110,7 +111,7 @@ class TableRecordings(TableSource):
         self, files: Sequence[Path], channels: Sequence[str], options: ImportOptions
     ) -> None:
         self._channels = tuple(channels)
-        super().__init__(files, replace(options, subject="", subject_from_name="(.*)"))
+        super().__init__(files, replace(options, subject=""))
         if self.time and options.backwards == "sort":
             self._db.run(
                 "CREATE TABLE ordered AS SELECT rowid AS r, * FROM rows WHERE false",
@@ -146,19 +147,18 @@ class TableRecordings(TableSource):
         starts = [*map(int, self._starts), int(count)]
         return list(itertools.pairwise(starts))
 
-    def _roles_of(self, file: int) -> tuple[Roles, dict[str, str]]:
-        types = self._types(file)
-        named = ", ".join('"' + name.replace('"', '""') + '"::VARCHAR' for name in types)
-        first = f"SELECT {named} FROM {self._relation(file)}"
-        first += f" LIMIT {_SAMPLED} OFFSET {self.options.skip}"
-        sample = self._db.run(first, file).fetchall()
-        self._sample = {column: [row[i] for row in sample] for i, column in enumerate(types)}
-        where = str(self._files[file])
-        return recording_roles(self._sample, self._channels, self.options, where), types
+    def _roles_of(self, sample: Mapping[str, Sequence[str | None]], named: Names) -> Roles:
+        return recording_roles(sample, self._channels, self.options, str(self._files[0]))
+
+    def _by_name(
+        self, named: Names, types: Collection[str]
+    ) -> tuple[Sequence[str | None], Sequence[str | None]]:
+        return [path.name for path in self._files], [None] * len(self._files)
 
     def _name(self) -> None:
         """Name the recordings; there are no people and no classes to be found."""
         self.people, self.labels = tuple(path.name for path in self._files), ()
+        self._recordings = 1
 
 
 class FrameRecording:

@@ -26,7 +26,7 @@ from fedsub_data.importing.heads import shows_decimal_comma
 from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.names import Names, names_of
 from fedsub_data.importing.options import AUTO, ImportOptions
-from fedsub_data.importing.roles import roles
+from fedsub_data.importing.roles import Roles, roles
 from fedsub_data.importing.source import Rows, nobody_in
 from fedsub_data.importing.table_files import TableFiles
 
@@ -120,7 +120,7 @@ class TableSource:
         """Read all files into the database."""
         sample, types = self._tables.sample(0), self._tables.types(0)
         named = names_of(self._files, self.options)
-        self._roles = roles(sample, self.options, str(self._files[0]), named)
+        self._roles = self._roles_of(sample, named)
         self.notes += self._roles.notes
         self.features, self.time = self._roles.features, self._roles.time
         self.rising = self._roles.rising
@@ -155,6 +155,10 @@ class TableSource:
             self.notes.append(nobody_in(empty))
         self.notes += self._tables.notes()
         self._name()
+
+    def _roles_of(self, sample: Mapping[str, Sequence[str | None]], named: Names) -> Roles:
+        """Return the roles of columns, of the first rows' texts by column."""
+        return roles(sample, self.options, str(self._files[0]), named)
 
     def _decimal(self, sample: Mapping[str, Sequence[str | None]]) -> str:
         """Return what separates a number's decimals, as it was said or as numbers show it."""
