@@ -118,6 +118,17 @@ def test_few_samples_go_by_everybodys(samples: int) -> None:
     assert np.isfinite(personal_head(x[:samples], y[:samples], CLASSES).weight).all()
 
 
+def test_people_with_one_sample_of_each_class_say_nothing_of_candidates_and_have_heads() -> None:
+    people, shared = _everybody(0.0)
+    x, y = (part[:CLASSES] for part in people[0])
+    head = personal_head(x, y, CLASSES, [shared])
+    assert head.equations.samples == CLASSES
+    assert not head.equations.gram.any() and not head.equations.losses.any()
+    everybodys = personal_head(x, y, CLASSES, [shared], how=Mixing(heads="everybody"))
+    unseen_x, unseen_y = _samples(0, 2000, 0.0)
+    assert _right(head, unseen_x, unseen_y) > _right(everybodys, unseen_x, unseen_y) + 0.1
+
+
 def test_what_a_person_has_without_others_knows_nothing_of_them() -> None:
     people, shared = _everybody(1.0)
     x, y = people[0]
