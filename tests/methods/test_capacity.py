@@ -34,8 +34,8 @@ NAME, SIZE = "fedsub-ridge", 12
 MIXED, WIDTHS = "01=0.25,02=0.5", (15, 30, 60)
 OF_SIX = f"{MIXED},04=0.25,05=0.5"
 #: Numbers of the first four people when everybody held everything, from before anybody held less.
-F1 = {"01": 0.951925, "02": 0.552588, "03": 0.737036, "04": 0.955106}
-LOSS = {"01": 0.147469, "02": 1.231410, "03": 0.666336, "04": 0.325949}
+F1 = {"01": 0.951925, "02": 0.593721, "03": 0.755615, "04": 0.955106}
+LOSS = {"01": 0.214635, "02": 1.112501, "03": 0.619200, "04": 0.321700}
 
 
 def watch(count: int = 4) -> Federation:

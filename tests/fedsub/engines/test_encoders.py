@@ -68,7 +68,7 @@ def outcome(run: RunConfig, grid: Grid) -> tuple[State, dict[Any, float]]:
 @pytest.mark.parametrize("kind", ["auto", "linear"])
 def test_models_start_at_features_and_are_used_with_samples(kind: str, tmp_path: Path) -> None:
     federation, run = people(), config(model=kind, lr=0.03, epochs=10)
-    shape = next(iter(federation.clients.values())).x.shape[1:]
+    shape = federation.card.shape_of(next(iter(federation.clients.values())).x)
     train_method(run, "fedavg", federation, tmp_path, lambda round: None)
     for client, data in federation.clients.items():
         model = load_model(tmp_path / "models" / f"{client}.safetensors")

@@ -112,7 +112,7 @@ def test_fedsub_ridge_declares_what_its_table_says(way: str, groups: str) -> Non
     part = part_of_page("**fedsub-ridge.**", "## What a receiver")
     few, with_groups = map(int, re.findall(r"K is (\d+), or\n(\d+) with groups", part)[0])
     count = few if groups == "none" else with_groups
-    sizes = {"triangle": 7 * 8 // 2, "D + 1": 7, "D + 2": 8, "classes": 4}
+    sizes = {"triangle": 7 * 8 // 2, "D + 1": 7, "D + 2": 8, "classes": 4, "classes + 1": 5}
     sizes["equations"] = count * (count + 1) // 2 + count + 14
     kinds = {kind.value: kind for kind in Kind}
     stated: dict[str, Declared] = {}

@@ -15,6 +15,7 @@ from fedsub_client.protections.accepted_sum import answered
 from fedsub_core.capacity import Capacity
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Nodes, Pixels, Tokens
+from fedsub_core.data.sensors import Windows
 from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metric_names import CLASS_MEANS, OWN_HEADS
@@ -80,6 +81,10 @@ SPLIT = SplitNote("in time by t, gap 2 s", 3, 1, 0, 0)
 OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
     "device with token ids": (Tokens((2,), 9, 0), np.ones((3, 2), np.int32)),
     "device with nodes of a graph": (Nodes((2,)), np.ones((3, 2), np.float32)),
+    "device whose card has `sensors`": (
+        Windows((3, 8), ((0, 1, 2),)),
+        np.ones((3, 3, 8), np.float32),
+    ),
     "device with images of bytes": (Pixels((2, 4, 4)), np.ones((3, 2, 4, 4), np.uint8)),
 }
 
