@@ -55,6 +55,8 @@ def lost_commits(database: Path) -> int:
         return 0
     with log.open("rb") as file:
         header = file.read(_HEADER)
+        if len(header) < _HEADER:  # a run that goes on has just emptied it
+            return 0
         words = np.frombuffer(header, ">u4")
         order, page = _MAGIC.get(int(words[0])), int(words[2])
         whole = order is not None and _checksum(header[:24], (0, 0), order) == tuple(words[6:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sqlite3
@@ -109,3 +110,17 @@ def test_after_each_commit_the_log_is_empty_and_readers_do_not_hold_it_up(tmp_pa
         reader.rollback()
         db.commit(3, {"server": {"w": torch.ones(5)}}, [])
         assert log_of(path).stat().st_size == 0
+
+
+def test_a_log_that_is_emptied_between_a_look_at_its_size_and_its_reading_is_whole(
+    left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def emptied(path: Path, mode: str) -> object:
+        path.write_bytes(b"")
+        return opened(path, mode)
+
+    monkeypatch.setattr(Path, "open", emptied)
+    monkeypatch.setattr(Path, "write_bytes", lambda path, _: os.truncate(path, 0))
+    assert lost_commits(left) == 0
