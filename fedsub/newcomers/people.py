@@ -18,7 +18,7 @@ from fedsub_core.data.client_file import check_client, read_client
 from fedsub_core.data.federation import Federation, client_files
 from fedsub_core.data.held_out import few_of_each
 from fedsub_core.data.npz import read_npz
-from fedsub_core.data.samples import Samples, kept_shape
+from fedsub_core.data.samples import Samples
 from fedsub_core.data.sources import WATCH, load_federation
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.importing.client_ids import nearest_person
@@ -115,7 +115,7 @@ def fitting(card: Card, data: ClientData, given: ForNewcomers) -> tuple[Card, Cl
             f"{where}: classes: got {', '.join(map(repr, unknown))}, expected the run's: "
             f"{', '.join(given.classes)}"
         )
-    shape = kept_shape(data.x, card.vocabulary, card.padding, card.sample)
+    shape = card.shape_of(data.x)
     if shape != given.shape:
         raise DataError(
             f"{where}: x: got samples of shape {shape!r}, expected {given.shape!r}, the run's. Cut "
