@@ -1,7 +1,8 @@
 """Which features in front of heads in closed form: chosen on training data alone.
 
     python benchmarks/encoder_choices.py [--data uci-har:0.05 wisdm-windows:0.2 ...] [--rounds 60]
-        [--clients 0]
+        [--clients 0] [--only kernels:100 "kernels:100+shape" ...]
+        [--csv benchmarks/results/encoder-groups.csv]
 
 Federations are named with the share of the labels that is kept. Each one's training part is divided
 once more, as a study divides it to choose values; nobody's test part is looked at. `fedsub-ridge`
@@ -14,13 +15,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
 from encoder_draws import Encode, Kernels, Units, clipped
 from numpy.typing import NDArray
-from script import REAL, parsed
+from script import REAL, parsed, put_rows, today
 from trained import first_people, metrics_of
 
 from fedsub.engines.simulation import build_grid, build_strategy, split_clients
@@ -32,6 +33,7 @@ from fedsub_core.data.standardise import Scaling, apply, median_pool, moments, s
 from fedsub_core.data.windows import window_seconds
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.encoder import FULL, UNIT, quantised
+from fedsub_core.encoders.names import GROUPS, WHOLE_GROUPS
 from fedsub_core.encoders.relu_encoder import OF_INPUT, OF_UNIT
 from fedsub_core.models.kinds import build_model
 from fedsub_core.options import Value
@@ -45,6 +47,7 @@ LINES = ("wisdm-windows kernels:2 ", "wesad relu:0 ", f"wesad {BODY} ")
 #: Close to as many features as those that are used, 500 and 450.
 WINDOWS: dict[str, str | Encode] = {
     **{f"kernels:{n}": f"kernels:{n}" for n in (25, 50, 100, 200)},
+    **{text: text for text in (f"kernels:100+{name}" for name in (*GROUPS, WHOLE_GROUPS))},
     "thresholds within 0.25": Kernels(100, within=0.25),
     "thresholds within 0.5": Kernels(100, within=0.5),
     "thresholds within 2": Kernels(100, within=2.0),
@@ -126,18 +129,20 @@ def body(on: Federation, run: RunConfig, rounds: int) -> Encode:
     )
 
 
-def table(name: str, share: float, rounds: int, clients: int, tiny: bool) -> None:
-    """Print how encoders do on one federation's validation parts."""
+def table(name: str, share: float, args: argparse.Namespace) -> None:
+    """Print, and write, how encoders do on one federation's validation parts."""
     keys: dict[str, Value] = {
         "method": "fedsub-ridge", "beside": "", "data": name, "train-share": share,
         "split": "blocked", "rounds": 3, "evaluate-every": 3, "threads": 1,
     }  # fmt: skip
-    on, run = tuning_run(first_people(f"{REAL}/{name}", clients), read_config(None, keys))
+    on, run = tuning_run(first_people(f"{REAL}/{name}", args.clients), read_config(None, keys))
     shape = next(iter(on.clients.values())).x.shape[1:]
     scale = shared_scaling(on, run)
-    ways = FEW[len(shape)] if tiny else WINDOWS if len(shape) == 2 else VECTORS
+    ways = FEW[len(shape)] if args.tiny_size else WINDOWS if len(shape) == 2 else VECTORS
     if len(shape) == 1:
-        ways = {**ways, BODY: body(on, run, rounds)}
+        ways = {**ways, BODY: body(on, run, args.rounds)}
+    if args.only:
+        ways = {label: way for label, way in ways.items() if label in args.only}
     as_they_are = replace(run, encoder="relu:0", standardise="none")
     for label, way in ways.items():
         encoder = build_encoder(way, run.seed, shape) if isinstance(way, str) else None
@@ -147,6 +152,10 @@ def table(name: str, share: float, rounds: int, clients: int, tiny: bool) -> Non
         f1, loss = scored(features, as_they_are)
         count = len(features.card.features)
         print(f"{name} {label:36} {count:5} {f1:6.1f} {loss:6.3f}", flush=True)
+        line = {"data": f"{name}:{share:g}", "encoder": label, "features": count}
+        line |= {"macro F1, %": f"{f1:.1f}", "loss": f"{loss:.3f}", "written": today()}
+        if args.csv:
+            put_rows(args.csv, [line], ["data", "encoder"])
 
 
 def main() -> None:
@@ -154,14 +163,15 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=ALL)
     parser.add_argument("--rounds", type=int, default=60, help="of FedAvg for the body")
     parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
+    parser.add_argument("--only", nargs="+", help="encoders by their names in the table")
+    parser.add_argument("--csv", type=Path, help="the file of results")
     parser.add_argument("--tiny-size", action="store_true", help="few features")
     arguments = parsed(parser, TINY)
     torch.set_num_threads(1)
     print("data, features: how many, macro F1 (%), loss on the validation part")
-    one = partial(table, rounds=arguments.rounds, clients=arguments.clients)
     for text in arguments.data:
         name, _, share = text.partition(":")
-        one(name, float(share or 1), tiny=arguments.tiny_size)
+        table(name, float(share or 1), arguments)
 
 
 if __name__ == "__main__":

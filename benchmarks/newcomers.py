@@ -16,12 +16,12 @@ import argparse
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from rival_parts import statistics_of
 from script import REAL, parsed, put_rows, today
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import f1_score
@@ -32,7 +32,6 @@ from fedsub_client.split_client import split_client
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.held_out import few_of_each
-from fedsub_core.data.samples import Samples
 from fedsub_core.data.sources import WATCH, load_federation
 from fedsub_core.metric_names import OWN_HEADS
 from fedsub_core.seeds import derive_seed
@@ -42,8 +41,6 @@ TINY = ["--data", WATCH, "--folds", "2", "--seeds", "1", "--labels", "0", "1", "
 LINES = ("watch, 0 labels a class", "watch, 1 label a class")
 #: After three rounds nothing changes.
 ROUNDS = 4
-#: Octaves of the spectrum, from the highest, whose power is a statistic each.
-BANDS = 6
 CONTENDERS = {
     "newcomer": "newcomer's head",
     "alone": "own labels alone",
@@ -52,22 +49,6 @@ CONTENDERS = {
 }
 AGAINST = ("alone", "forest", "both")
 Scores = tuple[float, float]
-
-
-def statistics(x: Samples) -> NDArray[np.float32]:
-    """Return statistics of windows [n, channels, time], of each channel, float32 [n, features].
-
-    Mean, deviation, least, greatest, three quantiles, and the logarithm of each band's power.
-    """
-    x = x.astype(np.float32)
-    mean, deviation = x.mean(2), x.std(2)
-    quantiles = np.quantile(x, (0.25, 0.5, 0.75), axis=2)
-    power = np.square(np.abs(np.fft.rfft(x - mean[:, :, None], axis=2)))[:, :, 1:]
-    ends = [power.shape[2] >> i for i in range(BANDS + 1)]
-    bands = [power[:, :, a:b].sum(2) for b, a in pairwise(ends) if a < b]
-    logs = [np.log(band + 1e-6) for band in bands]
-    parts = [mean, deviation, x.min(2), x.max(2), *quantiles, *logs]
-    return np.concatenate(parts, 1).astype(np.float32)
 
 
 def folds(federation: Federation, count: int, seed: int) -> Iterator[list[str]]:
@@ -92,7 +73,7 @@ class Forests:
         trained = [split_client(one, others.card, how) for one in others.clients.values()]
         forest = RandomForestClassifier(trees, random_state=seed, n_jobs=1)
         forest.fit(
-            np.concatenate([statistics(one.train_x) for one in trained]),
+            np.concatenate([statistics_of(one.train_x, others.card.features) for one in trained]),
             np.concatenate([one.train_y for one in trained]),
         )
         return cls(forest, newcomers, how)
@@ -101,13 +82,13 @@ class Forests:
         """Return macro F1 and loss, nats, of the pooled one, and of both with some labels."""
         data, card, seed = self.newcomers.clients[person], self.newcomers.card, self.how.seed
         parts = split_client(data, card, self.how)
-        tested = statistics(parts.test_x)
+        tested = statistics_of(parts.test_x, card.features)
         pooled = _said(self.pooled, tested, len(card.classes))
         found = {"forest": self._judged(pooled, parts.test_y)}
         if labels:
             few = few_of_each(parts.train, data, labels, seed)
             own = RandomForestClassifier(self.pooled.n_estimators, random_state=seed, n_jobs=1)
-            own.fit(statistics(data.x[few]), data.y[few])
+            own.fit(statistics_of(data.x[few], card.features), data.y[few])
             both = (pooled + _said(own, tested, len(card.classes))) / 2
             found["both"] = self._judged(both, parts.test_y)
         return found
@@ -120,7 +101,7 @@ class Forests:
 
 
 def _said(
-    forest: RandomForestClassifier, x: NDArray[np.float32], classes: int
+    forest: RandomForestClassifier, x: NDArray[np.float64], classes: int
 ) -> NDArray[np.float64]:
     said = np.zeros((len(x), classes))
     said[:, forest.classes_] = forest.predict_proba(x)

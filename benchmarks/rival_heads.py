@@ -92,7 +92,7 @@ class Ridge:
         return cls(weight, targets - missed, penalty)
 
     def __call__(self, rows: Floats) -> Floats:
-        """Return what the head says of rows [n, D]: [n, targets]."""
+        """Return the head's scores of rows [n, D], [n, targets]."""
         said: Floats = with_one(rows) @ self.weight
         return said
 

@@ -96,7 +96,7 @@ def nearest(x: NDArray[np.float32], y: Labels, classes: int, seed: int) -> Says:
 
 
 def _nearest(of: Floats, rows: Floats, but_itself: bool) -> NDArray[np.intp]:
-    """Return which of `rows` is nearest to each row `of`."""
+    """Return the number of the nearest of `rows` to each row `of`."""
     lengths, found = (rows**2).sum(1), []
     for start in range(0, len(of), 1024):
         some = of[start : start + 1024]

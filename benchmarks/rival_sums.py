@@ -73,7 +73,7 @@ def two_streams(table: Table) -> Sent:
 def _best_share(
     said: Sequence[tuple[Floats, Floats]], people: Sequence[Person]
 ) -> tuple[float, float]:
-    """Return how much everybody's second stream counts, and the scores' temperature."""
+    """Return the weight of everybody's second stream, and the scores' temperature."""
     y = np.concatenate([one.y for one in people])
     sums = {s: np.concatenate([a + s * b for a, b in said]) for s in SHARES}
     share = min(sums, key=lambda s: judged(sums[s], y))

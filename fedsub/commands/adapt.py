@@ -147,7 +147,7 @@ def _table(found: list[Adapted]) -> Table:
 
 
 def _counts(labels: list[int]) -> str:
-    """Return how many labels of each class there are: each, or of many classes from to."""
+    """Return the number of labels of each class as text; of many classes the range."""
     if len(labels) <= _SHOWN:
         return "/".join(map(str, labels))
     return f"{min(labels)} to {max(labels)} a class"

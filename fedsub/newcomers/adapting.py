@@ -99,7 +99,7 @@ def _known(source: Source, client: str, known: str) -> str:
 
 
 def _scaling(given: ForNewcomers, seen: Samples) -> Scaling | None:
-    """Return what a person's samples are standardised with: `seen` are those it does so by."""
+    """Return the scaling of a person's samples; `seen` are those that one of its own is of."""
     if given.settings.standardise == "client":
         return own_scaling(moments(seen))
     return given.scaling

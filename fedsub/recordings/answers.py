@@ -79,7 +79,7 @@ class Answered:
 
 
 def model_cut(model: PersonalModel, options: ImportOptions) -> Cut:
-    """Return how a model's windows are cut, as its card says.
+    """Return the options by which a model's windows are cut, as its card says.
 
     Raises
     ------

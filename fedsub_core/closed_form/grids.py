@@ -11,6 +11,8 @@ WITH_OTHERS = PENALTIES[::2]
 OWN_WEIGHTS = (1.0, 5.0, 20.0, 100.0)
 #: Into how many stretches each class's samples are cut; who has no more leaves one out at a time.
 STRETCHES = 3
+#: As how many of a person's samples everybody's equations and the default count.
+PRIOR = 300.0
 #: By which scores are multiplied before softmax, of which one is chosen.
 TEMPERATURES = tuple(2.0 ** (k / 2) for k in range(-4, 10))
 #: Candidates on own sums alone, and on each set of sums that others are in.

@@ -86,7 +86,7 @@ class LeftOut:
 
 
 def _mixture(of: Equations, heads: str, prior: Prior) -> Floats:
-    """Return how much each candidate counts, [K]; as by default where nothing says any good."""
+    """Return the weight of each candidate, [K]: the default where none is of any good."""
     candidates = len(of.target)
     some, mixed = admitted(candidates, heads), np.zeros(candidates)
     mixed[some] = mixing_weights(of.gram[np.ix_(some, some)], of.target[some])

@@ -19,7 +19,7 @@ from fedsub_core.closed_form.candidates import (
     with_others,
 )
 from fedsub_core.closed_form.columns import ByClass, Lent
-from fedsub_core.closed_form.grids import STRETCHES
+from fedsub_core.closed_form.grids import PRIOR, STRETCHES
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.lending import CLOSED, Holders
 from fedsub_core.closed_form.mixture import LeftOut
@@ -72,7 +72,7 @@ class Mixing:
         samples are.
     """
 
-    prior: float = 300.0
+    prior: float = PRIOR
     heads: str = MIXED
     lent_from: float = 0.0
     noisy: bool = False

@@ -75,7 +75,7 @@ def check_sensors(value: object, channels: int) -> Sensors:
 
 
 def facts_of_sensors(shape: Windows) -> dict[str, Any]:
-    """Return of each channel the number of its sensor, -1: of none; as plain values."""
+    """Return the number of each channel's sensor, -1 for none, as plain values."""
     numbers = {channel: i for i, axes in enumerate(shape.sensors) for channel in axes}
     return {SENSOR_OF: [numbers.get(channel, -1) for channel in range(shape[0])]}
 

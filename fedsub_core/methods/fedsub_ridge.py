@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from fedsub_core.addends import Sums
-from fedsub_core.closed_form.grids import STRETCHES, packed
+from fedsub_core.closed_form.grids import PRIOR, STRETCHES, packed
 from fedsub_core.errors import ConfigError
 from fedsub_core.method_parts.ridge_tensors import (
     CROSS,
@@ -49,7 +49,7 @@ class FedSubRidgeHyperparameters(Hyperparameters):
     cluster_count: int = option(3, "into how many clusters people are divided", minimum=1)
     near: int = option(8, "how many people are the nearest, oneself included", minimum=1)
     prior: float = option(
-        300.0, "as how many of one's own samples everybody's equations count", minimum=0
+        PRIOR, "as how many of one's own samples everybody's equations count", minimum=0
     )
     stretches: int = option(
         STRETCHES,
