@@ -3,7 +3,8 @@
     python benchmarks/closed_form.py [--clients 36 1000 10000] [--windows 200] [--fedavg-rounds 60]
 
 Made-up windows of 3 x 128: three rounds of `fedsub-ridge`, all in one process, one thread a core;
-FedAvg trains for `--fedavg-rounds` on the first number of people (0: not at all). And what one device takes from its windows to its head, on one core.
+FedAvg trains for `--fedavg-rounds` on the first number of people (0: not at all). And what one
+device takes from its windows to its head, on one core.
 
 Seconds by the clock, and those that cores computed, which other work beside does not change much.
 The peak is of the process, made-up windows included: 150 KB a person.
