@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -244,7 +243,7 @@ def run(
 
 
 def _trained(config: RunConfig, people: Federation, progress: bool) -> Path:
-    folder, out = new_folder(config), sys.stdout if progress else io.StringIO()
-    with told(Console(file=out), "rounds", config.methods) as tell:
+    folder, console = new_folder(config), Console(file=sys.stdout, quiet=not progress)
+    with told(console, "rounds", config.methods) as tell:
         train_methods(config, people, folder, lambda name, round: tell(name, round, config.rounds))
     return folder
