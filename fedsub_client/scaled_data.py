@@ -14,7 +14,7 @@ from fedsub_core.data.samples import Samples
 from fedsub_core.data.stacks import Stack, stack, with_copies
 from fedsub_core.data.standardise import POOLS, Moments, Scaling, moments, of_bytes
 from fedsub_core.data.standardise import scaling as own_scaling
-from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.encoder import FULL, Encoder
 from fedsub_core.encoders.standardised import (
     feature_moments,
     feature_scaling,
@@ -67,6 +67,11 @@ class ScaledData:
     def tested_at_a_time(self) -> int:
         """Samples of a client that are tested at a time; test stacks are padded to whole blocks."""
         return min(max(TESTED_VALUES // self.widest, LEAST_TESTED), MOST_TESTED)
+
+    @property
+    def levels(self) -> bool:
+        """Whether stacks hold an encoder's levels, a byte each: nothing standardises them."""
+        return self.encoder is not None and not self.trains
 
     def are_all(self, index: Sequence[int]) -> bool:
         """Return whether the clients at `index` are everybody, in their order."""
@@ -153,8 +158,11 @@ class ScaledData:
         )
 
     def _kept(self, x: Samples, own: Scaling | None) -> Samples:
-        """Return samples as the stacks keep them: what the model sees, but of bytes and tokens."""
-        return x if x.dtype in (np.uint8, np.int32) else seen(x, own, self.encoder)
+        """Return samples as stacks keep them: what the model sees, or less of which that follows."""
+        if x.dtype in (np.uint8, np.int32):
+            return x
+        found = seen(x, own, self.encoder)
+        return np.rint(found * FULL).astype(np.int8) if self.levels else found
 
     def _scaling(self, held: SplitClient, shared: Scaling | None) -> Scaling | None:
         if held.x.dtype == np.int32:

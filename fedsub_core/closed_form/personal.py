@@ -125,10 +125,29 @@ def personal_head(
     said = np.concatenate([one.said for one in candidates])
     mixed, temperature, mine = left_out.mixture(said, how.heads, prior, closed)
     weight, bias = _mixed_head(candidates, temperature * mixed, x, root)
-    # What a person has without others: its own candidates, by its own samples.
-    mixed, temperature, _ = left_out.mixture(own.said, OWN, Prior(), np.zeros(classes))
-    without = own.head(temperature * mixed, x, root)
-    return Head(weight, bias + closed, mine, without)
+    return Head(weight, bias + closed, mine, _alone(own, left_out, x, root))
+
+
+def head_alone(
+    x: NDArray[np.floating], y: NDArray[np.int64], classes: int, solved: Solved | None = None
+) -> tuple[Floats, Floats]:
+    """Return weight [classes, D] and bias [classes] of the head that a person has without others.
+
+    It is :attr:`Head.alone` where all samples count once; parameters are :func:`personal_head`'s.
+    """
+    held = one_hot(y, classes)
+    targets, solved = 2 * held - 1, {} if solved is None else solved
+    (own,) = _candidates(x, targets, (), Blocks.of(y, STRETCHES), solved, None)
+    return _alone(own, LeftOut(y, targets, held.sum(0)[y] > 1, None), x, None)
+
+
+def _alone(
+    own: Candidates | ByClass, left_out: LeftOut, x: NDArray[np.floating], root: Floats | None
+) -> tuple[Floats, Floats]:
+    """Return the head of a person's own candidates, by its own samples."""
+    nothing = np.zeros(left_out.targets.shape[1])
+    mixed, temperature, _ = left_out.mixture(own.said, OWN, Prior(), nothing)
+    return own.head(temperature * mixed, x, root)
 
 
 def _mixed_head(
