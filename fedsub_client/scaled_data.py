@@ -158,7 +158,7 @@ class ScaledData:
         )
 
     def _kept(self, x: Samples, own: Scaling | None) -> Samples:
-        """Return samples as stacks keep them: what the model sees, or less of which that follows."""
+        """Return samples as stacks keep them: as the model sees them, or what that follows from."""
         if x.dtype in (np.uint8, np.int32):
             return x
         found = seen(x, own, self.encoder)

@@ -45,6 +45,7 @@ from strategies.rounds.round_log import (
     RoundMetrics,
 )
 from strategies.rounds.server_half import ServerHalf, State
+from strategies.rounds.shelf import put_away
 from strategies.rounds.transport import Transport
 from strategies.rounds.undoing import Undoing
 from strategies.rounds.uploads import (
@@ -323,7 +324,8 @@ class PersonalizedStrategy(Strategy):
             return None, None
         demand_quorum(self.connection, server_round, len(uploads), diverged)
         note.answered |= dict.fromkeys(begun.left, False)
-        self.state, rows = self.protection.take(before, begun, uploads)
+        after, rows = self.protection.take(before, begun, uploads)
+        self.state = put_away(after, self.half.keeps)
         self._note(rows)
         return None, None
 
@@ -410,7 +412,8 @@ class PersonalizedStrategy(Strategy):
         self.finished_rounds = round
         self.memory, kept = Memory.split(state)
         self.transport.references = self.memory.references
-        self.state, left_out = self.half.resumed(kept, self.turn(round))
+        after, left_out = self.half.resumed(kept, self.turn(round))
+        self.state = put_away(after, self.half.keeps)
         self.memory.left_out |= set(left_out)
         self.undoing.made(self.half.heard_of(self.state))
 
