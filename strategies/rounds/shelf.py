@@ -90,7 +90,7 @@ def _written(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         return mapped(arrays)
     except OSError as error:
         raise RunError(
-            f"{tempfile.gettempdir()}: {size / 2**20:.0f} MiB of people's numbers cannot be written "
-            f"there ({error}), expected a folder with room for all people's. Make room, or name "
-            "another folder in TMPDIR; finished rounds are kept: the run can be resumed"
+            f"{tempfile.gettempdir()}: {size / 2**20:.0f} MiB of people's numbers cannot be "
+            f"written there ({error}), expected a folder with room for all people's. Make room, or "
+            "name another in TMPDIR; finished rounds are kept: the run can be resumed"
         ) from error
