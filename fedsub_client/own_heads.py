@@ -26,7 +26,7 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.names import AUTO, NONE, resolve_encoder
-from fedsub_core.encoders.standardised import seen
+from fedsub_core.encoders.standardised import of_person, seen
 from fedsub_core.errors import ConfigError
 from fedsub_core.evaluation import evaluate
 from fedsub_core.methods.fedsub_ridge import MOST_FEATURES
@@ -93,7 +93,7 @@ def own_heads(
         if (known := _kept.get(key)) is not None:
             return known
         # A method that solves heads of these features has them, and candidates of its clients.
-        if data.levels and data.encoder == own:
+        if data.levels and data.encoder == own and not own.personal:
             train, test = data.at(round, scaling)
             samples, tested = Own(train, i, classes), Own(test, i, classes)
             solved = ALONE.solved(samples)
@@ -101,6 +101,7 @@ def own_heads(
             ALONE.keep(samples, solved)
             found = _reached(head, tested.x, tested.y)
         else:
+            own = of_person(own, held.train_x, scale)
             head = head_alone(seen(held.train_x, scale, own), held.train_y, classes)
             found = _reached(head, seen(held.test_x, scale, own), held.test_y)
         with _lock:
