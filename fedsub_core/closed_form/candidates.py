@@ -144,11 +144,16 @@ class Candidates:
             return rows.T @ np.tensordot(mixed / self.penalties, self.dual, 1)
         values, vectors, b = self.shared.solved
         head = np.zeros_like(b)
-        for penalty in np.unique(self.penalties):
-            here = np.where(self.penalties == penalty, mixed, 0.0)
-            if here.any():
-                moved = vectors.T @ (rows.T @ np.tensordot(here, self.dual, 1))
-                head += (here.sum() * b + moved) / (values + penalty)[:, None]
+        of = np.where(self.penalties == np.unique(self.penalties)[:, None], mixed, 0.0)
+        of = of[of.any(1)]
+        if not len(of):
+            return vectors @ head
+        # All penalties at once: the vectors are more than a core's cache holds.
+        each = np.concatenate([np.tensordot(here, self.dual, 1) for here in of], 1)
+        moved = np.split(vectors.T @ (rows.T @ each), len(of), 1)
+        for here, one in zip(of, moved, strict=True):
+            penalty = self.penalties[here != 0][0]
+            head += (here.sum() * b + one) / (values + penalty)[:, None]
         return vectors @ head
 
 
