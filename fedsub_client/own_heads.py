@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedsub_client.parts import solved_sums
 from fedsub_client.parts.own_sums import Own
-from fedsub_client.parts.solved_sums import ALONE
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
 from fedsub_core.closed_form.candidates import Floats
@@ -96,9 +96,9 @@ def own_heads(
         if data.levels and data.encoder == own and not own.personal:
             train, test = data.at(round, scaling)
             samples, tested = Own(train, i, classes), Own(test, i, classes)
-            solved = ALONE.solved(samples)
+            solved = solved_sums.ALONE.solved(samples)
             head = head_alone(samples.x, samples.y, classes, solved)
-            ALONE.keep(samples, solved)
+            solved_sums.ALONE.keep(samples, solved)
             found = _reached(head, tested.x, tested.y)
         else:
             own = of_person(own, held.train_x, scale)

@@ -20,8 +20,8 @@ from fedsub_core.wire.bundles import Bundle, Part
 #: Bytes of what this process keeps solved: sums for the next client that is sent them, and what
 #: clients' candidates on them say of their samples (0.4 MB of 140 samples of six classes).
 KEPT_BYTES = 2**29
-#: Those of them that candidates on own samples alone may take: whoever comes last stays.
-ALONE_BYTES = KEPT_BYTES // 4
+#: And of what clients solved on own samples alone (0.13 MB each): what came last stays.
+ALONE_BYTES = 3 * 2**26
 #: By a client's samples (:attr:`Own.name`).
 BySamples = dict[tuple[float, ...], tuple[Candidates, ...]]
 _solved: dict[bytes, Known] = {}
@@ -54,16 +54,16 @@ class Known:
         """Return the solved candidates of a client, on these sums and on its own samples alone."""
         found = ALONE.solved(own)
         if (here := self._candidates.get(own.name)) is not None:
-            found[self.shared] = here
+            found.on[self.shared] = here
         return found
 
     def keep(self, own: Own, solved: Solved) -> None:
         """Keep a client's candidates as far as there is room; those on others' sums are not."""
-        size = _bytes(solved[self.shared])
+        size = _bytes(solved.on[self.shared])
         with _lock:
             here = any(self is known for known in _solved.values())
             if here and own.name not in self._candidates and _taken() + size <= KEPT_BYTES:
-                self._candidates[own.name] = solved[self.shared]
+                self._candidates[own.name] = solved.on[self.shared]
                 self.nbytes += size
 
 
@@ -91,27 +91,27 @@ class KnownSums:
 
 
 class Alone:
-    """Clients' candidates on own samples alone: those that came last, of so many bytes."""
+    """Clients' candidates and heads of own samples alone: those that came last."""
 
     def __init__(self) -> None:
         self.nbytes = 0
-        self._candidates: BySamples = {}
+        self._known: dict[tuple[float, ...], Solved] = {}
 
     def solved(self, own: Own) -> Solved:
         """Return those of a client; none where they are not kept."""
         with _lock:
-            found = self._candidates.get(own.name)
-        return {} if found is None else {None: found}
+            found = self._known.get(own.name, Solved())
+        return Solved(dict(found.on), found.alone)
 
     def keep(self, own: Own, solved: Solved) -> None:
         """Keep those of a client."""
         with _lock:
-            if own.name in self._candidates:
+            if own.name in self._known:
                 return
-            self._candidates[own.name] = solved[None]
-            self.nbytes += _bytes(solved[None])
-            while len(self._candidates) > 1 and self.nbytes > ALONE_BYTES:
-                self.nbytes -= _bytes(self._candidates.pop(next(iter(self._candidates))))
+            self._known[own.name] = Solved({None: solved.on[None]}, solved.alone)
+            self.nbytes += _size(solved)
+            while len(self._known) > 1 and self.nbytes > ALONE_BYTES:
+                self.nbytes -= _size(self._known.pop(next(iter(self._known))))
 
 
 #: This process's.
@@ -132,9 +132,13 @@ def _known(sent: Portable) -> Known:
     return known
 
 
+def _size(alone: Solved) -> int:
+    return _bytes(alone.on[None]) + sum(part.nbytes for part in alone.alone or ())
+
+
 def _bytes(candidates: tuple[Candidates, ...]) -> int:
     return sum(one.nbytes for one in candidates)
 
 
 def _taken() -> int:
-    return sum(known.nbytes for known in _solved.values()) + ALONE.nbytes
+    return sum(known.nbytes for known in _solved.values())

@@ -104,6 +104,26 @@ class Shared:
         return self._solved[0]
 
 
+class Samples:
+    """A person's samples, scaled once for each scale.
+
+    Parameters
+    ----------
+    x : features [n, D].
+    root : [n], each sample counts so much, squared; None: all once.
+    """
+
+    def __init__(self, x: NDArray[np.floating], root: Floats | None = None) -> None:
+        self.x, self.root = x, root
+        self._scaled: dict[Scale, Floats] = {}
+
+    def scaled(self, scale: Scale) -> Floats:
+        """Return scaled rows with a constant, [n, D + 1], whose sums of squares count so."""
+        if scale not in self._scaled:
+            self._scaled[scale] = counted(scale(self.x), self.root)
+        return self._scaled[scale]
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """Heads that differ in `penalty` and own weight, all on the same sums.
@@ -129,15 +149,12 @@ class Candidates:
         """What they take, without the sums that others share."""
         return self.said.nbytes + self.dual.nbytes
 
-    def head(
-        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
-    ) -> tuple[Floats, Floats]:
+    def head(self, mixed: Floats, samples: Samples) -> tuple[Floats, Floats]:
         """Return the candidates' sum, each `mixed` [K] times: weight [classes, D], bias.
 
-        `x` [n, D] and `root` are the person's samples once more (:meth:`Span.of`): they are not
-        kept beside what follows of them.
+        `samples` are the person's once more: they are not kept beside what follows of them.
         """
-        return self.scale.unscaled(self._weights(mixed, counted(self.scale(x), root)))
+        return self.scale.unscaled(self._weights(mixed, samples.scaled(self.scale)))
 
     def _weights(self, mixed: Floats, rows: Floats) -> Floats:
         if self.shared is None:
@@ -176,9 +193,9 @@ class Span:
     vectors: Floats
 
     @classmethod
-    def of(cls, x: NDArray[np.floating], scale: Scale, root: Floats | None = None) -> Span:
-        """Return the span of features [n, D]; each sample counts `root` [n] squared times."""
-        directions, rows = None, counted(scale(x), root)
+    def of(cls, samples: Samples, scale: Scale) -> Span:
+        """Return the span of a person's samples."""
+        directions, rows = None, samples.scaled(scale)
         if len(rows) > rows.shape[1]:
             directions, rows = np.linalg.qr(rows)
         values, vectors = np.linalg.eigh(rows @ rows.T)
