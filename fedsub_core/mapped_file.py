@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 #: Files that are mapped, as long as somebody holds an array of theirs: where each begins and ends.
 _mapped: dict[int, tuple[int, ref[mmap.mmap]]] = {}
 _lock = Lock()
+#: Bytes before and behind what is read that a system reads with it.
+_AROUND = 2**16
 
 
 class MappedFile:
@@ -88,8 +90,9 @@ def let_go(at: int, size: int) -> None:
     if (found := _file_of(at)) is None or not hasattr(mmap, "MADV_DONTNEED"):
         return
     file, begin = found
-    first = (at - begin) // mmap.PAGESIZE * mmap.PAGESIZE
-    file.madvise(mmap.MADV_DONTNEED, first, at - begin + size - first)
+    first = max(at - begin - _AROUND, 0) // mmap.PAGESIZE * mmap.PAGESIZE
+    last = min(at - begin + size + _AROUND, len(file))
+    file.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 def _file_of(at: int) -> tuple[mmap.mmap, int] | None:
