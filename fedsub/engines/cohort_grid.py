@@ -44,7 +44,7 @@ CHUNK = {"cpu": 8, "cuda": 512}
 #: costs a CPU time; a GPU loses more by going through more stacks.
 LIKE = {"cpu": 4.0, "cuda": math.inf}
 #: Of more bytes of what stacks hold, each stack is made anew in each round.
-STACKS_BYTES = 2**31
+STACKS_BYTES = 2**30
 
 
 class CohortGrid(SimulationGrid):

@@ -98,13 +98,13 @@ class Alone:
         self._known: dict[tuple[float, ...], Solved] = {}
 
     def solved(self, own: Own) -> Solved:
-        """Return those of a client; none where they are not kept."""
+        """Return the candidates and head of a client, as far as they are kept."""
         with _lock:
             found = self._known.get(own.name, Solved())
         return Solved(dict(found.on), found.alone)
 
     def keep(self, own: Own, solved: Solved) -> None:
-        """Keep those of a client."""
+        """Keep the candidates and head of a client."""
         with _lock:
             if own.name in self._known:
                 return

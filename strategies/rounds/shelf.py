@@ -80,7 +80,7 @@ def is_kept(key: str, keeps: Collection[str]) -> bool:
 
 
 def as_it_lies(array: NDArray[Any]) -> Tensor:
-    """Return what came as a tensor of the state: where it lies in a file, else a copy."""
+    """Return a tensor of what came: where it lies in a file, else a copy."""
     return torch.from_numpy(array) if is_mapped(array) else torch.tensor(array)
 
 
