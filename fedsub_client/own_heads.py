@@ -19,8 +19,8 @@ from fedsub_client.parts import solved_sums
 from fedsub_client.parts.own_sums import Own
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
-from fedsub_core.closed_form.candidates import Floats
 from fedsub_core.closed_form.personal import head_alone
+from fedsub_core.closed_form.scale import Floats
 from fedsub_core.cores import each
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder

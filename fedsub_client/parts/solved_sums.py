@@ -9,9 +9,10 @@ from threading import Lock
 import numpy as np
 
 from fedsub_client.parts.own_sums import Own
-from fedsub_core.closed_form.candidates import Candidates, Scale, Shared
+from fedsub_core.closed_form.candidates import Candidates, Shared
 from fedsub_core.closed_form.personal import Solved
 from fedsub_core.closed_form.possible import sound
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.method_parts.ridge_tensors import CROSS, GRAM

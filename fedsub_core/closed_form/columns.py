@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.closed_form.candidates import Candidates, Floats, Samples
+from fedsub_core.closed_form.candidates import Candidates
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, WITH_OTHERS
+from fedsub_core.closed_form.scale import Floats, Samples
 
 #: Of own samples in lent columns.
 OWN_WEIGHT = 20.0

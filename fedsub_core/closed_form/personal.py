@@ -8,23 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.closed_form.candidates import (
-    Candidates,
-    Floats,
-    Samples,
-    Scale,
-    Shared,
-    Span,
-    alone,
-    counted,
-    with_others,
-)
+from fedsub_core.closed_form.candidates import Candidates, Shared, Span, alone, with_others
 from fedsub_core.closed_form.columns import ByClass, Lent
 from fedsub_core.closed_form.grids import PRIOR, STRETCHES
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.lending import CLOSED, Holders
 from fedsub_core.closed_form.mixture import LeftOut
 from fedsub_core.closed_form.prior import MIXED, OWN, Prior
+from fedsub_core.closed_form.scale import Floats, Samples, Scale, counted
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import one_hot
 
@@ -132,7 +123,7 @@ def personal_head(
         candidates = [Lent(one, on[2], np.flatnonzero(lent)) for one in on]
         if how.holders is not None:
             closed = np.where(lent, how.holders.odds(counts, len(y)), 0.0)
-    left_out = LeftOut(y, targets, held.sum(0)[y] > 1, root)
+    left_out = _left_out(y, held, targets, root)
     summed = _everybody(sets).sums.counts.sum() if sets and pooled else 0.0
     prior = Prior(how.prior, pooled, float(summed), how.noisy)
     said = np.concatenate([one.said for one in candidates])
@@ -154,9 +145,13 @@ def head_alone(
         samples, held = Samples(x), one_hot(y, classes)
         targets = 2 * held - 1
         (own,) = _candidates(samples, targets, (), Blocks.of(y, STRETCHES), solved)
-        left_out = LeftOut(y, targets, held.sum(0)[y] > 1, None)
-        solved.alone = _alone(own, left_out, samples)
+        solved.alone = _alone(own, _left_out(y, held, targets, None), samples)
     return solved.alone
+
+
+def _left_out(y: NDArray[np.int64], held: Floats, targets: Floats, root: Floats | None) -> LeftOut:
+    """Return the samples of labels y [n], `held` [n, classes] as one-hot."""
+    return LeftOut(y, targets, held.sum(0)[y] > 1, root)
 
 
 def _alone(own: Candidates | ByClass, left_out: LeftOut, samples: Samples) -> tuple[Floats, Floats]:

@@ -19,7 +19,8 @@ from fedsub_client.methods.fedsub_ridge import FedSubRidgeLearner
 from fedsub_client.parts import solved_sums
 from fedsub_client.parts.own_sums import Own, There
 from fedsub_core.accounting import spent_epsilon
-from fedsub_core.closed_form.candidates import Scale, Span
+from fedsub_core.closed_form.candidates import Span
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.config.run_config import RunConfig

@@ -4,17 +4,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from fedsub_core.closed_form.candidates import (
-    Candidates,
-    Samples,
-    Scale,
-    Shared,
-    Span,
-    alone,
-    with_others,
-)
+from fedsub_core.closed_form.candidates import Candidates, Shared, Span, alone, with_others
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, PENALTIES, WITH_OTHERS
 from fedsub_core.closed_form.left_out import Blocks
+from fedsub_core.closed_form.scale import Samples, Scale
 from fedsub_core.closed_form.sums import UNIT, one_hot, statistics, total
 
 CLASSES = 3

@@ -8,18 +8,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from fedsub_core.closed_form.candidates import (
-    Samples,
-    Scale,
-    Shared,
-    Span,
-    alone,
-    counted,
-    with_others,
-)
+from fedsub_core.closed_form.candidates import Shared, Span, alone, with_others
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, PENALTIES, WITH_OTHERS
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.personal import personal_head
+from fedsub_core.closed_form.scale import Samples, Scale, counted
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, levels, one_hot, recency, statistics, total
 from fedsub_core.errors import MessageRefused
