@@ -116,7 +116,7 @@ class ScaledData:
         """
         if self.encoder is None or not self.encoder.personal:
             return self.encoder
-        return of_person(self.encoder, self.clients[i].at(0).train_x, own)
+        return of_person(self.encoder, self.clients[i].known_x, own)
 
     def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
         """Return the scaling of the `i`-th client's samples in `round`."""
