@@ -31,6 +31,7 @@ from strategies.rounds.connection import Connection
 from strategies.rounds.context import Start
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.on_disk import put_away
 from strategies.rounds.other_downloads import nobodys_downloads, tested_downloads
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.population import Population, capacity_rows, round_now
@@ -45,7 +46,6 @@ from strategies.rounds.round_log import (
     RoundMetrics,
 )
 from strategies.rounds.server_half import ServerHalf, State
-from strategies.rounds.shelf import put_away
 from strategies.rounds.transport import Transport
 from strategies.rounds.undoing import Undoing
 from strategies.rounds.uploads import (

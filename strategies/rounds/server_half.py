@@ -35,7 +35,7 @@ class ServerHalf(ABC):
 
     #: Names of uploaded whole numbers that the state holds under ``<name>/<client>`` as they came,
     #: for the whole run, and that nobody changes in place: many people's lie in files
-    #: (:mod:`strategies.rounds.shelf`).
+    #: (:mod:`strategies.rounds.on_disk`).
     keeps: frozenset[str] = frozenset()
 
     def __init__(self, settings: ServerSettings) -> None:

@@ -19,7 +19,7 @@ from fedsub_core.config.robust import RobustSettings
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Part
 from strategies.parts.averaging import shares
 from strategies.parts.clipping import scales
-from strategies.rounds.shelf import is_kept
+from strategies.rounds.on_disk import is_kept
 
 State = dict[str, Tensor]
 #: Rounds that can be undone, and the most bytes that the states before them may take: of large ones

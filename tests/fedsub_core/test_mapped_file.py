@@ -8,15 +8,17 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fedsub_core import mapped_file
 from fedsub_core.mapped_file import MappedFile, is_mapped, let_go, mapped
 
 RNG = np.random.default_rng(0)
-SOME = [
+SOME: list[NDArray[Any]] = [
     RNG.integers(-(2**15), 2**15, 70_001).astype(np.int16),
     RNG.normal(size=(3, 5)).astype(np.float32),
     np.arange(4),

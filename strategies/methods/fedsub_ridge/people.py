@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +19,8 @@ from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.mapped_file import let_go
 from fedsub_core.method_parts.ridge_tensors import CROSS, EQUATIONS, GRAM, SHIFTS
 from fedsub_core.wire.bundles import Bundle
+from strategies.rounds.on_disk import as_it_lies
 from strategies.rounds.server_half import State
-from strategies.rounds.shelf import as_it_lies
 
 FACTS = "facts"
 #: A person's tensors.
@@ -70,7 +71,7 @@ def noted(client: str, known: Facts) -> State:
 def sums_noted(client: str, upload: Bundle) -> State:
     """Return a part of the state: a person's sums as they came."""
     sums = came(upload)
-    own = {GRAM: sums.gram, CROSS: sums.cross, SHIFTS: sums.shifts}
+    own: dict[str, NDArray[Any]] = {GRAM: sums.gram, CROSS: sums.cross, SHIFTS: sums.shifts}
     return {key(name, client): as_it_lies(array) for name, array in own.items()}
 
 

@@ -1,4 +1,4 @@
-"""The shelf: what people send once, and a method keeps for the whole run, lies in files.
+"""Files of what people send once, and a method keeps for the whole run.
 
 Of ten thousand people it would take gigabytes of memory, and is read when the sum over people
 changes. A half says by its `keeps` which tensors these are.
@@ -23,7 +23,7 @@ from fedsub_core.wire.bundles import Bundle, Whole
 PORTION = 2**25
 
 
-class Shelf:
+class OnDisk:
     """The uploads of a round as they come: what is kept of them goes into files.
 
     Parameters

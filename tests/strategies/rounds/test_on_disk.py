@@ -21,15 +21,15 @@ from fedsub_core.errors import RunError
 from fedsub_core.mapped_file import is_mapped
 from fedsub_core.wire.bundles import Bundle, Whole
 from fedsub_server.rundb import RunDatabase
-from strategies.rounds import shelf
-from strategies.rounds.shelf import Shelf, put_away
+from strategies.rounds import on_disk
+from strategies.rounds.on_disk import OnDisk, put_away
 from strategies.rounds.undoing import Undoing
 
 NAME = "fedsub-ridge"
 SMALL: dict[str, Any] = {"encoder": "relu:20", "rounds": 4}
 
 
-def on_shelf(state: dict[str, torch.Tensor] | None) -> set[str]:
+def lying_on_disk(state: dict[str, torch.Tensor] | None) -> set[str]:
     assert state is not None
     return {name for name, tensor in state.items() if is_mapped(tensor.numpy())}
 
@@ -42,7 +42,7 @@ def run_method() -> Iterator[RunMethod]:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "PORTION", 1)
+    monkeypatch.setattr(on_disk, "PORTION", 1)
 
 
 @pytest.mark.parametrize("hyper", [{}, {"groups": "nearest", "near": 2}, {"forgetting": 0.9}])
@@ -50,10 +50,10 @@ def test_a_run_with_sums_in_files_is_the_same(
     hyper: dict[str, Any], run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_memory = run_method(NAME, hyper=hyper, **SMALL)
-    assert not on_shelf(in_memory.strategy.state)
-    monkeypatch.setattr(shelf, "PORTION", 1)
+    assert not lying_on_disk(in_memory.strategy.state)
+    monkeypatch.setattr(on_disk, "PORTION", 1)
     in_files = run_method(NAME, hyper=hyper, **SMALL)
-    assert on_shelf(in_files.strategy.state) == {f"gram/p{i}" for i in range(1, 5)}
+    assert lying_on_disk(in_files.strategy.state) == {f"gram/p{i}" for i in range(1, 5)}
     for ours, theirs in zip(in_files.states, in_memory.states, strict=True):
         assert_equal(ours, theirs)
     assert_equal_models(in_files, in_memory)
@@ -71,7 +71,7 @@ def test_who_is_forgotten_leaves_the_sums_of_the_others(run_method: RunMethod) -
     run = run_method(NAME, **SMALL)
     assert run.strategy.state is not None
     left = run.strategy.half.without(run.strategy.state, "p2")
-    assert "gram/p2" not in left and on_shelf(left) == {"gram/p1", "gram/p3", "gram/p4"}
+    assert "gram/p2" not in left and lying_on_disk(left) == {"gram/p1", "gram/p3", "gram/p4"}
     assert_equal(left, run.strategy.half.without(run.states[-1], "p2"))
 
 
@@ -84,13 +84,13 @@ def test_a_run_is_stored_and_goes_on(tmp_path: Path, run_method: RunMethod) -> N
     assert_equal(back, run.strategy.lasting_state())
     strategy = build_strategy(RunConfig(method=NAME, beside="", **SMALL), NAME)
     strategy.resume(4, back)
-    assert len(on_shelf(strategy.state)) == 4
+    assert len(lying_on_disk(strategy.state)) == 4
     assert_equal(strategy.lasting_state(), back)
 
 
 def test_few_stay_in_memory_and_others_go_by_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "PORTION", 2 * 2 * 100)
-    some, uploads = Shelf({"gram"}), dict[str, Bundle]()
+    monkeypatch.setattr(on_disk, "PORTION", 2 * 2 * 100)
+    some, uploads = OnDisk({"gram"}), dict[str, Bundle]()
     for i, name in enumerate("abcde"):
         tensors = {"gram": Whole(np.full(100, i, np.int16)), "cross": Whole(np.zeros(3, np.int16))}
         uploads[name] = Bundle(1, tensors=tensors)
@@ -104,7 +104,7 @@ def test_few_stay_in_memory_and_others_go_by_portions(monkeypatch: pytest.Monkey
     state = {"gram/e": torch.zeros(100, dtype=torch.int16), "everybody.gram": torch.zeros(999)}
     assert put_away(state, {"gram"}) == state
     state["gram/f"] = torch.ones(100, dtype=torch.int16)
-    assert on_shelf(put_away(state, {"gram"})) == {"gram/e", "gram/f"}
+    assert lying_on_disk(put_away(state, {"gram"})) == {"gram/e", "gram/f"}
 
 
 def test_what_is_kept_is_not_copied_to_undo_a_round() -> None:
