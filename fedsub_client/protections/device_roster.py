@@ -21,7 +21,7 @@ SEEN_FILE = "roster-seen.txt"
 
 
 def signer_of(node: Mapping[str, Any], client: str) -> Signer | None:
-    """Return who signs a person's part in sums, by the node config; None without a roster.
+    """Return the signer of a person's part in sums, by the node config; None without a roster.
 
     Raises
     ------

@@ -33,7 +33,7 @@ class Secrets:
     plan : a hash of what the plan of the sum tells everybody.
     masked, vector : with whom its vector was masked, and a hash of it.
     transcript : a hash of all that it was told with which its vector was masked.
-    view, seen : a hash of who sent a vector, as it signed it by a roster, and its neighbours in that.
+    view, seen : a signed hash of who sent a vector, and which of its neighbours did by it.
     once : what the vector says, if its sums in a run must all be of the same people.
     sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
     answered : the session of that.

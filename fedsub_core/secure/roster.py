@@ -83,6 +83,9 @@ class Roster:
             signature = bytes.fromhex(last.decode("ascii", "replace"))
         except ValueError:
             raise ValueError(f"got the signature {cut(last)}, expected hexadecimal") from None
+        if len(signature) != SIGNATURE_BYTES:
+            expected = f"{SIGNATURE_BYTES} bytes: the file is cut off"
+            raise ValueError(f"got a signature of {len(signature)} bytes, expected {expected}")
         if not is_signed(owner, signature, text + b"\n"):
             raise ValueError(f"got a signature of another key, expected that of {shown(owner)}")
         return cls(people)
@@ -207,9 +210,9 @@ def private_of(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = load_ssh_private_key(written, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise ValueError(f"got no private key, expected one of P-384") from None
+        raise ValueError("got no private key, expected one of P-384") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != ec.SECP384R1.name:
-        raise ValueError(f"got a key of another kind, expected one of P-384")
+        raise ValueError("got a key of another kind, expected one of P-384")
     return key
 
 

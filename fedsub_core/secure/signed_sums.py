@@ -1,10 +1,9 @@
 """What a person demands of a sum who goes by a roster: signed keys, and one view of all.
 
-Two things that the masks alone leave to the server. It could pass on keys of its own, or of people
-whom it invented: so keys are signed. And it could tell some that a person sent its vector, and
-others that it did not, to have the shares of both its secrets: so each signs once a session what it
-saw (Bonawitz et al. 2017, the consistency check of figure 4), and helps only where enough neighbours
-signed the same.
+Two things the masks alone leave to the server. It could pass on keys of its own, or of people whom
+it invented: so keys are signed. And it could tell some that a person sent its vector, and others
+that it did not, to have the shares of both its secrets: so each signs once a session what it saw
+(Bonawitz et al. 2017, figure 4, the consistency check), and helps only if enough signed the same.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ def quorum(people: int) -> int:
 
 
 def said_of_keys(name: Name, joined: bytes) -> Record:
-    """Return what somebody signs of the keys that it shows."""
+    """Return the values that somebody signs of the keys that it shows."""
     return {**name.record(KEYS), "keys": joined}
 
 
 def said_of_view(name: Name, view: str) -> Record:
-    """Return what somebody signs of its view, a hash in hexadecimal."""
+    """Return the values that somebody signs of its view, a hash in hexadecimal."""
     return {**name.record(VIEW), "view": view}
 
 
@@ -53,7 +52,11 @@ def view_of(told: str, sent: Collection[str], silent: Collection[str]) -> str:
 
 
 def signed_keys(
-    signer: Signer, reader: Reader, record: Mapping[str, Any], shown: Mapping[str, bytes], own: bytes
+    signer: Signer,
+    reader: Reader,
+    record: Mapping[str, Any],
+    shown: Mapping[str, bytes],
+    own: bytes,
 ) -> dict[str, bytes]:
     """Return the keys of all people of a sum, each signed by its key in the roster.
 
@@ -71,7 +74,7 @@ def signed_keys(
     """
     name, client = reader.name(record), signer.client
     if SIGNED[0] not in record:
-        expected = f"signatures of people of the roster, which this device has ({signer.roster.number})"
+        expected = f"keys signed by people of the roster, of whom there are {signer.roster.number}"
         raise reader.refuse("secure sum: keys", "keys without signatures", expected)
     keys = {}
     for other, signed in reader.values(record, SIGNED_KEYS_BYTES, keys=SIGNED).items():
@@ -112,8 +115,6 @@ def demand_one_view(
     MessageRefused
         With the name of whoever saw something else.
     """
-    if strangers := sorted(views.keys() - set(sent)):
-        raise reader.refuse("secure sum: views", f"those of {strangers}", sorted(sent))
     for other, signed in views.items():
         view = signed[:TOLD_BYTES].hex()
         if fault := signer.fault(other, signed[TOLD_BYTES:], said_of_view(name, view)):
@@ -121,6 +122,8 @@ def demand_one_view(
         if view != own:
             got = f"{view[:16]}..., signed by {other!r}: it was told something else"
             raise reader.refuse("secure sum: views", got, f"{own[:16]}..., as this device saw")
+    if strangers := sorted(views.keys() - set(sent)):
+        raise reader.refuse("secure sum: views", f"those of {strangers}", sorted(sent))
     if (same := len(views.keys() | {signer.client})) < (expected := quorum(people)):
         got = f"the same of {same} people"
         raise reader.refuse("secure sum: views", got, f"{expected} of {people} at least")

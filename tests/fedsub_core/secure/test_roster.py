@@ -51,7 +51,7 @@ def test_a_file_changed_anywhere_is_refused() -> None:
     for place in range(0, len(FILE), 7):
         changed = bytearray(FILE)
         changed[place] ^= 1
-        if changed[place:place + 1].isspace() or FILE[place : place + 1].isspace():
+        if changed[place : place + 1].isspace() or FILE[place : place + 1].isspace():
             continue
         with pytest.raises(ValueError):
             Roster.read(bytes(changed), public_of(OWNER))

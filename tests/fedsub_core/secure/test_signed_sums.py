@@ -148,7 +148,7 @@ ATTACKS: dict[str, tuple[Change, str, str]] = {
     ),
     "no signatures": (
         lambda one, r: {k: v for k, v in r.items() if not k.startswith("signed")},
-        "keys without signatures", "which this device has (6)",
+        "keys without signatures", "of whom there are 6",
     ),
     "neighbours' keys alone changed": (
         lambda one, r: r | {"values": [FOREIGN, *r["values"][1:]]}, "['p001']", "they signed",
@@ -274,8 +274,9 @@ def found(one: Sum, victim: str, helping: Collection[str]) -> tuple[dict[int, by
             views[client] = bytes.fromhex(view) + signature
         for client in group:
             others = {c: v for c, v in views.items() if c != client}
+            question = Unmask(name, sent, tuple(silent), others)
             try:
-                told = one.people[client].answer(Unmask(name, sent, tuple(silent), others).record(), 1)
+                told = one.people[client].answer(question.record(), 1)
             except MessageRefused as error:
                 assert error.client == client and "views: got the same of" in str(error)
                 continue
@@ -310,7 +311,7 @@ def test_without_a_roster_they_open_one_persons_vector() -> None:
 
 
 def viewed(people: int = 6) -> tuple[Sum, Unmask]:
-    """Return a sum whose people have signed what they saw, and the question to the first of them."""
+    """Return a sum whose people have signed what they saw, and the question to the first."""
     one = shown(people)
     one.shares()
     one.vectors()
@@ -343,7 +344,10 @@ VIEWS: dict[str, tuple[Callable[[Sum], dict[str, bytes]], str, str]] = {
     "of somebody else": (
         lambda one: {"p002": one.server.views["p003"]}, "'p002'", IN_ROSTER,
     ),
-    "of a stranger": (lambda one: {"x": one.server.views["p003"]}, "those of ['x']", "p001"),
+    "of a stranger": (
+        lambda one: {"x": one.server.views["p003"]},
+        "'x', who is not in the roster", "one of the 6",
+    ),
 }  # fmt: skip
 
 
@@ -356,6 +360,16 @@ def test_who_finds_another_view_says_whose_and_answers_nothing(
     with refused(MessageRefused, client="p000", round=1, what="views", got=got, expected=expected):
         one.people["p000"].answer(changed.record(), 1)
     np.testing.assert_array_equal(one.unmask(), one.plain())
+
+
+def test_views_of_others_than_those_who_sent_do_not_count() -> None:
+    one, asked = viewed()
+    views = {**asked.views, "p000": one.server.views["p000"]}
+    question = Unmask(asked.name, asked.sent, asked.silent, views)
+    one.people["p000"].answer(question.record(), 1)
+    others = Unmask(asked.name, asked.sent[:2], asked.sent[2:], asked.views)
+    with refused(MessageRefused, client="p001"):
+        one.people["p001"].answer(others.record(), 1)
 
 
 def test_too_few_views_open_nothing() -> None:
