@@ -118,7 +118,7 @@ class Unmask:
     Parameters
     ----------
     sent, silent : ids, ascending.
-    views : what neighbours saw of who sent and who did not, signed, where they go by a roster.
+    views : what all others saw of who sent and who did not, signed, where they go by a roster.
     """
 
     name: Name

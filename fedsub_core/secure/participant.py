@@ -220,7 +220,7 @@ class Participant:
         if self._signer is not None:
             joined = own.public().joined()
             every_key = signed_keys(self._signer, reader, record, shown, joined)
-            leaves = list(PeopleList.of(every_key).leaves)
+            leaves, own.named = list(PeopleList.of(every_key).leaves), sorted(every_key)
         if own.sealed:
             same = {c: keys.hex() for c, keys in shown.items()} == own.keys
             if not same or (leaves and PeopleList(leaves).digest != own.listed):
@@ -269,11 +269,13 @@ class Participant:
             got = f"sent {sent}, silent {silent}"
             expected = f"{sorted(everybody)}, each once, it among sent"
             raise reader.refuse("secure sum: view", got, expected)
+        if strangers := sorted({*asked.sent, *asked.silent} - set(own.named)):
+            raise reader.refuse("secure sum: view", f"{strangers}", "people who showed keys")
         view = view_of(own.transcript, asked.sent, asked.silent)
         if own.view not in ("", view):
             # Who signs two lets two groups believe each that all saw the same.
             raise reader.refuse("secure sum: view", "another than before", "the same")
-        own.view, own.seen = view, sent
+        own.view, own.seen = view, sorted(asked.sent)
         signature = signer.sign(said_of_view(asked.name, view))
         return {"view": bytes.fromhex(view), "signature": signature}
 
@@ -292,12 +294,10 @@ class Participant:
             raise reader.refuse("secure sum: unmask", got, f"{everybody}, each once, it among sent")
         self._demand_people(reader, len(sent))
         if self._signer is not None:
-            if not own.view or sent != own.seen:
-                expected = f"{own.seen}, of whom it signed that they sent"
+            if not own.view or sent != sorted(set(own.seen) & set(everybody)):
+                expected = "those of whom it signed that they sent"
                 raise reader.refuse("secure sum: unmask", f"sent {sent}", expected)
-            people = len(own.keys) + 1
-            own_view = own.view, asked.views, sent, people
-            demand_one_view(self._signer, reader, asked.name, *own_view)
+            demand_one_view(self._signer, reader, asked, own.view, own.seen, own.people)
         if own.round < 1 and not own.once:
             # Of what is told once it is remembered with whom, of others by the round.
             raise reader.refuse("secure sum: unmask", f"round {own.round}", "1 or more")

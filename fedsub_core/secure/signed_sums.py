@@ -22,16 +22,17 @@ from fedsub_core.secure.messages import (
     Name,
     Reader,
     Record,
+    Unmask,
 )
 from fedsub_core.secure.roster import Signer
 from fedsub_core.secure.transcript import digest
 
 
 def quorum(people: int) -> int:
-    """Return of how many people the views must be the same: more than two thirds.
+    """Return of how many people of a sum the views must be the same: more than two thirds.
 
-    Two halves of the others that are told different things then need more than a third who sign
-    both. As many people may go silent.
+    Two groups that are told different things then need a third or more who sign both views. So
+    as many may go silent.
     """
     return 2 * people // 3 + 1
 
@@ -93,37 +94,31 @@ def signed_keys(
 
 
 def demand_one_view(
-    signer: Signer,
-    reader: Reader,
-    name: Name,
-    own: str,
-    views: Mapping[str, bytes],
-    sent: Collection[str],
-    people: int,
+    signer: Signer, reader: Reader, asked: Unmask, own: str, sent: Collection[str], people: int
 ) -> None:
-    """Refuse to open a sum of which neighbours saw something else, or too few signed the same.
+    """Refuse to open a sum of which somebody saw something else, or too few signed the same.
 
     Parameters
     ----------
+    asked : the question, with views.
     own : the person's own view, in hexadecimal.
-    views : neighbours', with their signatures.
-    sent : who of the person's neighbours, and itself, sent a vector.
-    people : how many of these showed keys.
+    sent : who sent a vector by it, of all people.
+    people : how many showed keys.
 
     Raises
     ------
     MessageRefused
         With the name of whoever saw something else.
     """
-    for other, signed in views.items():
+    for other, signed in asked.views.items():
         view = signed[:TOLD_BYTES].hex()
-        if fault := signer.fault(other, signed[TOLD_BYTES:], said_of_view(name, view)):
+        if fault := signer.fault(other, signed[TOLD_BYTES:], said_of_view(asked.name, view)):
             raise reader.refuse("secure sum: views", *fault)
         if view != own:
             got = f"{view[:16]}..., signed by {other!r}: it was told something else"
             raise reader.refuse("secure sum: views", got, f"{own[:16]}..., as this device saw")
-    if strangers := sorted(views.keys() - set(sent)):
-        raise reader.refuse("secure sum: views", f"those of {strangers}", sorted(sent))
-    if (same := len(views.keys() | {signer.client})) < (expected := quorum(people)):
+    if strangers := sorted(asked.views.keys() - set(sent)):
+        raise reader.refuse("secure sum: views", f"those of {strangers}", "of those who sent")
+    if (same := len(asked.views.keys() | {signer.client})) < (expected := quorum(people)):
         got = f"the same of {same} people"
         raise reader.refuse("secure sum: views", got, f"{expected} of {people} at least")

@@ -233,10 +233,9 @@ class Summation:
             raise CannotOpen(f"round {self.name.round}: {people}")
         asked = {}
         for client in sorted(self.views if self.signatures else self.sent):
-            others = self._masked(client)
-            near = {client, *others}
+            near = {client, *self._masked(client)}
             sent, silent = sorted(near & self.sent), sorted(near - self.sent)
-            views = {other: self.views[other] for other in others if other in self.views}
+            views = {other: self.views[other] for other in self.views if other != client}
             asked[client] = Unmask(self.name, tuple(sent), tuple(silent), views)
         return asked
 

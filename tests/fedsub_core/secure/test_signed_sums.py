@@ -54,13 +54,25 @@ def test_three_of_ten_may_still_go_silent(gone: dict[str, list[str]]) -> None:
 
 
 def test_among_many_each_knows_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "enough", lambda people: min(6, people - 1))
-    one = shown(20)
+    monkeypatch.setattr(graph, "enough", lambda people: min(12, people - 1))
+    one = shown(40, length=3)
     one.shares()
-    assert {len(sealed) for sealed in one.server.sealed.values()} == {6}
-    assert {person.people for person in one.people.values()} == {20}
-    one.vectors(but=["p003", "p013"])
+    assert {len(sealed) for sealed in one.server.sealed.values()} == {12}
+    assert {person.people for person in one.people.values()} == {40}
+    gone = sorted(one.people)[::4]
+    one.vectors(but=gone)
     np.testing.assert_array_equal(one.unmask(), one.plain())
+
+
+def test_who_showed_no_keys_is_in_no_view() -> None:
+    """However many of the roster help the server: those who are not in the sum do not count."""
+    one = Sum(10, signed=True)
+    one.keys(but=["p008", "p009"])
+    one.shares()
+    one.vectors()
+    sent = tuple(sorted(one.people))
+    with refused(MessageRefused, client="p000", what="view", got="['p008', 'p009']"):
+        one.people["p000"].answer(Unmask(one.server.name, sent, ()).record("view"), 1)
 
 
 def test_each_takes_part_from_what_it_kept() -> None:
