@@ -64,7 +64,12 @@ def test_sums_are_those_without_a_roster(
     for context in grid.contexts.values():
         context.run_config["standardise"] = "federation"
     asked: list[str] = []
-    grid.lie = lambda node, record: asked.append(record["phase"]) or record
+
+    def note(node: int, record: dict[str, Any]) -> dict[str, Any]:
+        asked.append(record["phase"])
+        return record
+
+    grid.lie = note
     signed, plain = Server(config, grid), Server(config, devices(tmp_path / "plain", config))
     assert signed.metric("secure_people") == {1: 4, 2: 4}
     for ours, theirs in zip(signed.states, plain.states, strict=True):
