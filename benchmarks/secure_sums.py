@@ -7,8 +7,8 @@ Made people, 100 samples of 24 features each, 6 classes, and the papers' model o
 fedsub-ridge has sums of 474 features and of their products, 115,425 numbers. local sends nothing
 but what all standardise by, before its one round.
 First whole runs in one process, plain and of sums, on the same people. Then the protocol alone,
-with vectors of as many numbers, on one thread: a device's work, and the server's to open the sum
-where nobody is silent after sharing its secrets, and where 30 % are.
+with vectors of as many numbers, on one thread: a device's work, without and with a roster, and the
+server's to open the sum where nobody is silent after sharing its secrets, and where 30 % are.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from __future__ import annotations
 import argparse
 import csv
 import time
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 import torch
+from cryptography.hazmat.primitives.asymmetric import ec
 from script import parsed, today
 from trained import metrics_of
 
@@ -31,6 +33,7 @@ from fedsub_core.secure.graph import enough
 from fedsub_core.secure.messages import Reader
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.roster import Roster, Signer, public_of
 from fedsub_core.secure.summation import Summation
 
 TINY = ["--people", "5", "--rounds", "2"]
@@ -88,10 +91,24 @@ def run(federation: Federation, method: str, rounds: int, sums: bool) -> dict[st
     return {"seconds": seconds, "up": up, "down": down, "beside": beside, "f1": fmean(last)}
 
 
-def protocol(people: int, silent: float) -> tuple[float, float]:
-    """Return CPU seconds of a device, on average, and of the server to open the sum."""
+def signers(names: Sequence[str]) -> dict[str, Signer]:
+    """Return people's keys, with a roster of all of them."""
+    own = {name: ec.generate_private_key(ec.SECP384R1()) for name in names}
+    roster = Roster({name: public_of(key) for name, key in own.items()})
+    return {name: Signer(name, key, roster) for name, key in own.items()}
+
+
+def protocol(people: int, silent: float, signed: bool = False) -> tuple[float, float]:
+    """Return CPU seconds of a device, on average, and of the server to open the sum.
+
+    Parameters
+    ----------
+    silent : the share of people who send no vector.
+    signed : whether they go by a roster.
+    """
     names = [f"p{i:03}" for i in range(people)]
-    persons = {name: Participant(name, 3) for name in names}
+    own = signers(names) if signed else {}
+    persons = {name: Participant(name, 3, signer=own.get(name)) for name in names}
     server = Summation(1, 3, NUMBERS)
     levels = Levels.of_people(people, SAMPLES, 8.0)
     vector = levels.vector(np.full(NUMBERS - 2, 0.01, np.float32), SAMPLES)
@@ -105,6 +122,8 @@ def protocol(people: int, silent: float) -> tuple[float, float]:
         plan = Reader(name, 1).plan(plans[name].record())
         persons[name].accept(plan)
         server.take_vector(name, persons[name].masked(vector, plan.name))
+    for name, seen in server.ask_views().items():
+        server.take_view(name, persons[name].answer(seen, 1))
     for name, unmask in server.ask_unmask().items():
         server.take_unmasked(name, persons[name].answer(unmask.record(), 1))
     devices = (time.process_time() - begun) / people
@@ -143,13 +162,15 @@ def main() -> None:
         with args.out.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows([HEAD, *lines])
     print(
-        f"\n{'the protocol':16}{'neighbours':>11}{'ms device':>11}{'s open':>9}{'30 % silent':>13}"
+        f"\n{'the protocol':16}{'neighbours':>11}{'ms device':>11}{'with roster':>13}{'s open':>9}"
+        f"{'30 % silent':>13}"
     )
     for people in args.people:
         device, opened = protocol(people, 0.0)
         _, few = protocol(people, SILENT)
+        of_roster, _ = protocol(people, 0.0, signed=True)
         print(f"protocol of {people:<4}{enough(people):11}{1e3 * device:11.1f}"
-              f"{opened:9.2f}{few:13.2f}")  # fmt: skip
+              f"{1e3 * of_roster:13.1f}{opened:9.2f}{few:13.2f}")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -103,6 +103,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub deploy key anna ben --dir keys",
         "fedsub deploy key phone-17 --dir keys",
     ),
+    "fedsub deploy roster": (
+        "fedsub deploy roster anna=keys/nodes/node-1.pub ben=keys/nodes/node-2.pub --dir keys",
+        "fedsub deploy roster phone-17=phone-17.pub --dir keys",
+        "fedsub deploy roster carl=/media/carl/node.key.pub --dir /srv/fedsub/admin",
+    ),
     "fedsub deploy app": (
         "fedsub deploy app --out app",
         "fedsub deploy app run.toml --out app --set rounds=100",

@@ -201,6 +201,8 @@ class Rehearsal:
             if not (own := self.capacities[client]).drawn:
                 settings["capacity"] = own.share
             settings |= code_named(self.config)
+            if self.config.secure_aggregation:
+                settings |= place.roster_settings(client)
             key = place.key(client)
             command = supernode(place.credentials, self.fleet, port, key, settings)
             self._start(f"supernode-{client}", command, _DEVICES)

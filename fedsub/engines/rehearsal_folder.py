@@ -10,6 +10,7 @@ from pathlib import Path
 from fedsub.deploy.certificates import make_certificates
 from fedsub.deploy.components import HOST, Credentials
 from fedsub.deploy.keys import make_node_key, make_secret
+from fedsub.deploy.roster import OWNER_FILE, ROSTER_FILE, add_to_roster
 from fedsub.engines.simulation import unseen_people
 from fedsub_core.capacity import of_nobody
 from fedsub_core.config.run_config import RunConfig
@@ -45,6 +46,17 @@ class Workplace:
     def key(self, client: str) -> Path:
         """Return a device's private key; its public half ends in ``.pub``."""
         return self.folder / "keys" / client
+
+    @property
+    def roster(self) -> Path:
+        """The folder of the roster of people's keys."""
+        return self.folder / "keys" / "roster"
+
+    def roster_settings(self, client: str) -> dict[str, str]:
+        """Return the node config by which a device goes by the roster."""
+        roster, owner = self.roster / ROSTER_FILE, self.roster / f"{OWNER_FILE}.pub"
+        files = {"secure-roster": roster, "secure-owner": owner, "secure-key": self.key(client)}
+        return {name: str(path) for name, path in files.items()}
 
     def device(self, client: str) -> Path:
         """Return the folder of a device's data: a federation of this client alone."""
@@ -102,6 +114,7 @@ def make_workplace(out: Path, federation: Federation) -> Workplace:
     for client, data in federation.clients.items():
         make_node_key(place.key(client))
         write_federation(place.device(client), Federation(card, {client: data}))
+    add_to_roster(place.roster, {c: Path(f"{place.key(c)}.pub") for c in federation.clients})
     return place
 
 

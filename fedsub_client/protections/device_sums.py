@@ -15,6 +15,7 @@ from fedsub_client.protections.accepted_sum import (
     holds_tensors,
     least_of,
 )
+from fedsub_client.protections.device_roster import ROSTER, signer_of
 from fedsub_client.store import Store
 from fedsub_core.addends import MEANS
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
@@ -23,6 +24,7 @@ from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.methods.table import method
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.roster import Signer
 from fedsub_core.wire import exchange
 from fedsub_core.wire.exchange import Content, Instructions
 
@@ -95,10 +97,20 @@ class DeviceSums:
         ------
         RunError
             Where the run is of no sums.
+        DataError
+            Where the roster of its node config cannot be used.
         """
         with store.lock():
             run = str(record.get("run", ""))
             person = self._participant(store, run)
+            # Once for each run; in a simulation all are of one hand.
+            first = not any(one.load_sums(run) for one in self._stores)
+            if first and not self._node.get(ROSTER) and "client-id" in self._node:
+                log.warning(
+                    "client %s: secure sums without secure-roster: they hide its uploads from a "
+                    "server that is curious, and not from one that lies about people's keys",
+                    self.client,
+                )
             said = answered(person, record, moments, self._config)
             store.save_sums(person.kept(), run)
         return said
@@ -151,12 +163,16 @@ class DeviceSums:
         self.check_run()
         if not self.settings.secure_aggregation:
             raise RunError(f"client {self.client!r}: asked for a part in a sum, in a run of none")
-        return self._person(store, max(self.settings.secure_least, self._least), run)
+        least = max(self.settings.secure_least, self._least)
+        return self._person(store, least, run, signer_of(self._node, self.client))
 
-    def _person(self, store: Store, least: int, run: str) -> Participant:
+    def _person(
+        self, store: Store, least: int, run: str, signer: Signer | None = None
+    ) -> Participant:
         elsewhere = [kept for one in self._stores if (kept := one.load_sums(run)) is not None]
         try:
-            return Participant(self.client, least, store.load_sums(run), elsewhere=elsewhere)
+            kept = store.load_sums(run)
+            return Participant(self.client, least, kept, elsewhere=elsewhere, signer=signer)
         except ValueError as error:
             # Of its run nobody knows any more which sums were opened.
             saved = store.load()
@@ -165,7 +181,8 @@ class DeviceSums:
                 self.client,
                 error,
             )
-            return Participant(self.client, least, lost=run or (saved.run if saved else None))
+            lost = run or (saved.run if saved else None)
+            return Participant(self.client, least, lost=lost, signer=signer)
 
     def _shows_sums_alone(self) -> bool:
         """Whether nothing may leave that tells of this person alone: by the run or its owner."""

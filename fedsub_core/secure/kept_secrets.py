@@ -33,6 +33,8 @@ class Secrets:
     plan : a hash of what the plan of the sum tells everybody.
     masked, vector : with whom its vector was masked, and a hash of it.
     transcript : a hash of all that it was told with which its vector was masked.
+    named : by a roster, all people of the sum.
+    view, seen : a signed hash of who of all sent a vector and who did not; who did.
     once : what the vector says, if its sums in a run must all be of the same people.
     sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
     answered : the session of that.
@@ -56,6 +58,9 @@ class Secrets:
     masked: list[str] = field(default_factory=list)
     vector: str = ""
     transcript: str = ""
+    named: list[str] = field(default_factory=list)
+    view: str = ""
+    seen: list[str] = field(default_factory=list)
     once: str = ""
     sent: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.secure.keys import KEY_BYTES, TAG_BYTES
+from fedsub_core.secure.roster import SIGNATURE_BYTES
 from fedsub_core.secure.shamir import SHARE_BYTES
 from fedsub_core.secure.transcript import OWN_OF_PLAN, alike, digest
 from fedsub_core.version import SUMS_VERSION
@@ -21,6 +22,8 @@ SECURE = "secure"
 #: What queries ask for. After the second the plan of the sum comes with a download, or, before the
 #: first round, with a query for moments.
 KEYS, SHARES, MOMENTS, UNMASK = "keys", "shares", "moments", "unmask"
+#: What those are asked for, before that, who go by a roster.
+VIEW = "view"
 #: What moments are of.
 SAMPLES, FEATURES = "samples", "features"
 SESSION_BYTES = 16
@@ -29,6 +32,8 @@ SEALED_BYTES = 2 * SHARE_BYTES + TAG_BYTES
 MOST_PEOPLE = 2**20
 #: Of somebody in the list of a sum's people, and of what an opened sum's people say they were told.
 LEAF_BYTES = TOLD_BYTES = 32
+#: Of somebody's signed keys, and of the hash of what somebody saw with its signature.
+SIGNED_KEYS_BYTES, VIEW_BYTES = 3 * KEY_BYTES + SIGNATURE_BYTES, TOLD_BYTES + SIGNATURE_BYTES
 
 Record = dict[str, Any]
 
@@ -113,21 +118,29 @@ class Unmask:
     Parameters
     ----------
     sent, silent : ids, ascending.
+    views : what all others saw of who sent and who did not, signed, where they go by a roster.
     """
 
     name: Name
     sent: tuple[str, ...]
     silent: tuple[str, ...]
+    views: Mapping[str, bytes] = field(default_factory=dict)
 
-    def record(self) -> Record:
+    def record(self, phase: str = UNMASK) -> Record:
         """Return the message as plain values."""
         named = {"sent": list(self.sent), "silent": list(self.silent)}
-        return {**self.name.record(UNMASK), **named}
+        views = by_client(self.views, SIGNERS) if self.views else {}
+        return {**self.name.record(phase), **named, **views}
 
 
-def by_client(values: Mapping[str, bytes]) -> Record:
+#: The two keys of a record that have values by client: of neighbours, of all with signed keys, and
+#: of those whose view is signed.
+CLIENTS, SIGNED, SIGNERS = ("clients", "values"), ("signed", "signed_keys"), ("signers", "views")
+
+
+def by_client(values: Mapping[str, bytes], keys: tuple[str, str] = CLIENTS) -> Record:
     """Return values by client as plain lists."""
-    return {"clients": list(values), "values": list(values.values())}
+    return dict(zip(keys, (list(values), list(values.values())), strict=True))
 
 
 @dataclass(frozen=True)
@@ -166,12 +179,16 @@ class Reader:
         return value
 
     def values(
-        self, record: Mapping[str, Any], size: int, clients: Sequence[str] | None = None
+        self,
+        record: Mapping[str, Any],
+        size: int,
+        clients: Sequence[str] | None = None,
+        keys: tuple[str, str] = CLIENTS,
     ) -> dict[str, bytes]:
         """Return values of `size` bytes each by client: of all `clients`, if they are given."""
-        names, values = self.names(record, "clients"), record.get("values")
+        names, values = self.names(record, keys[0]), record.get(keys[1])
         if not isinstance(values, list) or len(values) != len(names):
-            raise self.refuse("secure sum: values", "another number", f"{len(names)} of them")
+            raise self.refuse(f"secure sum: {keys[1]}", "another number", f"{len(names)} of them")
         for name, value in zip(names, values, strict=True):
             if not isinstance(value, bytes) or len(value) != size:
                 got = f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
@@ -217,4 +234,14 @@ class Reader:
 
     def unmask(self, record: Mapping[str, Any]) -> Unmask:
         """Return the request to open masks."""
-        return Unmask(self.name(record), self.names(record, "sent"), self.names(record, "silent"))
+        sent, silent = (self.names(record, key) for key in ("sent", "silent"))
+        views = self.values(record, VIEW_BYTES, keys=SIGNERS) if SIGNERS[0] in record else {}
+        return Unmask(self.name(record), sent, silent, views)
+
+    def signature(self, record: Mapping[str, Any]) -> bytes:
+        """Return the signature of somebody who goes by a roster; none: it did not come."""
+        signature = record.get("signature", b"")
+        if not isinstance(signature, bytes) or len(signature) not in (0, SIGNATURE_BYTES):
+            got = type(signature).__name__
+            raise self.refuse("secure sum: signature", got, f"{SIGNATURE_BYTES} bytes")
+        return signature

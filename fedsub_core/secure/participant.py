@@ -2,7 +2,8 @@
 
 It answers in order: its keys, its shares for its neighbours, its masked vector, and once the shares
 that open the sum. It goes by nothing that the server says without checking it against what it
-knows: whose keys it saw, how few people a sum may be of, and what it answered before.
+knows: whose keys it saw, how few people a sum may be of, and what it answered before. Whose keys
+these are it knows by a roster alone.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from fedsub_core.secure.messages import (
     KEYS,
     SHARES,
     UNMASK,
+    VIEW,
     Keys,
     Name,
     Plan,
@@ -36,7 +38,15 @@ from fedsub_core.secure.messages import (
     by_client,
 )
 from fedsub_core.secure.people_list import PeopleList, leaf
+from fedsub_core.secure.roster import Signer
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, split
+from fedsub_core.secure.signed_sums import (
+    demand_one_view,
+    said_of_keys,
+    said_of_view,
+    signed_keys,
+    view_of,
+)
 from fedsub_core.secure.transcript import Origin, digest
 
 #: Of a vector of which nothing is known but its numbers.
@@ -55,6 +65,7 @@ class Participant:
     lost : a run of which what it kept is lost.
     elsewhere : what it kept for other methods: what it told once, it told. What is damaged of it is
         left out.
+    signer : signs what it shows, and knows whose the others' keys are; None: without a roster.
 
     Raises
     ------
@@ -70,8 +81,10 @@ class Participant:
         entropy: Entropy = secrets.token_bytes,
         lost: str | None = None,
         elsewhere: Iterable[bytes] = (),
+        signer: Signer | None = None,
     ) -> None:
         self.client, self.least, self._entropy = client, least, entropy
+        self._signer = signer
         try:
             self._own = Secrets(lost=lost) if kept is None else Secrets.read(kept)
         except ValueError as error:
@@ -105,13 +118,14 @@ class Participant:
         name = reader.name(record)
         if phase == KEYS:
             return self._show_keys(reader, name)
-        if phase not in (SHARES, UNMASK):
-            raise reader.refuse("secure sum", repr(phase), f"{KEYS}, {SHARES} or {UNMASK}")
+        works = {SHARES: self._share, UNMASK: self._unmask, VIEW: self._see}
+        if phase not in works or (phase == VIEW and self._signer is None):
+            expected = f"{KEYS}, {SHARES} or {UNMASK}; {VIEW} with a roster"
+            raise reader.refuse("secure sum", repr(phase), expected)
         self._own.demand(reader, name)
         if phase == SHARES:
             self._own.demand_closed(reader, name)
-        work = self._share if phase == SHARES else self._unmask
-        return work(reader, record)
+        return works[phase](reader, record)
 
     def accept(self, plan: Plan) -> None:
         """Take in the shares that neighbours sealed; from now on these are whom it masks with.
@@ -194,12 +208,19 @@ class Participant:
         own.demand_closed(reader, name)
         if session != own.session:
             self._own = own.next_sum(name.run, name.round, session, self._entropy)
-        return {"keys": self._own.public().joined()}
+        joined = self._own.public().joined()
+        if self._signer is None:
+            return {"keys": joined}
+        return {"keys": joined, "signature": self._signer.sign(said_of_keys(name, joined))}
 
     def _share(self, reader: Reader, record: Mapping[str, Any]) -> Record:
         own = self._own
         shown = reader.values(record, 3 * KEY_BYTES)
         leaves = reader.people(record)
+        if self._signer is not None:
+            joined = own.public().joined()
+            every_key = signed_keys(self._signer, reader, record, shown, joined)
+            leaves, own.named = list(PeopleList.of(every_key).leaves), sorted(every_key)
         if own.sealed:
             same = {c: keys.hex() for c, keys in shown.items()} == own.keys
             if not same or (leaves and PeopleList(leaves).digest != own.listed):
@@ -218,6 +239,7 @@ class Participant:
         listed = PeopleList(leaves or sorted(known))
         if fault := listed.fault(known):
             raise reader.refuse("secure sum: people", *fault)
+        own.people, own.listed = len(listed.leaves), listed.digest
         needed = threshold(len(holders))
         split_up = [
             split(bytes.fromhex(secret), needed, len(holders), self._entropy)
@@ -235,8 +257,27 @@ class Participant:
                 raise reader.refuse(f"secure sum: keys of {other!r}", error, "a key") from None
             own.sealed[other] = seal(key, b"".join(shares), about).hex()
         own.keys = {client: joined.hex() for client, joined in shown.items()}
-        own.people, own.listed = len(listed.leaves), listed.digest
         return by_client({c: bytes.fromhex(s) for c, s in own.sealed.items()})
+
+    def _see(self, reader: Reader, record: Mapping[str, Any]) -> Record:
+        """Sign what it is told of who sent a vector and who did not, of all people of the sum."""
+        own, asked, signer = self._own, reader.unmask(record), self._signer
+        assert signer is not None
+        everybody = {self.client, *own.masked}
+        sent, silent = (sorted(everybody & set(who)) for who in (asked.sent, asked.silent))
+        if not own.masked or sorted(sent + silent) != sorted(everybody) or self.client not in sent:
+            got = f"sent {sent}, silent {silent}"
+            expected = f"{sorted(everybody)}, each once, it among sent"
+            raise reader.refuse("secure sum: view", got, expected)
+        if strangers := sorted({*asked.sent, *asked.silent} - set(own.named)):
+            raise reader.refuse("secure sum: view", f"{strangers}", "people who showed keys")
+        view = view_of(own.transcript, asked.sent, asked.silent)
+        if own.view not in ("", view):
+            # Who signs two lets two groups believe each that all saw the same.
+            raise reader.refuse("secure sum: view", "another than before", "the same")
+        own.view, own.seen = view, sorted(asked.sent)
+        signature = signer.sign(said_of_view(asked.name, view))
+        return {"view": bytes.fromhex(view), "signature": signature}
 
     def _unmask(self, reader: Reader, record: Mapping[str, Any]) -> Record:
         own, asked = self._own, reader.unmask(record)
@@ -252,6 +293,11 @@ class Participant:
             got = f"sent {sent}, silent {silent}"
             raise reader.refuse("secure sum: unmask", got, f"{everybody}, each once, it among sent")
         self._demand_people(reader, len(sent))
+        if self._signer is not None:
+            if not own.view or sent != sorted(set(own.seen) & set(everybody)):
+                expected = "those of whom it signed that they sent"
+                raise reader.refuse("secure sum: unmask", f"sent {sent}", expected)
+            demand_one_view(self._signer, reader, asked, own.view, own.seen, own.people)
         if own.round < 1 and not own.once:
             # Of what is told once it is remembered with whom, of others by the round.
             raise reader.refuse("secure sum: unmask", f"round {own.round}", "1 or more")
@@ -279,7 +325,9 @@ class Participant:
             raise reader.refuse("secure sum: people", people, f"{self.least} at least")
 
     def _about(self, sender: str, receiver: str) -> bytes:
-        return f"fedsub shares {self._own.session} {self._own.round} {sender} {receiver}".encode()
+        about = f"fedsub shares {self._own.session} {self._own.round} {sender} {receiver}"
+        # By a roster only who was shown the same list can read them: quorums are of one number.
+        return (about if self._signer is None else f"{about} {self._own.listed}").encode()
 
 
 def between(session: str, one: str, other: str, told: str) -> bytes:

@@ -30,6 +30,9 @@ from fedsub_core.secure.messages import (
     SEALED_BYTES,
     SESSION_BYTES,
     SHARES,
+    SIGNED,
+    TOLD_BYTES,
+    VIEW,
     Keys,
     Name,
     Plan,
@@ -78,6 +81,9 @@ class Summation:
         #: Of how many people it may be opened.
         self.opened_of = least
         self.keys: dict[str, Keys] = {}
+        #: Of those who go by a roster: signatures of their keys, and signed views of the sum.
+        self.signatures: dict[str, bytes] = {}
+        self.views: dict[str, bytes] = {}
         self.sealed: dict[str, dict[str, bytes]] = {}
         #: Who sent its vector; and, by whom they came, shares of everybody's secrets.
         self.sent: set[str] = set()
@@ -116,14 +122,32 @@ class Summation:
             except ValueError:
                 # Each of its neighbours would refuse to go on, and there would be no sum.
                 raise reader.refuse("secure sum: keys", "no point of a secret", "a key") from None
+        if signature := reader.signature(record):
+            self.signatures[client] = signature
         self.keys[client] = shown
+
+    def leave_out_unsigned(self) -> list[str]:
+        """Leave out whose keys are not signed, where most are; return them.
+
+        Who goes by a roster takes part in no sum with them. Where most do not, these are left to
+        refuse by themselves.
+        """
+        unsigned = sorted(self.keys.keys() - self.signatures.keys())
+        if 2 * len(unsigned) > len(self.keys):
+            self.signatures, unsigned = {}, []
+        for client in unsigned:
+            del self.keys[client]
+        return unsigned
 
     def ask_shares(self) -> dict[str, Record]:
         """Return the questions to all who showed keys; neighbours are drawn."""
         self._near = neighbours(sorted(self.keys), self.name.session)
         joined = {client: keys.joined() for client, keys in self.keys.items()}
         listed: Record = {}
-        if any(len(near) + 1 < len(joined) for near in self._near.values()):
+        if self.signatures:
+            signed = {one: joined[one] + self.signatures[one] for one in sorted(joined)}
+            listed = by_client(signed, SIGNED)
+        elif any(len(near) + 1 < len(joined) for near in self._near.values()):
             listed["people"] = PeopleList.of(joined).joined()
         return {
             client: {
@@ -173,6 +197,29 @@ class Summation:
             raise Reader(client, self.name.round).refuse("secure sum", got, f"{size} bytes")
         self.take_vector(client, np.frombuffer(vector, "<u4").astype(np.uint32))
 
+    def ask_views(self) -> dict[str, Record]:
+        """Return the questions, to those who sent a vector, what they saw of who sent one.
+
+        They are the same to all. Where nobody goes by a roster there are none.
+        """
+        silent = sorted(self.sealed.keys() - self.sent)
+        asked = Unmask(self.name, tuple(sorted(self.sent)), tuple(silent)).record(VIEW)
+        return dict.fromkeys(sorted(self.sent), asked) if self.signatures else {}
+
+    def take_view(self, client: str, record: Mapping[str, Any]) -> None:
+        """Take what somebody saw, signed.
+
+        Raises
+        ------
+        MessageRefused
+            If it is none.
+        """
+        reader, view = Reader(client, self.name.round), record.get("view")
+        signature = reader.signature(record)
+        if not isinstance(view, bytes) or len(view) != TOLD_BYTES or not signature:
+            raise reader.refuse("secure sum: view", type(view).__name__, "a hash, signed")
+        self.views[client] = view + signature
+
     def ask_unmask(self) -> dict[str, Unmask]:
         """Return the requests to those who sent a vector: the masks that each opens.
 
@@ -185,10 +232,11 @@ class Summation:
             people = f"{len(self.sent)} vectors came, expected {self.opened_of} at least"
             raise CannotOpen(f"round {self.name.round}: {people}")
         asked = {}
-        for client in sorted(self.sent):
+        for client in sorted(self.views if self.signatures else self.sent):
             near = {client, *self._masked(client)}
             sent, silent = sorted(near & self.sent), sorted(near - self.sent)
-            asked[client] = Unmask(self.name, tuple(sent), tuple(silent))
+            views = {other: self.views[other] for other in self.views if other != client}
+            asked[client] = Unmask(self.name, tuple(sent), tuple(silent), views)
         return asked
 
     def take_unmasked(self, client: str, record: Mapping[str, Any]) -> None:

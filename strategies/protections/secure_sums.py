@@ -18,7 +18,7 @@ from flwr.app import ConfigRecord
 
 from fedsub_core.config.settings import SecureSettings
 from fedsub_core.data.standardise import LARGEST_VALUE, Moments
-from fedsub_core.errors import RunError
+from fedsub_core.errors import RunError, listed
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import exact
 from fedsub_core.secure import uploads as vectors
@@ -35,7 +35,8 @@ from strategies.rounds.questions import ask
 from strategies.rounds.transport import Transport
 
 log = logging.getLogger("fedsub")
-
+#: Names in a line of the log.
+NAMED = 10
 
 #: Asks people questions, and lets each answer be taken.
 Asks = Callable[[Mapping[str, Mapping[str, Any]], Callable[[str, Mapping[str, Any]], None]], None]
@@ -207,6 +208,9 @@ class SecureSums:
         run, method = self._of
         one = Summation(round, self.settings.secure_least, length, run, method)
         asks(dict.fromkeys(people, one.ask_keys()), one.take_keys)
+        if unsigned := one.leave_out_unsigned():
+            names = listed(unsigned, NAMED)
+            log.warning("round %d: left out, as most people's keys are signed: %s", round, names)
         self._demand(round, len(one.keys), f"of {len(people)} people showed keys")
         asks(one.ask_shares(), one.take_shares)
         self._demand(round, len(one.sealed), f"of {len(people)} people shared their secrets")
@@ -222,6 +226,8 @@ class SecureSums:
         delivery = self.transport.delivery
         silent = delivery.silent
         try:
+            if views := one.ask_views():
+                asks(views, one.take_view)
             asks({c: asked.record() for c, asked in one.ask_unmask().items()}, one.take_unmasked)
             return one.open()
         finally:

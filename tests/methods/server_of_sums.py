@@ -12,6 +12,8 @@ from typing import Any
 from flwr.app import Message
 from torch import Tensor
 
+from fedsub.deploy.keys import make_node_key
+from fedsub.deploy.roster import OWNER_FILE, ROSTER_FILE, add_to_roster
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub_core.config.run_config import RunConfig
@@ -66,6 +68,19 @@ class Server:
 
 def devices(tmp_path: Path, config: RunConfig, **node: Any) -> Devices:
     return Devices(config, 4, **{"state-dir": str(tmp_path / "states")} | node)
+
+
+def give_roster(grid: Devices, folder: Path) -> Path:
+    """Give each device a key and the roster of all; return the roster's folder."""
+    names = [f"p{i}" for i in grid.contexts]
+    for name in names:
+        make_node_key(folder / name)
+    add_to_roster(folder, {name: folder / f"{name}.pub" for name in names})
+    files = {"secure-roster": ROSTER_FILE, "secure-owner": f"{OWNER_FILE}.pub"}
+    for name, context in zip(names, grid.contexts.values(), strict=True):
+        own = files | {"secure-key": name}
+        context.node_config.update({key: str(folder / file) for key, file in own.items()})
+    return folder
 
 
 def phase(message: Message) -> str:

@@ -1,4 +1,4 @@
-"""Secure sums of fedsub-ridge over TLS: SuperNodes come to what a simulation comes to."""
+"""Secure sums of fedsub-ridge over TLS: SuperNodes with a roster come to a simulation's result."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from fedsub.deploy.roster import ROSTER_FILE
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub.engines.simulation import train_method
 from fedsub.testing.engine_tests import as_in_one_process
 from fedsub.testing.runs import people
 from fedsub_client.loaded_model import load_model
+from fedsub_client.protections.device_roster import SEEN_FILE
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import read_config
@@ -67,3 +69,9 @@ def test_supernodes_open_the_sums_of_a_simulation(tmp_path: Path) -> None:
         left = json.loads(next(own.glob("sums-*.json")).read_bytes())
         assert (left["opened"], left["sent"]) == (SUMS, list(PEOPLE))
         assert not left["mask"] and not left["seed"] and not left["shares"]
+        # All went by the roster, which costs no bit.
+        assert left["view"] and left["seen"] == list(PEOPLE)
+        roster = (rehearsal.place.roster / ROSTER_FILE).read_bytes()
+        assert (own / SEEN_FILE).read_bytes().partition(b"\n")[2] == roster
+    logs = [log.read_bytes() for log in rehearsal.place.logs.iterdir()]
+    assert not any(b"without secure-roster" in log for log in logs)

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import Plan, Reader, Record
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.roster import Roster, Signer, public_of
 from fedsub_core.secure.summation import Summation
 from fedsub_core.secure.transcript import Origin
 
 LEVELS = Levels(1.0, 1, 1)
 Change = Callable[[str, Record], Record]
+
+
+def signing_key(number: int) -> ec.EllipticCurvePrivateKey:
+    """Return a private key of a number."""
+    return ec.derive_private_key(number, ec.SECP384R1())
+
+
+#: Of a roster.
+OWNER = signing_key(2**64)
+
+
+def signers(names: Sequence[str]) -> dict[str, Signer]:
+    """Return who signs, with a roster of all of them."""
+    own = {name: signing_key(i) for i, name in enumerate(names, 1)}
+    roster = Roster({name: public_of(key) for name, key in own.items()})
+    return {name: Signer(name, key, roster) for name, key in own.items()}
 
 
 class Sum:
@@ -24,6 +42,7 @@ class Sum:
     Parameters
     ----------
     once : what the vectors say that is said once.
+    signed : whether people go by a roster.
     """
 
     def __init__(
@@ -35,10 +54,15 @@ class Sum:
         round: int = 1,
         run: str = "run",
         once: str = "",
+        signed: bool = False,
     ) -> None:
         stream = np.random.default_rng(seed)
         names = [f"p{i:03}" for i in range(people)]
-        self.people = {name: Participant(name, least, entropy=stream.bytes) for name in names}
+        self.signers = signers(names) if signed else {}
+        self.people = {
+            name: Participant(name, least, entropy=stream.bytes, signer=self.signers.get(name))
+            for name in names
+        }
         self.x = {c: stream.integers(0, 2**32, length, np.uint32) for c in self.people}
         self.y: dict[str, Words] = {}
         self.plans: dict[str, Plan] = {}
@@ -77,6 +101,10 @@ class Sum:
 
     def unmask(self, but: Collection[str] = (), change: Change = lambda c, r: r) -> Words:
         """Let those who sent a vector open the sum; return it."""
+        for client, question in self.server.ask_views().items():
+            if client not in but:
+                seen = self.people[client].answer(question, self.round)
+                self.server.take_view(client, seen)
         for client, asked in self.server.ask_unmask().items():
             if client not in but:
                 answer = change(client, self.people[client].answer(asked.record(), self.round))

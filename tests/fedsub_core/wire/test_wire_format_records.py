@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import ConfigRecord, MessageType
 from numpy.typing import NDArray
 
@@ -26,7 +27,9 @@ from fedsub_core.secure.messages import KEYS, MOMENTS, SAMPLES, SECURE, SHARES, 
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.roster import Roster, Signer, is_signed, public_of
 from fedsub_core.secure.summation import Summation
+from fedsub_core.secure.transcript import digest
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange, greeting, handshake, metric_record
 from fedsub_core.wire.codec import SCHEMA_VERSION
@@ -183,6 +186,33 @@ def moments_told() -> list[Mapping[str, Any]]:
     return [asked, dict(said)]
 
 
+def signed_told() -> list[Mapping[str, Any]]:
+    """Return what is said in a sum of people with a roster, but for what all sums have."""
+    own = {name: ec.derive_private_key(i, ec.SECP384R1()) for i, name in enumerate("abc", 1)}
+    roster = Roster({name: public_of(key) for name, key in own.items()})
+    people = {
+        name: Participant(name, 3, signer=Signer(name, key, roster)) for name, key in own.items()
+    }
+    server, told = Summation(1, 3, 1, "run", "fedavg"), list[Mapping[str, Any]]()
+    for name, person in people.items():
+        told.append(person.answer(server.ask_keys(), 1))
+        server.take_keys(name, told[-1])
+    for name, asked in server.ask_shares().items():
+        told.append(asked)
+        server.take_shares(name, people[name].answer(asked, 1))
+    for name, plan in server.plans(Levels(1.0, 1, 1)).items():
+        people[name].accept(plan)
+        server.take_vector(name, people[name].masked(np.zeros(1, np.uint32), plan.name))
+    for name, seen in server.ask_views().items():
+        told.append(people[name].answer(seen, 1))
+        server.take_view(name, told[-1])
+    told += [asked.record() | {"silent": ["d"]} for asked in server.ask_unmask().values()]
+    values = {**server.name.record(KEYS), "client": "a", "keys": told[0]["keys"]}
+    text = f"fedsub sums {digest(values)}".encode()
+    assert is_signed(roster.people["a"], told[0]["signature"], text)
+    return told
+
+
 def test_a_secure_sums_records_have_the_keys_of_its_page() -> None:
     page = part_of_page("## Secure aggregation")
     tables = rows(page)
@@ -211,6 +241,6 @@ def test_a_secure_sums_records_have_the_keys_of_its_page() -> None:
         server.take_vector(name, people[name].masked(vector, plan.name))
     for name, unmask in server.ask_unmask().items():
         told += [unmask.record() | {"silent": ["d"]}, people[name].answer(unmask.record(), 1)]
-    told += [*moments_told(), {"people": PeopleList.of({"a": b"keys"}).joined()}]
+    told += [*moments_told(), *signed_told(), {"people": PeopleList.of({"a": b"keys"}).joined()}]
     found = {key: value for record in told for key, value in record.items()}
     assert_types(found, stated)
