@@ -17,11 +17,12 @@ from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.edges import Edges
 from fedsub_core.data.federation import Card
-from fedsub_core.data.findings import SplitNote, how_split, repeats
+from fedsub_core.data.findings import SplitNote, how_split, repeats, with_sides
+from fedsub_core.data.grown_splits import split_grown
 from fedsub_core.data.held_out import labelled, thinned
 from fedsub_core.data.samples import NODE, Samples, kept_shape
 from fedsub_core.data.sensors import Sensors
-from fedsub_core.data.splits import SplitKind, split, split_grown, split_kind
+from fedsub_core.data.splits import SplitKind, split, split_kind
 from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
 
@@ -171,6 +172,7 @@ def split_client(
         train, test = split_grown(client, card, s.split, s.test_share, s.seed, sizes)
     else:
         train, test = split(client, card, kind, s.test_share, s.seed)
+    words = with_sides(how_split(client, card, kind), client, card, (train, test))
     train = thinned(train, client, s.train_share, s.seed)
     y, since = client.y, client.since
     first = np.ones(len(y), np.bool_) if since is None else since <= 1
@@ -185,7 +187,7 @@ def split_client(
     parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, sensors=card.sensors)
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
-    parts = replace(parts, note=_note(parts, client, card))
+    parts = replace(parts, note=_note(parts, client, words))
     if since is None or not _comes(client):
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])
@@ -204,10 +206,10 @@ def _comes(client: ClientData) -> bool:
     return client.since is not None and bool((client.since > 1).any())
 
 
-def _note(parts: SplitClient, client: ClientData, card: Card) -> SplitNote:
+def _note(parts: SplitClient, client: ClientData, words: str) -> SplitNote:
     counts = len(parts.train), len(parts.test), parts.holds_back
     return SplitNote(
-        how_split(client, card, parts.kind),
+        words,
         training=counts[0],
         testing=counts[1],
         neither=len(client.y) - sum(counts),

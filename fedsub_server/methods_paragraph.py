@@ -16,8 +16,8 @@ from fedsub_server.data_notes import DataNotes
 from fedsub_server.method_runs import MethodRun, alike
 
 _SPLITS = {
-    "auto": "blocked in time where windows overlap, may overlap or stand in order of time, else at "
-    "random in each class",
+    "auto": "by whole recordings, days or sessions where files number them; else blocked in time "
+    "where windows overlap, may overlap or stand in order of time, else at random in each class",
     "stratified": "at random in each class of each person",
     "blocked": "the last in time of each class of each person",
     "unseen": "some people are held out, and join in the last rounds",

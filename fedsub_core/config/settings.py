@@ -71,6 +71,7 @@ class TestedSettings:
         "unseen",
         doc="how test samples are chosen; stratified: at random, as in the paper; blocked: in "
         "time; unseen: some people take no part in training until the last rounds; auto: "
+        "whole recordings, days or sessions if an import said so (--split-by), else "
         "blocked if windows overlap, may overlap or are in the order of time, else stratified",
     )
     unseen_share: float = option(
