@@ -67,7 +67,8 @@ def split_in_words(flat: Mapping[str, Any]) -> str:
 
 def split_people(notes: DataNotes) -> str:
     """Return a clause with the count of people by split; "" where the run does not say."""
-    kinds = Counter(note.split for note in notes.splits.values())
+    # Classes that a part lacks, which follow, are each person's own.
+    kinds = Counter(note.split.partition(";")[0] for note in notes.splits.values())
     counted = ", ".join(f"{n} {how}" for how, n in kinds.items())
     return f"Of {kinds.total()} people: {counted}" if counted else ""
 

@@ -29,6 +29,7 @@ from fedsub_data.importing.cleaning import cleaned, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
 from fedsub_data.importing.files import NUMPY, TS, ZIP, ending, find_files, kind_of
 from fedsub_data.importing.first_rows import FirstRows
+from fedsub_data.importing.grouping import Grouping
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.recordings import in_time, repeated
@@ -160,8 +161,9 @@ def _clients(
         made.dropped.add(key, "", count)
     cut = planned.cut
     at_once = AtOnce(source, options, cut.length / cut.rate if cut else 0.0)
+    grouping = Grouping(options)
     for done, rows in enumerate(source.rows(), start=1):
-        data = _client(rows, source, options, planned, made.dropped, at_once)
+        data = _client(rows, options, planned, made.dropped, (at_once, grouping))
         if len(data.y) < options.fewest:
             made.dropped.add(Why.FEW, data.client, 1)
         else:
@@ -172,7 +174,7 @@ def _clients(
         progress(done, len(source.people))
     if Why.FEW in made.dropped.counts:
         made.notes += _seconds_meant(options, planned.cut)
-    made.notes += at_once.notes()
+    made.notes += (*at_once.notes(), *grouping.notes())
     if not made.people:
         lines = " ".join((*_seconds_meant(options, planned.cut), *made.dropped.sentences()))
         raise DataError(f"{planned.card.name}: got nobody with samples enough. {lines}")
@@ -180,13 +182,13 @@ def _clients(
 
 def _client(
     rows: Rows,
-    source: Source,
     options: ImportOptions,
     planned: Plan,
     dropped: Dropped,
-    at_once: AtOnce,
+    together: tuple[AtOnce, Grouping],
 ) -> ClientData:
     """Return one person's samples."""
+    (at_once, grouping), source = together, planned.source
     cut, rows = planned.cut, planned.conversion.converted(rows)
     if cut is not None:
         rows = FirstRows(source, options).without(rows, dropped)
@@ -195,16 +197,16 @@ def _client(
     rows = cleaned(rows, source, options, dropped)
     if cut is None:
         rows = repeated(without_labels(rows, dropped), source, options, dropped)
-        t = None if rows.t is None else rows.t * planned.tick
-        return ClientData(rows.person, rows.x, rows.y, t)
+        rows = rows if rows.t is None else rows.at(rows.t * planned.tick)
+        return ClientData(rows.person, rows.x, rows.y, rows.t, group=grouping.of_rows(rows))
     recordings = []
     for recording in in_time(rows, source, options):
         kept = repeated(recording, source, options, dropped)
         recordings.append(kept.at(kept.times * planned.tick))
-    placed, aligned = at_once.placed(recordings)
-    fill = options.missing == "interpolate"
-    cut_windows = windows(placed, cut, fill, rows.person, dropped, aligned)
-    return ClientData(rows.person, cut_windows.x, cut_windows.y, cut_windows.t)
+    placed, fill = at_once.placed(recordings), options.missing == "interpolate"
+    own = windows(placed.recordings, cut, fill, rows.person, dropped, placed.aligned)
+    group = grouping.of_windows(own.t, own.recording, placed)
+    return ClientData(rows.person, own.x, own.y, own.t, group=group)
 
 
 def _seconds_meant(options: ImportOptions, cut: Cut | None) -> tuple[str, ...]:

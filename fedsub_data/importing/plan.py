@@ -104,6 +104,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         window_s=cut.length / cut.rate if cut else None,
         overlap=1 - cut.step / cut.length if cut else None,
         sensors=axes(source.features) if cut or survey.points else None,
+        groups=options.groups,
     )
     return Plan(card, tick, cut, tuple(notes), source, conversion)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -36,11 +36,15 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows: ``x`` float32 [n, F, time], ``y`` int64 [n], ``t`` float64 [n], s, their starts."""
+    """Windows: ``x`` float32 [n, F, time], ``y`` int64 [n], ``t`` float64 [n], s, their starts.
+
+    `recording` is the number of each one's recording, int64 [n].
+    """
 
     x: NDArray[np.float32]
     y: NDArray[np.int64]
     t: Array
+    recording: NDArray[np.int64]
 
 
 def windows(
@@ -67,7 +71,7 @@ def windows(
         Where a recording has less than half the rate, which nobody said.
     """
     made: list[Windows] = []
-    for recording in recordings:
+    for number, recording in enumerate(recordings):
         stretches = list(_stretches(recording, cut, interpolate))
         dropped.add(Why.MISSING, person, len(recording) - sum(map(len, stretches)))
         lost = dropped.counts.get(Why.MISSING, {}).get(person, 0)
@@ -89,16 +93,19 @@ def windows(
             kept = (label >= 0) & ~mixed
             view = sliding_window_view(x, cut.length, axis=0)
             own = np.ascontiguousarray(view[at[kept]], np.float32)
-            made.append(Windows(own, label[kept], begins[kept]))
+            whose = np.full(len(own), number, np.int64)
+            made.append(Windows(own, label[kept], begins[kept], whose))
     if not made:
         features = recordings[0].x.shape[1] if recordings else 0
         nothing = np.zeros((0, features, cut.length), np.float32)
-        return Windows(nothing, np.zeros(0, np.int64), np.zeros(0))
-    joined = Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in ("x", "y", "t")))
+        none = np.zeros(0, np.int64)
+        return Windows(nothing, none, np.zeros(0), none)
+    keys = [key.name for key in fields(Windows)]
+    joined = Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in keys))
     if aligned is None:
         return joined
     order = np.argsort(joined.t, kind="stable")
-    return Windows(joined.x[order], joined.y[order], joined.t[order])
+    return Windows(*(getattr(joined, key)[order] for key in keys))
 
 
 def _starts(t: Array, cut: Cut, aligned: float | None) -> tuple[NDArray[np.int64], Array]:
