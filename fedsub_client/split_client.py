@@ -168,19 +168,20 @@ def split_client(
         Where the client would have no training or no test sample, at first or at all.
     """
     s, kind = settings, split_kind(settings.split, client, card)
-    if len(sizes) > 1:
-        train, test = split_grown(client, card, s.split, s.test_share, s.seed, sizes)
+    grown = len(sizes) > 1
+    if grown:
+        both = split_grown(client, card, s.split, s.test_share, s.seed, sizes)
     else:
-        train, test = split(client, card, kind, s.test_share, s.seed)
-    words = with_sides(how_split(client, card, kind), client, card, (train, test))
-    train = thinned(train, client, s.train_share, s.seed)
+        both = split(client, card, kind, s.test_share, s.seed)
+    words, test = with_sides(how_split(client, card, kind), client, card, both), both[1]
+    train = thinned(both[0], client, s.train_share, s.seed)
     y, since = client.y, client.since
     first = np.ones(len(y), np.bool_) if since is None else since <= 1
     first[sizes[0] if sizes else len(y) :] = False
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
     validation = None
     if s.validation:
-        train, validation = _held_back(train, client, card, kind, s, grown=len(sizes) > 1)
+        train, validation = _held_back(train, client, card, kind, s, grown)
     parts = SplitClient(client.client, client.x, train, test, y[train], y[test], kind=kind)
     parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn, edges=client.edges)
     parts = replace(parts, together=together(client, card), t=client.t, copies=client.first_copies)
@@ -207,15 +208,9 @@ def _comes(client: ClientData) -> bool:
 
 
 def _note(parts: SplitClient, client: ClientData, words: str) -> SplitNote:
-    counts = len(parts.train), len(parts.test), parts.holds_back
-    return SplitNote(
-        words,
-        training=counts[0],
-        testing=counts[1],
-        neither=len(client.y) - sum(counts),
-        repeated=repeats(client),
-        validation=counts[2],
-    )
+    trained, tested, held = len(parts.train), len(parts.test), parts.holds_back
+    neither = len(client.y) - trained - tested - held
+    return SplitNote(words, trained, tested, neither, repeats(client), held)
 
 
 def _held_back(

@@ -69,10 +69,9 @@ class TestedSettings:
         "stratified",
         "blocked",
         "unseen",
-        doc="how test samples are chosen; stratified: at random, as in the paper; blocked: in "
-        "time; unseen: some people take no part in training until the last rounds; auto: "
-        "whole recordings, days or sessions if an import said so (--split-by), else "
-        "blocked if windows overlap, may overlap or are in the order of time, else stratified",
+        doc="how test samples are chosen; stratified: at random, as in the paper; blocked: in time; "
+        "unseen: some people train in the last rounds alone; auto: whole recordings, days or "
+        "sessions that files name, else blocked if windows may overlap or have an order",
     )
     unseen_share: float = option(
         0.2, "share of clients that split=unseen keeps out of training", above=0, below=1

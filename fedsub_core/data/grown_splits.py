@@ -36,8 +36,7 @@ def split_grown(
     Parameters
     ----------
     client, card, test_share, seed : as for :func:`split`.
-    wanted : the run's ``split``. What ``auto`` chooses is decided by what was there at each look,
-        so that samples yet to come change nothing of it.
+    wanted : the run's ``split``; ``auto`` chooses by what was there at each look alone.
     sizes : ascending; the last is the number of samples now. The first ``sizes[i]`` samples are
         split as if the file ended there.
 

@@ -14,11 +14,10 @@ from fedsub_data.importing.devices import A_DATE
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows
 from fedsub_data.importing.time_options import seconds
-from fedsub_data.importing.zones import offsets
+from fedsub_data.importing.zones import DAY, offsets
 
 Numbers = NDArray[np.int64]
 Seconds = NDArray[np.float64]
-DAY = 86400.0
 #: So many people are named; the others are counted.
 _NAMED = 5
 

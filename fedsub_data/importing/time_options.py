@@ -41,6 +41,12 @@ class TimeOptions(WrittenOptions):
         "",
         "zone of dates that name none, such as Europe/Berlin; without it they are UTC",
     )
+    doubled_hour: str = choice(
+        "stop",
+        "first",
+        "second",
+        doc="which hour is meant where clocks were put back and rows do not show it",
+    )
     split_by: str = choice(
         WINDOW,
         *GROUPS,
@@ -88,7 +94,8 @@ def seconds(key: str, text: str) -> float | None:
     """
     if text in (NONE, AUTO):
         return None
+    shown = "2.56s, 500ms or auto" if key in ("window", "gap") else "500ms, 30min or 2h"
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|ms|min|)\s*", text)
     if match is None or not 0 < (length := float(match[1]) * _SECONDS[match[2]]) < 1e6:
-        raise ConfigError(f"{key}: got {text!r}, expected a duration such as 2.56s or 500ms")
+        raise ConfigError(f"{key}: got {text!r}, expected a duration such as {shown}")
     return length
