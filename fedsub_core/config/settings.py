@@ -69,9 +69,9 @@ class TestedSettings:
         "stratified",
         "blocked",
         "unseen",
-        doc="how test samples are chosen; stratified: at random, as in the paper; blocked: in time; "
-        "unseen: some people train in the last rounds alone; auto: whole recordings, days or "
-        "sessions that files name, else blocked if windows may overlap or have an order",
+        doc="how test samples are chosen; stratified: at random, as in the paper; blocked: in "
+        "time; unseen: some people train in the last rounds alone; auto: whole recordings, days "
+        "or sessions that files name, else blocked if windows may overlap or have an order",
     )
     unseen_share: float = option(
         0.2, "share of clients that split=unseen keeps out of training", above=0, below=1

@@ -74,7 +74,13 @@ class ImportOptions(TimeOptions):
         doc="rows with an empty cell or NaN: dropped, filled from the rows around, or refused",
     )
     not_numbers: str = choice("stop", "drop", doc="rows with text where a number is expected")
-    unlabelled: str = choice("drop", "stop", doc="rows or windows without a label")
+    unlabelled: str = choice(
+        "drop",
+        "stop",
+        "keep",
+        doc="rows or windows without a label: left out, refused, or kept in the folder "
+        "'unlabelled' inside the new one, a federation for fedsub adapt and predict",
+    )
     no_label: str = option(
         "",
         "labels that mean 'no label', with commas, such as 0,transient; empty cells always mean it",

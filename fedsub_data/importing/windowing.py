@@ -34,6 +34,14 @@ class Cut:
     asked: bool = False
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What is kept beside whole rows and windows with a label: see :func:`windows`."""
+
+    interpolate: bool = False
+    unlabelled: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows: ``x`` float32 [n, F, time], ``y`` int64 [n], ``t`` float64 [n], s, their starts.
@@ -50,7 +58,7 @@ class Windows:
 def windows(
     recordings: Sequence[Rows],
     cut: Cut,
-    interpolate: bool,
+    how: Kept,
     person: str,
     dropped: Dropped,
     aligned: float | None = None,
@@ -60,7 +68,8 @@ def windows(
     Parameters
     ----------
     recordings : in the order of their time, which is in seconds.
-    interpolate : whether NaN in ``x`` is filled from the rows around, but for pauses.
+    how : `interpolate`, whether NaN in ``x`` is filled from the rows around, but for pauses, and
+        `unlabelled`, whether windows without a label are kept, whose ``y`` is -1.
     dropped : gains windows without a label or of several, rows that are left over, those in whose
         holes nothing can be filled, and what was resampled.
     aligned : seconds; all windows begin whole steps from it, and are returned in order of time.
@@ -72,7 +81,7 @@ def windows(
     """
     made: list[Windows] = []
     for number, recording in enumerate(recordings):
-        stretches = list(_stretches(recording, cut, interpolate))
+        stretches = list(_stretches(recording, cut, how.interpolate))
         dropped.add(Why.MISSING, person, len(recording) - sum(map(len, stretches)))
         lost = dropped.counts.get(Why.MISSING, {}).get(person, 0)
         check_upsampling(stretches, cut.rate, cut.length, cut.asked, lost)
@@ -88,13 +97,13 @@ def windows(
             dropped.add(Why.LEFT_OVER, person, round(rest * rows / len(t)))
             label, share = majority(y, at, cut.length)
             mixed = (share < cut.purity) & (label >= 0)
-            dropped.add(Why.UNLABELLED, person, int((label < 0).sum()))
+            none = label < 0
+            dropped.add(Why.UNLABELLED, person, 0 if how.unlabelled else int(none.sum()))
             dropped.add(Why.MIXED, person, int(mixed.sum()))
-            kept = (label >= 0) & ~mixed
+            kept = ~mixed if how.unlabelled else ~none & ~mixed
             view = sliding_window_view(x, cut.length, axis=0)
             own = np.ascontiguousarray(view[at[kept]], np.float32)
-            whose = np.full(len(own), number, np.int64)
-            made.append(Windows(own, label[kept], begins[kept], whose))
+            made.append(Windows(own, label[kept], begins[kept], np.full(len(own), number)))
     if not made:
         features = recordings[0].x.shape[1] if recordings else 0
         nothing = np.zeros((0, features, cut.length), np.float32)
