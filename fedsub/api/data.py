@@ -20,9 +20,10 @@ from fedsub_core.options import Value, describe, nearest
 from fedsub_core.spelling import python, spelling
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns
 from fedsub_data.importing.cells import texts, times
-from fedsub_data.importing.importing import Imported, in_memory, open_source
+from fedsub_data.importing.importing import in_memory, open_source
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.resampled import resampled_sentences
+from fedsub_data.importing.samples import Imported
 from fedsub_data.importing.source import OpenSource
 
 log = logging.getLogger("fedsub")

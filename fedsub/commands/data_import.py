@@ -70,13 +70,13 @@ def import_(
     options = read_options(ImportOptions, texts, "data import")
     with progress(console, "people", ["import"]) as tell:
 
-        def told(done: int, of: int) -> None:
+        def show(done: int, of: int) -> None:
             tell("import", done, of)
 
         made = (
-            import_files(files, folder, options, told)
+            import_files(files, folder, options, show)
             if into is None
-            else add_files(files, folder, options, texts, new_classes == "add", told)
+            else add_files(files, folder, options, texts, new_classes == "add", show)
         )
     for note in made.notes:
         _say(note)
@@ -93,7 +93,7 @@ def import_(
 
 
 def _folder(out: Path | None, into: Path | None, new_classes: str | None) -> Path:
-    """Return the folder that is made or added to; raise ConfigError where it is not one."""
+    """Return the one folder to write; raise ConfigError where none or two are given."""
     folder = out or into
     if folder is None or (out and into):
         got = "both" if out and into else "neither"

@@ -103,7 +103,7 @@ class Before:
             yield Rows(self.name_of(client), zeros, np.arange(n), y, None, x)
 
     def name_of(self, client: str) -> str:
-        """Return what a person of the folder is called beside those who are added."""
+        """Return the name of a person of the folder beside those who are added."""
         return f"{client} in {self.folder}"
 
     @staticmethod

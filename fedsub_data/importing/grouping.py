@@ -101,8 +101,8 @@ class Grouping:
             return self._numbered(person, np.floor(local / DAY))
         ordered = np.sort(rows)
         steps = np.diff(ordered)
-        gap = seconds("session-gap", self.options.session_gap)
-        begins = np.concatenate((ordered[1:][steps > gap], begun))
+        gap = seconds("session-gap", self.options.session_gap) or 0.0
+        begins = np.concatenate((ordered[1:][steps > gap], np.array(begun, np.float64)))
         # Windows that align with others may begin half a step before their first row.
         slack = float(np.median(steps)) / 2 if len(steps) else 0.0
         return self._numbered(person, np.searchsorted(np.unique(begins), t + slack, side="right"))
@@ -110,7 +110,7 @@ class Grouping:
     def _numbered(self, person: str, group: NDArray[np.generic]) -> Numbers:
         found, numbers = np.unique(group, return_inverse=True)
         self._counts[person] = len(found)
-        return numbers.astype(np.int64)
+        return np.asarray(numbers, np.int64)
 
     def notes(self) -> tuple[str, ...]:
         """Return sentences on how many groups people have, and who has one alone."""

@@ -124,7 +124,7 @@ def _checked(data: ClientData, made: Imported) -> Person:
     """Return a person's samples as they enter a federation; those without a label apart."""
     path = Path(made.card.name, "clients", f"{data.client}.npz")
     none = data.y < 0
-    parts = []
+    parts = list[ClientData | None]()
     for rows, fewest in ((~none, made.dropped.options.fewest), (none, 1)):
         part = data if rows.all() else data.part(np.flatnonzero(rows))
         if len(part.y) < fewest:

@@ -104,8 +104,8 @@ class TableSource:
             for code, begin, end in zip(range(first, last + 1), ends, ends[1:], strict=False):
                 mine = slice(int(begin), int(end))
                 times = None if t is None else t[mine]
-                own = Rows(self.people[code], segment[mine], row[mine], y[mine], times, x[mine])
-                yield self._times.read(own, None if named is None else named[mine])
+                of = Rows(self.people[code], segment[mine], row[mine], y[mine], times, x[mine])
+                yield self._times.read(of, None if named is None else named[mine])
 
     def place(self, file: int, row: int, column: str | None) -> str:
         """Return the place of a value, and the value, in words; the file is read once more."""

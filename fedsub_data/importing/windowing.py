@@ -80,7 +80,7 @@ def windows(
         Where a recording has less than half the rate, which nobody said.
     """
     made: list[Windows] = []
-    for number, recording in enumerate(recordings):
+    for i, recording in enumerate(recordings):
         stretches = list(_stretches(recording, cut, how.interpolate))
         dropped.add(Why.MISSING, person, len(recording) - sum(map(len, stretches)))
         lost = dropped.counts.get(Why.MISSING, {}).get(person, 0)
@@ -103,12 +103,12 @@ def windows(
             kept = ~mixed if how.unlabelled else ~none & ~mixed
             view = sliding_window_view(x, cut.length, axis=0)
             own = np.ascontiguousarray(view[at[kept]], np.float32)
-            made.append(Windows(own, label[kept], begins[kept], np.full(len(own), number)))
+            made.append(Windows(own, label[kept], begins[kept], np.full(len(own), i, np.int64)))
     if not made:
         features = recordings[0].x.shape[1] if recordings else 0
         nothing = np.zeros((0, features, cut.length), np.float32)
-        none = np.zeros(0, np.int64)
-        return Windows(nothing, none, np.zeros(0), none)
+        nobody = np.zeros(0, np.int64)
+        return Windows(nothing, nobody, np.zeros(0), nobody)
     keys = [key.name for key in fields(Windows)]
     joined = Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in keys))
     if aligned is None:

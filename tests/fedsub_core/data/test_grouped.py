@@ -118,7 +118,7 @@ def test_other_groups_are_refused(group: np.ndarray, tmp_path: Path) -> None:
 
 def test_groups_come_back_from_the_file_and_the_card(tmp_path: Path) -> None:
     data = person([0, 1, 0], [4, 4, 9])
-    np.savez(tmp_path / "anna.npz", **data.arrays())
+    np.savez(tmp_path / "anna.npz", **data.arrays())  # type: ignore[arg-type]
     read = read_client(tmp_path / "anna.npz", CARD)
     assert read.group is not None
     assert read.group.tolist() == [4, 4, 9]

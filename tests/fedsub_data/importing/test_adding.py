@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -207,7 +208,7 @@ DAMAGED: dict[str, tuple[Change, str]] = {
     ),
     "another card": (lambda folder: change_card(folder, '"ax"', '"az"'), "'az'"),
     "half a file": (lambda folder: os.truncate(folder / "clients" / "ben.npz", 900), "ben.npz"),
-    "nobody": (lambda folder: [p.unlink() for p in folder.glob("clients/*")], "nobody"),
+    "nobody": (lambda folder: shutil.rmtree(folder / "clients"), "nobody"),
     "half a record": (lambda folder: os.truncate(folder / "preparation.json", 99), "record"),
     "another record": (
         lambda folder: (folder / "preparation.json").write_text(
