@@ -17,7 +17,7 @@ from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.edges import Edges
 from fedsub_core.data.federation import Card
-from fedsub_core.data.findings import SplitNote, how_split, repeats, with_sides
+from fedsub_core.data.findings import SplitNote, how_split, split_note, with_sides
 from fedsub_core.data.grown_splits import split_grown
 from fedsub_core.data.held_out import labelled, thinned
 from fedsub_core.data.samples import NODE, Samples, kept_shape
@@ -196,7 +196,7 @@ def split_client(
     parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, sensors=card.sensors)
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
-    parts = replace(parts, note=_note(parts, client, words))
+    parts = replace(parts, note=split_note(words, client, (train, test, validation)))
     if since is None or not _comes(client):
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])
@@ -213,12 +213,6 @@ def split_client(
 def _comes(client: ClientData) -> bool:
     """Return whether samples come during the run."""
     return client.since is not None and bool((client.since > 1).any())
-
-
-def _note(parts: SplitClient, client: ClientData, words: str) -> SplitNote:
-    trained, tested, held = len(parts.train), len(parts.test), parts.holds_back
-    neither = len(client.y) - trained - tested - held
-    return SplitNote(words, trained, tested, neither, repeats(client), held)
 
 
 def _held_back(

@@ -52,6 +52,15 @@ class SplitNote:
     validation: int = 0
 
 
+def split_note(
+    words: str, client: ClientData, parts: tuple[IntArray, IntArray, IntArray | None]
+) -> SplitNote:
+    """Return the note on a client's samples; `parts` are trained, tested and held back."""
+    trained, tested, held = (0 if part is None else len(part) for part in parts)
+    neither = len(client.y) - trained - tested - held
+    return SplitNote(words, trained, tested, neither, repeats(client), held)
+
+
 def findings(federation: Federation, wanted: str) -> list[str]:
     """Return the findings that bend the results of a run whose ``split`` is `wanted`."""
     return [*_leaks(federation, wanted), *_repeats(federation), *_twins(federation)]
