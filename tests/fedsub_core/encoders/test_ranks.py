@@ -70,11 +70,16 @@ def growing(since: bool) -> Cohort:
 
 def test_features_stay_when_samples_come() -> None:
     """The server keeps sums over the first samples, and a device knows these by their features."""
-    data = growing(since=True).data
+    cohort = growing(since=True)
+    data = cohort.data
     before, after = (data.at(round, None)[0] for round in (1, 4))
     n = before.counts[0]
     assert after.counts[0] > n
     assert np.array_equal(before.x[0, :n], after.x[0, :n])
+    model = cohort.personal_model(0, cohort.learner.predicted_by(cohort.state), 4, None)
+    assert isinstance(model.encoder, RanksEncoder) and model.encoder.places is not None
+    first = cohort.clients[0].at(1).train_x
+    assert len(first) == n and np.array_equal(model.encoder.places, places(quantised(first)))
 
 
 def test_a_file_with_places_of_another_shape_is_not_used() -> None:
