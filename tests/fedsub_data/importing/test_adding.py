@@ -139,6 +139,16 @@ def test_times_from_0_are_put_behind(tmp_path: Path) -> None:
         added(tmp_path / "b.csv", from_0("ann", 2), tmp_path / "people")
 
 
+def test_a_sensor_at_rest_may_repeat_itself(tmp_path: Path) -> None:
+    def still(day: int) -> list[str]:
+        return [",".join([*line.split(",")[:3], "0", "1"]) for line in rows("ann", day)]
+
+    imported(tmp_path / "a.csv", [*still(0), *rows("ben", 0)], tmp_path / "people",
+             features="ax,ay", mixed_units="keep")  # fmt: skip
+    added(tmp_path / "b.csv", still(1), tmp_path / "people")
+    assert len(read_federation(tmp_path / "people").clients["ann"].y) == 38
+
+
 def test_samples_without_a_label_are_added_to_theirs(tmp_path: Path) -> None:
     first = [*rows("ann", 0, ("walk", "")), *rows("ben", 0)]
     imported(tmp_path / "a.csv", first, tmp_path / "people", unlabelled="keep", overlap=0.0)
