@@ -150,15 +150,15 @@ class RanksModule(ReluModule):
         """Return the units' sums."""
         of_own = torch.arange(len(self.weight)) % 2 == 1
         everybody, own = (
-            super(RanksModule, self).sums(_ranks(steps, among))
-            for among in (self.everybodys, self.places)
+            super(RanksModule, self).sums(_ranks(steps, places))
+            for places in (self.everybodys, self.places)
         )
         return torch.where(of_own, own, everybody)
 
 
-def _ranks(steps: Tensor, among: Tensor) -> Tensor:
-    places = (steps.unsqueeze(1) > among).sum(1) + (steps.unsqueeze(1) >= among).sum(1)
-    return HALF_PLACE * (places - PLACES).to(steps.dtype)
+def _ranks(steps: Tensor, places: Tensor) -> Tensor:
+    passed = (steps.unsqueeze(1) > places).sum(1) + (steps.unsqueeze(1) >= places).sum(1)
+    return HALF_PLACE * (passed - PLACES).to(steps.dtype)
 
 
 class OwnModule(nn.Module):

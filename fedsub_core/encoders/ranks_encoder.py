@@ -68,10 +68,10 @@ def places(steps: NDArray[np.int16]) -> NDArray[np.int16]:
     return np.ascontiguousarray(every[(2 * np.arange(PLACES) + 1) * len(every) // (2 * PLACES)])
 
 
-def ranks(steps: NDArray[np.int32], among: NDArray[np.int16]) -> NDArray[np.int32]:
+def ranks(steps: NDArray[np.int32], places: NDArray[np.int16]) -> NDArray[np.int32]:
     """Return ranks of ``steps [n, inputs]``, from -448 to 448; an equal place counts half."""
     found = np.full(steps.shape, -PLACES, np.int32)
-    for place in among:
+    for place in places:
         found += steps > place
         found += steps >= place
     return HALF_PLACE * found
