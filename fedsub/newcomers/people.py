@@ -167,6 +167,7 @@ def divided(
         how = replace(how, test_share=labels.test_share)
     every, none = np.arange(len(data.y)), np.empty(0, np.int64)
     parts = SplitClient(data.client, data.x, every, none, data.y, none)
+    parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, sensors=card.sensors)
     if labelled and labels.test_share != 0:
         with suppress(DataError):  # too few of them
             parts = split_client(data, card, how)

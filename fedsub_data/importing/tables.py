@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +21,14 @@ from fedsub_data.importing.columns import Columns
 from fedsub_data.importing.database import Database
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.files import people_of
-from fedsub_data.importing.heads import shows_decimal_comma
+from fedsub_data.importing.heads import decimal_of
 from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.names import Names, names_of
-from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import Roles, roles
 from fedsub_data.importing.source import Rows, nobody_in
 from fedsub_data.importing.table_files import TableFiles
+from fedsub_data.importing.table_times import TableTimes
 
 #: Rows of several people that are fetched together; one person's are never parted.
 AT_ONCE = 1_000_000
@@ -77,7 +77,7 @@ class TableSource:
     def rows(self) -> Iterator[Rows]:
         """Yield each person's rows, in the order in which people first appear."""
         columns = "".join(f", f{i}" for i in range(len(self.features)))
-        timed = ", t" if self.time else ""
+        timed = "".join(f", {column}" for column in self._times.names)
         recording = ", recordings.code AS recording" if self._roles.recording else ""
         joined = "LEFT JOIN recordings USING (recording) " if recording else ""
         for first, last in self._batches():
@@ -94,6 +94,7 @@ class TableSource:
             file, segment = file[order], segment[order]
             who, r, y = (np.asarray(got[key])[order] for key in ("who", "r", "y"))
             t = np.asarray(got["t"], np.float64)[order] if self.time else None
+            named = np.asarray(got["named"], np.bool_)[order] if self._times.dated else None
             x = np.empty((len(r), len(self.features)), np.float32)
             for i in range(len(self.features)):
                 x[:, i] = got[f"f{i}"][order]
@@ -103,7 +104,8 @@ class TableSource:
             for code, begin, end in zip(range(first, last + 1), ends, ends[1:], strict=False):
                 mine = slice(int(begin), int(end))
                 times = None if t is None else t[mine]
-                yield Rows(self.people[code], segment[mine], row[mine], y[mine], times, x[mine])
+                of = Rows(self.people[code], segment[mine], row[mine], y[mine], times, x[mine])
+                yield self._times.read(of, None if named is None else named[mine])
 
     def place(self, file: int, row: int, column: str | None) -> str:
         """Return the place of a value, and the value, in words; the file is read once more."""
@@ -125,16 +127,19 @@ class TableSource:
         self.features, self.time = self._roles.features, self._roles.time
         self.rising = self._roles.rising
         owners, labels = self._by_name(named, types)
-        numbers = ", ".join(f"f{i} FLOAT" for i in range(len(self.features)))
-        timed = "t DOUBLE, " if self.time else ""
-        texts = "subject VARCHAR, label VARCHAR, recording VARCHAR"
-        self._db.run(f"CREATE TABLE rows ({texts}, {timed}{numbers})")
-        columns = Columns(self._roles, types, self._decimal(sample), self.options.date_form)
-        self.ticks = self.time is not None and columns.ticks(sample[self.time])
-        if self.time is not None and types[self.time] == "VARCHAR" and not self.ticks:
-            form, guess = self._tables.date_form(self._roles)
-            columns = replace(columns, dates=form)
-            self.notes += guess
+        numbers = [f"f{i} FLOAT" for i in range(len(self.features))]
+        used = [sample[name] for name in (*self.features, self.time) if name is not None]
+        decimal, guess = decimal_of(used, self.options)
+        self.notes += guess
+        columns = Columns(self._roles, types, decimal, self.options.date_form)
+        self._times = TableTimes(
+            columns, sample, self._tables, self.options, lambda f, r: self.place(f, r, self.time)
+        )
+        self.ticks, columns = self._times.ticks, self._times.columns
+        self.notes += self._times.notes
+        texts = ["subject VARCHAR", "label VARCHAR", "recording VARCHAR"]
+        declared = ", ".join([*texts, *self._times.declared, *numbers])
+        self._db.run(f"CREATE TABLE rows ({declared})")
         starts = [0]
         for i, _ in enumerate(self._files):
             if i:
@@ -155,20 +160,17 @@ class TableSource:
             self.notes.append(nobody_in(empty))
         self.notes += self._tables.notes()
         self._name()
+        self.notes += self._times.check(self._db, self._place_of)
+
+    def _place_of(self, row: int) -> str:
+        """Return the place of the time of a row of the database, and the time, in words."""
+        file = int(np.searchsorted(self._starts, row, side="right")) - 1
+        own = row - int(self._starts[file])
+        return self.place(file * self._recordings, own, self.time)
 
     def _roles_of(self, sample: Mapping[str, Sequence[str | None]], named: Names) -> Roles:
         """Return the roles of columns, of the first rows' texts by column."""
         return roles(sample, self.options, str(self._files[0]), named)
-
-    def _decimal(self, sample: Mapping[str, Sequence[str | None]]) -> str:
-        """Return what separates a number's decimals, as it was said or as numbers show it."""
-        if self.options.decimal != AUTO:
-            return self.options.decimal
-        used = [*self._roles.features, *([self._roles.time] if self._roles.time else [])]
-        if not shows_decimal_comma([sample[column] for column in used]):
-            return "."
-        self.notes.append(f"Guessed: {spelt('decimal', ',')}.")
-        return ","
 
     def _by_name(
         self, named: Names, types: Collection[str]

@@ -19,7 +19,8 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "your-data.md").read_text
 def test_options_that_the_page_names_exist() -> None:
     known = {f"--{option.key}" for option in describe(ImportOptions)}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", PAGE))
-    assert named - known <= {"--data", "--out", "--no-inspect", "--resume", "--split"}
+    others = {"--data", "--input", "--no-inspect", "--resume", "--split"}
+    assert named - known <= others | {"--out", "--into", "--new-classes"}
     assert {"--missing", "--backwards", "--window"} <= named
 
 
