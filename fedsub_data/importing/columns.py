@@ -47,7 +47,8 @@ class Columns:
         owner, label : of a file of one person or class; None: a column says it.
         """
         whose = self._subject() if owner is None else f"{literal(owner)}::VARCHAR"
-        what = literal(label) if label is not None else name(str(self.roles.label))
+        what = "NULL" if self.roles.label is None else name(self.roles.label)
+        what = what if label is None else literal(label)
         recording = name(self.roles.recording) if self.roles.recording else "NULL"
         time = [] if self.roles.time is None else [self._time(self.roles.time, ticks)]
         numbers = [self._number(feature) for feature in self.roles.features]

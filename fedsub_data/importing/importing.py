@@ -29,6 +29,7 @@ from fedsub_data.importing.cleaning import cleaned, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
 from fedsub_data.importing.files import NUMPY, TS, ZIP, ending, find_files, kind_of
 from fedsub_data.importing.first_rows import FirstRows
+from fedsub_data.importing.interval_owners import without_intervals
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.recordings import in_time, repeated
@@ -84,6 +85,9 @@ def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
         if any(ending(path) == ZIP for path in files):
             folder = Path(tempfile.mkdtemp(prefix="fedsub-zip-"))
             files, notes = without_zips(files, folder)
+        files = without_intervals(files, options.intervals)
+        if not files:
+            raise DataError(f"{', '.join(patterns)}: got intervals alone, expected recordings, too")
         kind = kind_of(files)
         source: OpenSource
         if kind in (TS, NUMPY):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import choice, option, suggestion
+from fedsub_data.importing.logger_options import LoggerOptions
 from fedsub_data.importing.written_options import AUTO as AUTO
-from fedsub_data.importing.written_options import WrittenOptions
 
 #: The word that takes rows as they are instead of windows of them.
 NONE = "none"
@@ -23,7 +23,7 @@ _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0}
 
 
 @dataclass(frozen=True)
-class ImportOptions(WrittenOptions):
+class ImportOptions(LoggerOptions):
     """Options of an import; every default fits a clean file of raw signals or features."""
 
     subject: str = option("", "column with the person of each row; guessed if left out")
@@ -162,6 +162,8 @@ class ImportOptions(WrittenOptions):
                     f"from-name: got a group {group!r}, expected {', '.join(NAME_GROUPS)}."
                     f"{suggestion(group, NAME_GROUPS)}"
                 )
+        by_name = "from-name" if "label" in self.named_groups else ""
+        self.check_intervals("label" if self.label else by_name)
         for key in self.named_groups & {"subject", "label", "recording"}:
             if column := getattr(self, key):
                 raise ConfigError(

@@ -17,6 +17,7 @@ from fedsub_data.importing.devices import SameTimes, check_names
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.giveaways import Giveaways
+from fedsub_data.importing.intervals import with_intervals
 from fedsub_data.importing.labels import NO_CLASS, check_labels
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.recordings import NewestFirst
@@ -64,6 +65,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         Where people's units differ, nothing says a rate, time cannot be read, or options do not fit
         the rows.
     """
+    source = with_intervals(source, options)
     _check_people_and_classes(source, options, name)
     measured = check_labels(source.labels, options, name)
     survey = _survey(source, options, name)

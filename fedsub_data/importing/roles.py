@@ -112,8 +112,9 @@ def roles(
         return name
 
     subject = guessed("subject", options.subject, SUBJECTS)
-    label = guessed("label", options.label, labels, subject)
-    if label is None and "label" not in named.values:
+    by_time = bool(options.intervals)
+    label = None if by_time else guessed("label", options.label, labels, subject)
+    if label is None and not by_time and "label" not in named.values:
         raise _no_classes(names, named, where)
     timed = options.time != NONE
     time = guessed("time", options.time, TIMES, subject, label) if timed else None

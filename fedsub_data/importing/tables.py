@@ -176,7 +176,8 @@ class TableSource:
         """Return person and class of each file, where no column says them."""
         nothing = [None] * len(self._files)
         used = {"subject"} if self._roles.subject is None else set[str]()
-        used |= {"label"} if self._roles.label is None else set()
+        by_name = self._roles.label is None and not self.options.intervals
+        used |= {"label"} if by_name else set()
         self.notes += named.guessed(used | ({"recording", "sensor"} if used else set()))
         labels = named.values["label"] if "label" in used else nothing
         if "subject" not in used:
