@@ -18,7 +18,7 @@ from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.names import NO_NAMES, Names
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import roles
-from fedsub_data.importing.source import Rows, nobody_in
+from fedsub_data.importing.source import NO_UNITS, Rows, nobody_in
 
 #: Rows by which it is found what a column is.
 _SAMPLED = 1000
@@ -65,6 +65,8 @@ class ArraySource:
     DataError
         Where parts differ in shape or in how they write time, or hold no label.
     """
+
+    units = NO_UNITS
 
     def __init__(
         self,

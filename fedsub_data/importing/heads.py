@@ -6,7 +6,9 @@ import csv
 import re
 from collections.abc import Sequence
 
+from fedsub_core.spelling import spelt
 from fedsub_data.importing.roles import EMPTY, is_number
+from fedsub_data.importing.written_options import AUTO, WrittenOptions
 
 #: Lines of a file by which its head is found.
 LOOKED_AT = 200
@@ -74,3 +76,14 @@ def shows_decimal_comma(values: Sequence[Sequence[str | None]]) -> bool:
             return False
         shown |= any(not re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", text) for text in commas)
     return shown
+
+
+def decimal_of(
+    columns: Sequence[Sequence[str | None]], options: WrittenOptions
+) -> tuple[str, list[str]]:
+    """Return the separator of decimals, as it was said or shows, and sentences on the guess."""
+    if options.decimal != AUTO:
+        return options.decimal, []
+    if not shows_decimal_comma(columns):
+        return ".", []
+    return ",", [f"Guessed: {spelt('decimal', ',')}."]

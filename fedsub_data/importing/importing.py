@@ -27,7 +27,7 @@ from fedsub_core.spelling import spelt
 from fedsub_data.importing.at_once import AtOnce
 from fedsub_data.importing.cleaning import cleaned, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
-from fedsub_data.importing.files import NUMPY, TS, ZIP, ending, find_files, kind_of
+from fedsub_data.importing.files import NUMPY, TEXT, TS, ZIP, ending, find_files, kind_of
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.interval_owners import without_intervals
 from fedsub_data.importing.options import ImportOptions
@@ -96,9 +96,11 @@ def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
             source = array_files(files, kind, options)
         else:
             require("reading tables", "duckdb")
+            from fedsub_data.importing.layout_source import layout_source
             from fedsub_data.importing.tables import TableSource
 
-            source = TableSource(files, options, folder)
+            made = layout_source(files, options, folder) if kind == TEXT else None
+            source = made or TableSource(files, options, folder)
             folder = None  # the source removes it
         source.notes[:0] = notes
         return source

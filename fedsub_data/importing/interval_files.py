@@ -88,7 +88,9 @@ def read_intervals(path: Path, options: ImportOptions) -> IntervalFile:
     def column_of(known: Sequence[str] | set[str]) -> str | None:
         left = [name for name in names if name not in taken]
         if isinstance(known, set):
-            name = next((name for name in left if not known.isdisjoint(words(name))), None)
+            # How long a button was pressed is no length of an interval.
+            held = ((name, {*words(name)}) for name in left)
+            name = next((n for n, own in held if own & known and "press" not in own), None)
         else:
             plains = {plain(name): name for name in reversed(left)}
             name = next((plains[word] for word in known if word in plains), None)

@@ -60,6 +60,7 @@ class IntervalSource:
         self._source, self._steps = source, steps
         self.features, self.rising = source.features, source.rising
         self.people, self.time, self.ticks = source.people, source.time, source.ticks
+        self.units = source.units
         counts = Counter[int]()
         for rows in source.rows():
             counts.update(dict(zip(*np.unique(self._codes(rows), return_counts=True), strict=True)))

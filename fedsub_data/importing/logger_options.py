@@ -27,6 +27,22 @@ class LoggerOptions(WrittenOptions):
         "- is no class",
     )
 
+    layout: str = option(
+        "",
+        "how the logger writes recordings: phyphox, sensor-logger, empatica-e4, actigraph, "
+        "shimmer, androsensor, or a file such as mine.toml; guessed if left out",
+    )
+    sensors: str = option(
+        "",
+        "sensors of a recording with a file for each, with commas; they are joined on time. If "
+        "left out, those that the layout uses",
+    )
+
+    @property
+    def named_sensors(self) -> tuple[str, ...]:
+        """Sensors that were named, in their order."""
+        return tuple(part.strip() for part in self.sensors.split(",") if part.strip())
+
     @property
     def mark_classes(self) -> tuple[str, ...]:
         """Classes of the stretches between bare marks, in their order; ``-`` is none."""

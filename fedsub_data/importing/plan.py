@@ -26,6 +26,7 @@ from fedsub_data.importing.sensors import axes
 from fedsub_data.importing.source import Source
 from fedsub_data.importing.sparse_columns import SparseColumns
 from fedsub_data.importing.time_unit import check_rate, tick_seconds
+from fedsub_data.importing.unit_rows import units_in_words
 from fedsub_data.importing.windowing import Cut
 
 #: The papers' window of raw signals, s.
@@ -76,7 +77,8 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         survey.newest_first.check()
     rated = options.rate and (signal or whole)
     between = (survey.points or 1) / options.rate if rated else None
-    tick, guess = tick_seconds(clocks, source.time or "", source.ticks, options, between, signal)
+    timed = f"{source.time or ''} {source.units.get(source.time or '', '')}".strip()
+    tick, guess = tick_seconds(clocks, timed, source.ticks, options, between, signal)
     notes = [*source.notes, *measured, *([guess] if guess else []), *conversion.notes]
     notes += survey.same_times.notes(tick)
     notes += survey.sparse.check(tick, (between or _step(clocks, tick)) if signal else None)
@@ -101,7 +103,7 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         options.task,
         source.labels,
         source.features,
-        options.units,
+        options.units or units_in_words(source.units, source.features),
         sampling_rate_hz=rate,
         window_s=cut.length / cut.rate if cut else None,
         overlap=1 - cut.step / cut.length if cut else None,

@@ -42,7 +42,8 @@ def recording_times(source: Source, options: ImportOptions) -> tuple[float, list
                 spans[rows.person, int(rows.file[begin])] = span
     unread.check()
     between = 1 / options.rate if options.rate else None
-    tick, _ = tick_seconds(clocks, str(source.time), source.ticks, options, between)
+    timed = f"{source.time} {source.units.get(str(source.time), '')}".strip()
+    tick, _ = tick_seconds(clocks, timed, source.ticks, options, between)
     paths = {file: Path(file_of(source, file)) for _, file in spans}
     return tick, [
         Recording(person, file, paths[file], first * tick, last * tick)

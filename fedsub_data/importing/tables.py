@@ -22,10 +22,11 @@ from fedsub_data.importing.columns import Columns
 from fedsub_data.importing.database import Database
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.files import people_of
-from fedsub_data.importing.heads import shows_decimal_comma
+from fedsub_data.importing.heads import decimal_of
 from fedsub_data.importing.labels import classes_of
+from fedsub_data.importing.layout import SensorLayout
 from fedsub_data.importing.names import Names, names_of
-from fedsub_data.importing.options import AUTO, ImportOptions
+from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import Roles, roles
 from fedsub_data.importing.source import Rows, nobody_in
 from fedsub_data.importing.table_files import TableFiles
@@ -40,6 +41,7 @@ class TableSource:
     Parameters
     ----------
     folder : of unpacked files, to be removed at the end.
+    layout : that names the columns; None: they have their own names.
 
     To be closed: the database lies in a temporary folder that only its owner can read.
 
@@ -51,14 +53,18 @@ class TableSource:
     """
 
     def __init__(
-        self, files: Sequence[Path], options: ImportOptions, folder: Path | None = None
+        self,
+        files: Sequence[Path],
+        options: ImportOptions,
+        folder: Path | None = None,
+        layout: SensorLayout | None = None,
     ) -> None:
         self._folder = folder
         self.options, self._files = options, list(files)
         self.notes: list[str] = []
         self._db = Database(self._files, options.memory)
         try:
-            self._tables = TableFiles(self._files, options, self._db)
+            self._tables = TableFiles(self._files, options, self._db, layout)
             with self._tables.unchanged:
                 self._stage()
             # What follows asks for an order.
@@ -77,7 +83,7 @@ class TableSource:
     def rows(self) -> Iterator[Rows]:
         """Yield each person's rows, in the order in which people first appear."""
         columns = "".join(f", f{i}" for i in range(len(self.features)))
-        timed = ", t" if self.time else ""
+        timed = ", t" if self._roles.time else ""
         recording = ", recordings.code AS recording" if self._roles.recording else ""
         joined = "LEFT JOIN recordings USING (recording) " if recording else ""
         for first, last in self._batches():
@@ -93,7 +99,7 @@ class TableSource:
             order = np.lexsort((got["r"], segment, got["who"]))
             file, segment = file[order], segment[order]
             who, r, y = (np.asarray(got[key])[order] for key in ("who", "r", "y"))
-            t = np.asarray(got["t"], np.float64)[order] if self.time else None
+            t = np.asarray(got["t"], np.float64)[order] if self._roles.time else None
             x = np.empty((len(r), len(self.features)), np.float32)
             for i in range(len(self.features)):
                 x[:, i] = got[f"f{i}"][order]
@@ -129,7 +135,10 @@ class TableSource:
         timed = "t DOUBLE, " if self.time else ""
         texts = "subject VARCHAR, label VARCHAR, recording VARCHAR"
         self._db.run(f"CREATE TABLE rows ({texts}, {timed}{numbers})")
-        columns = Columns(self._roles, types, self._decimal(sample), self.options.date_form)
+        names = [name for name in (*self.features, self.time) if name is not None]
+        decimal, guess = decimal_of([sample[name] for name in names], self.options)
+        self.notes += guess
+        columns = Columns(self._roles, types, decimal, self.options.date_form)
         self.ticks = self.time is not None and columns.ticks(sample[self.time])
         if self.time is not None and types[self.time] == "VARCHAR" and not self.ticks:
             form, guess = self._tables.date_form(self._roles)
@@ -140,7 +149,8 @@ class TableSource:
             if i:
                 where = str(self._files[i])
                 self._roles.check_columns(self._tables.types(i), where, str(self._files[0]))
-            selected = columns.selected(owners[i], labels[i], self.ticks)
+            own = columns.converted(self._tables.factors(i, names))
+            selected = own.selected(owners[i], labels[i], self.ticks)
             skipped = f" OFFSET {self.options.skip}" if self.options.skip else ""
             # Words of labels are to be named.
             relation = f"{self._tables.relation(i, empty=('',))}{skipped}"
@@ -154,21 +164,12 @@ class TableSource:
         if empty := [str(self._files[i]) for i in np.flatnonzero(np.diff(starts) == 0)]:
             self.notes.append(nobody_in(empty))
         self.notes += self._tables.notes()
+        self.units: Mapping[str, str] = self._tables.units(0)
         self._name()
 
     def _roles_of(self, sample: Mapping[str, Sequence[str | None]], named: Names) -> Roles:
         """Return the roles of columns, of the first rows' texts by column."""
         return roles(sample, self.options, str(self._files[0]), named)
-
-    def _decimal(self, sample: Mapping[str, Sequence[str | None]]) -> str:
-        """Return what separates a number's decimals, as it was said or as numbers show it."""
-        if self.options.decimal != AUTO:
-            return self.options.decimal
-        used = [*self._roles.features, *([self._roles.time] if self._roles.time else [])]
-        if not shows_decimal_comma([sample[column] for column in used]):
-            return "."
-        self.notes.append(f"Guessed: {spelt('decimal', ',')}.")
-        return ","
 
     def _by_name(
         self, named: Names, types: Collection[str]
