@@ -27,7 +27,7 @@ from fedsub_core.spelling import spelt
 from fedsub_data.importing.at_once import AtOnce
 from fedsub_data.importing.cleaning import cleaned, without_labels
 from fedsub_data.importing.dropped import Dropped, Why
-from fedsub_data.importing.files import NUMPY, TEXT, TS, ZIP, ending, find_files, kind_of
+from fedsub_data.importing.files import MAT, NUMPY, TEXT, TS, ZIP, ending, find_files, kind_of
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.interval_owners import without_intervals
 from fedsub_data.importing.options import ImportOptions
@@ -90,7 +90,7 @@ def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
             raise DataError(f"{', '.join(patterns)}: got intervals alone, expected recordings, too")
         kind = kind_of(files)
         source: OpenSource
-        if kind in (TS, NUMPY):
+        if kind in (TS, NUMPY, MAT):
             from fedsub_data.importing.array_files import array_files
 
             source = array_files(files, kind, options)

@@ -86,7 +86,8 @@ def _is_of(path: Path, layout: Layout, sensor: SensorLayout) -> bool:
     if (head := sensor.head) is not None:
         text, rest = "\n".join(lines[: head.lines]), lines[head.lines :]
         start = re.search(head.start, text) if head.start else None
-        dated = not head.start or bool(start and unit_since_1970(float(start[1])) == "s")
+        told = float(start[1]) if start and is_number(start[1]) else 0.0
+        dated = not head.start or unit_since_1970(told) == "s"
         cells = [cell.strip(' "') for cell in rest[0].split(",")] if rest else []
         bare = bool(cells) and all(map(is_number, cells)) and len(cells) == len(sensor.names)
         return bool(re.search(head.rate, text)) and dated and (bare or sensor.fits(cells))
