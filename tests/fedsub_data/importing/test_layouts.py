@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -76,32 +77,20 @@ def test_annotations_of_sensor_logger(tmp_path: Path) -> None:
     assert classes == ["sit"] * 5 + ["walk"] * 4  # the magnetometer ends before the last window
 
 
-OWN = """\
-title = "My logger"
-recording = "folder"
-[sensor.acc]
-files = ["a*.csv"]
-time = "ms since boot"
-time_unit = "ms"
-columns = { acc_x = "eins", acc_y = "zwei" }
-[sensor.pulse]
-files = ["p.csv"]
-time = "ms since boot"
-time_unit = "ms"
-columns = { pulse = "wert" }
-"""
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "your-data.md").read_text("utf-8")
+(OWN,) = re.findall(r"```toml\n(title.+?)```", PAGE, re.DOTALL)
 
 
 def own(folder: Path) -> Path:
     """Write recordings of a logger that no layout knows."""
     for name in PEOPLE:
         t = made_loggers.times(50)
-        rows = np.column_stack([t * 1000, made_loggers.values("acc", t)])
-        made_loggers.table(
-            folder / name / "a1.csv", ["ms since boot;eins;zwei;drei"], rows, mark=";"
-        )
+        rows = np.column_stack([t * 1000, 1000 * made_loggers.values("acc", t)])
+        head = ["ms since boot;eins;zwei;drei neu"]
+        made_loggers.table(folder / name / "motion_1.csv", head, rows, mark=";")
         rows = np.column_stack([t[::10] * 1000, t[::10]])
-        made_loggers.table(folder / name / "p.csv", ["ms since boot;wert"], rows, mark=";")
+        made_loggers.table(folder / name / "Pulse.csv", ["ms since boot;wert"], rows, mark=";")
+        made_loggers.table(folder / name / "settings.csv", ["key;value"], np.zeros((0, 2)))
     return folder
 
 
@@ -110,18 +99,18 @@ def test_a_layout_of_ones_own(tmp_path: Path) -> None:
     layout = str(tmp_path / "mine.toml")
     imported(own(tmp_path / "data"), tmp_path / "out", layout=layout, from_name=NAMES)
     federation = read_federation(tmp_path / "out")
-    assert federation.card.features == ("acc_x", "acc_y", "pulse")
+    assert federation.card.features == ("acc_x", "acc_y", "acc_z", "pulse")
     x = federation.clients["anna"].x
-    np.testing.assert_allclose(x[:, 0], x[:, 2], atol=1e-3)
+    np.testing.assert_allclose(x[:, 0], x[:, 3], atol=1e-3)
 
 
 @pytest.mark.parametrize(
     ("line", "other", "words"),
     [
         ('recording = "folder"', 'recording = "box"', ["recording", "'box'"]),
-        ('files = ["p.csv"]', 'file = ["p.csv"]', ["sensor.pulse.file", "'files'"]),
+        ('files = ["pulse.csv"]', 'file = ["pulse.csv"]', ["sensor.pulse.file", "'files'"]),
         ('time_unit = "ms"', 'time_unit = "hour"', ["sensor.acc.time_unit", "'hour'"]),
-        ('time = "ms since boot"', "", ["sensor.acc", "time"]),
+        ("time = 'ms since boot'", "", ["sensor.acc", "time"]),
         ('"eins"', '"(eins"', ["acc_x", "regular expression"]),
         ("[sensor.acc]", "[sensor.acc", ["TOML"]),
         ('recording = "folder"', 'recording = "file"', ["2 sensors"]),
