@@ -63,7 +63,7 @@ class JoinedSource:
         self._tables, self._recordings, self._options = dict(tables), list(recordings), options
         first = next(iter(tables.values()))
         self.time, self.ticks = first.time, first.ticks
-        self.notes = [note for name in tables for note in tables[name].notes]
+        self.notes = list(dict.fromkeys(n for table in tables.values() for n in table.notes))
         own = (table.units.items() for table in tables.values())
         self.units: Mapping[str, str] = dict(itertools.chain(*own))
         self._features = [name for table in tables.values() for name in table.features]

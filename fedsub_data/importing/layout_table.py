@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub_core.errors import DataError, cut
+from fedsub_core.errors import DataError, cut, listed
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.dates import date
 from fedsub_data.importing.encodings import begin, first_lines
@@ -56,6 +56,9 @@ class LayoutTable(TableSource):
             self._heads = np.array([_start_and_rate(path, layout.head, options) for path in files])
             own = replace(own, time=NONE)
         super().__init__(files, own, folder, layout)
+        columns, used = self._tables.form(0).columns, self._tables.types(0)
+        if hidden := [repr(name) for name in columns if name not in used]:
+            self.notes.append(f"Left out, as the layout does not use them: {listed(hidden, 8)}.")
         if layout.units:
             self.units = {**dict.fromkeys(self.features, layout.units), **self.units}
         if self._heads is not None:
