@@ -61,6 +61,7 @@ WINDOWS: dict[str, str | Encode] = {
 }
 VECTORS: dict[str, str | Encode] = {
     **{f"relu:{n}": f"relu:{n}" for n in (0, 100, 450, 1000)},
+    **{f"ranks:{n}": f"ranks:{n}" for n in (225, 450, 900)},
     "relu of 1 input": Units(450, 1),
     "relu of 1 or 2": Units(450, 2),
     "relu of 1 to 8": Units(450, 8),
@@ -145,12 +146,15 @@ def table(name: str, share: float, args: argparse.Namespace) -> None:
         ways = {label: way for label, way in ways.items() if label in args.only}
     as_they_are = replace(run, encoder="relu:0", standardise="none")
     for label, way in ways.items():
-        encoder = build_encoder(way, run.seed, shape) if isinstance(way, str) else None
-        encode = way if encoder is None else encoder.levels
-        assert not isinstance(encode, str)
-        features = encoded(on, scale, encode)
-        f1, loss = scored(features, as_they_are)
-        count = len(features.card.features)
+        if isinstance(way, str):
+            encoder = build_encoder(way, run.seed, shape)
+            assert encoder is not None
+            f1, loss = scored(on, replace(run, encoder=way))
+            count = encoder.features
+        else:
+            features = encoded(on, scale, way)
+            f1, loss = scored(features, as_they_are)
+            count = len(features.card.features)
         print(f"{name} {label:36} {count:5} {f1:6.1f} {loss:6.3f}", flush=True)
         line = {"data": f"{name}:{share:g}", "encoder": label, "features": count}
         line |= {"macro F1, %": f"{f1:.1f}", "loss": f"{loss:.3f}", "written": today()}

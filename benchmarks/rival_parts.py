@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.standardise import POOLS, Scaling, apply, moments, scaling
 from fedsub_core.encoders.encoder import Encoder
-from fedsub_core.encoders.standardised import seen
+from fedsub_core.encoders.standardised import of_person, seen
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -39,6 +39,10 @@ class Person:
     y: Labels
     tested: NDArray[np.float32]
     right: Labels
+
+    def changed(self, change: Change) -> Person:
+        """Return the person with other samples."""
+        return replace(self, x=change(self.x), tested=change(self.tested))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,31 +94,34 @@ class Table:
     @cached_property
     def by_hand(self) -> list[Person]:
         """People with statistics of their windows; vectors stay as they are."""
-        if not self.windows:
-            return list(self.people)
         return self.people_with(lambda x: statistics_of(x, self.channels).astype(np.float32))
 
     @cached_property
     def encoded(self) -> list[Person]:
         """People with the features that the run's encoder gives."""
-        return self.people_with(lambda x: seen(x, self.scale, self.encoder))
+        own = [of_person(self.encoder, one.x, self.scale) for one in self.people]
+        return [
+            one.changed(partial(seen, scale=self.scale, encoder=encoder))
+            for one, encoder in zip(self.people, own, strict=True)
+        ]
 
     def people_with(self, change: Change) -> list[Person]:
         """Return people whose samples are changed."""
-        return [
-            Person(one.name, change(one.x), one.y, change(one.tested), one.right)
-            for one in self.people
-        ]
+        return [one.changed(change) for one in self.people]
 
 
 def statistics_of(x: NDArray[np.float32], channels: Sequence[str]) -> Floats:
     """Return statistics ``[n, features]`` of windows ``[n, channels, time]`` in their units.
+
+    Vectors come back as they are.
 
     Of each channel, and of the length of each three axes in a row: moments, extremes, levels, mean
     difference, zero crossings, log powers of bands, their shares and entropy, the peak's frequency,
     autocorrelations. Then correlations of channels.
     """
     wide = x.astype(np.float64)
+    if wide.ndim == 2:
+        return wide
     axes = [i for i in range(len(channels) - 2) if _three_axes(channels[i : i + 3])]
     lengths = [np.sqrt((wide[:, i : i + 3] ** 2).sum(1)) for i in axes]
     series = [*wide.transpose(1, 0, 2), *lengths]

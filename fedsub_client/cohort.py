@@ -151,6 +151,7 @@ class Cohort:
 
         `params` are those of all, stacked; `shared` is the federation's scaling.
         """
+        own = self.data.scaling(i, round, shared)
         return PersonalModel(
             self.clients[i].client,
             self.settings.method,
@@ -159,9 +160,9 @@ class Cohort:
             self.learner.predictor.model,
             resolve_kind(self.settings.model, self.learner.model.input_shape),
             self.card,
-            self.data.scaling(i, round, shared),
+            own,
             self.learner.predictor.describe(),
-            self.encoder,
+            self.data.encoder_of(i, own),
         )
 
     # What is computed.

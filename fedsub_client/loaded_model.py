@@ -14,6 +14,7 @@ import torch
 from fedsub_client.model_file import (
     FEATURE_MEAN,
     FEATURE_STD,
+    OWN_PLACES,
     is_model_file,
     model_of,
     standard_tensors,
@@ -23,6 +24,7 @@ from fedsub_client.saved_state import Saved
 from fedsub_client.state_files import kept_in
 from fedsub_client.store import PREVIOUS_FILE, STATE_FILE
 from fedsub_core.encoders.module_encoder import ModuleEncoder
+from fedsub_core.encoders.ranks_encoder import PLACES
 from fedsub_core.errors import ConfigError, FedSubError, RunError
 from fedsub_core.models.unbuilt import Unbuilt
 
@@ -100,7 +102,8 @@ def check_usable(model: PersonalModel, where: str) -> None:
     for name, tensor in standard_tensors(model).items():
         of_features = name in (FEATURE_MEAN, FEATURE_STD)
         seen = model.architecture.input_shape if of_features else model.shape
-        tensors[name], expected[name] = tensor, (seen[0],)
+        tensors[name] = tensor
+        expected[name] = (PLACES, *seen) if name == OWN_PLACES else (seen[0],)
     got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if got != expected:
         raise RunError(

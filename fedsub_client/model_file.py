@@ -27,6 +27,7 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder, model_shape
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.module_encoder import ModuleEncoder
+from fedsub_core.encoders.ranks_encoder import RanksEncoder
 from fedsub_core.errors import OtherRelease, RunError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain, describe, described
@@ -34,17 +35,19 @@ from fedsub_core.models.model import Model
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.unbuilt import Unbuilt
 
-#: What is written, and what is read. Before 6, which says what a method's own predictor said of
-#: itself, a number stood for what a file has: nothing more than layers, an encoder, a module, an
-#: encoder's features that are standardised.
-FORMAT = "fedsub-model 6"
-FORMATS = *(f"fedsub-model {number}" for number in range(2, 6)), FORMAT
+#: What is written, and what is read. Since 7 there are a person's places, since 6 what a method's
+#: own predictor said of itself. Before, a number stood for what a file has: nothing more than
+#: layers, an encoder, a module, an encoder's features that are standardised.
+FORMAT = "fedsub-model 7"
+FORMATS = *(f"fedsub-model {number}" for number in range(2, 7)), FORMAT
 #: What goes before the name of a number that a module has for everybody.
 CONSTANT = "constant."
 MEAN, STD = "standardise.mean", "standardise.std"
 FEATURE_MEAN, FEATURE_STD = "standardise.features.mean", "standardise.features.std"
 #: Under which the facts are kept in a file's metadata.
 FACTS = "fedsub"
+#: The places of a person's ranks, int16 [places, inputs], where its encoder has some.
+OWN_PLACES = "encoder.places"
 #: The fact how many features an encoder makes that is a module.
 FEATURES = "encoder_features"
 
@@ -62,6 +65,8 @@ def computes(model: PersonalModel) -> str:
         seen = f"encode({seen})"
         more = "; encode as encoder says, drawn from encoder_seed: FedSub's docs/wire-format.md, "
         more += "Encoders"
+    if isinstance(model.encoder, RanksEncoder):
+        more += f"; ranks of this person are among {OWN_PLACES}"
     if isinstance(model.encoder, ModuleEncoder):
         more = "; encode by the module that encoder names, in levels of 1/128"
     if feature_tensors(model):
@@ -128,7 +133,10 @@ def standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
     if isinstance(model.shape, Tokens):
         return {}
     mean, std = scaling_tensors(model)
-    return {MEAN: mean, STD: std, **feature_tensors(model)}
+    tensors = {MEAN: mean, STD: std, **feature_tensors(model)}
+    if isinstance(model.encoder, RanksEncoder) and model.encoder.places is not None:
+        tensors[OWN_PLACES] = torch.from_numpy(model.encoder.places)
+    return tensors
 
 
 def model_bytes(model: PersonalModel) -> bytes:
@@ -167,7 +175,7 @@ def model_of(data: bytes) -> PersonalModel:
         card = {f.name: stated[f.name] for f in fields(Card) if f.name in stated}
         shape, encoder = shape_with(tuple(stated["shape"]), stated), None
         if "encoder" in stated:
-            encoder = _encoder(stated, shape)
+            encoder = _encoder(stated, shape, tensors.pop(OWN_PLACES, None))
         scaling = _scaling(tensors, MEAN, STD) if MEAN in tensors else None
         if scaling is not None and FEATURE_MEAN in tensors:
             features = _scaling(tensors, FEATURE_MEAN, FEATURE_STD)
@@ -196,12 +204,15 @@ def model_of(data: bytes) -> PersonalModel:
         raise RunError(f"damaged ({type(error).__name__}: {error})") from error
 
 
-def _encoder(stated: Mapping[str, Any], shape: Shape) -> Encoder | None:
+def _encoder(stated: Mapping[str, Any], shape: Shape, places: Tensor | None) -> Encoder | None:
     """Return the encoder that a file describes; a module's code does not run."""
     text, seed = stated["encoder"], stated["encoder_seed"]
     if FEATURES in stated:
         return ModuleEncoder(stated[FEATURES], seed, shape, text)
-    return build_encoder(text, seed, shape)
+    encoder = build_encoder(text, seed, shape)
+    if isinstance(encoder, RanksEncoder):
+        return replace(encoder, places=None if places is None else places.numpy())
+    return encoder
 
 
 def _described(stated: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -24,7 +24,7 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.names import AUTO, NONE, resolve_encoder
-from fedsub_core.encoders.standardised import seen
+from fedsub_core.encoders.standardised import of_person, seen
 from fedsub_core.errors import ConfigError
 from fedsub_core.evaluation import evaluate
 from fedsub_core.methods.fedsub_ridge import MOST_FEATURES
@@ -99,6 +99,7 @@ def _reached(
     key = _digest(parts, repr((encoder, classes, None if scale is None else scale.bits)))
     if (scores := _kept.get(key)) is None:
         x, y, tested, right = parts
+        encoder = of_person(encoder, x, scale)
         head = personal_head(seen(x, scale, encoder), y, classes, how=Mixing(heads=OWN))
         weight, bias = head.alone
         logits = torch.from_numpy(seen(tested, scale, encoder) @ weight.T + bias)

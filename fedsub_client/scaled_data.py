@@ -18,6 +18,7 @@ from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.standardised import (
     feature_moments,
     feature_scaling,
+    of_person,
     seen,
     shared_features,
 )
@@ -103,6 +104,15 @@ class ScaledData:
         """Free the stacks until they are asked for again."""
         self._made = self._held_back = None
 
+    def encoder_of(self, i: int, own: Scaling | None) -> Encoder | None:
+        """Return the encoder of the `i`-th client, whose samples have the scaling `own`.
+
+        What it has before the first round decides on it: a sample's features stay in all rounds.
+        """
+        if self.encoder is None or not self.encoder.personal:
+            return self.encoder
+        return of_person(self.encoder, self.clients[i].known_x, own)
+
     def scaling(self, i: int, round: int, shared: Scaling | None) -> Scaling | None:
         """Return the scaling of the `i`-th client's samples in `round`."""
         return self._scaling(self.clients[i].at(round), shared)
@@ -134,11 +144,12 @@ class ScaledData:
         """Return the stack of a part of each client: its samples, int64 [n], and their labels."""
         xs, context = list[Samples](), list[Samples]()
         scalings = [self._scaling(c, shared) for c in clients]
-        for c, (rows, _), own in zip(clients, parts, scalings, strict=True):
+        for i, (c, (rows, _), own) in enumerate(zip(clients, parts, scalings, strict=True)):
+            encoder = self.encoder_of(i, own)
             if c.edges is None:
-                xs.append(self._kept(c.x[rows], own))
+                xs.append(_kept(c.x[rows], own, encoder))
             else:
-                samples, neighbours = graph_rows(self._kept(c.x, own), c.edges, rows)
+                samples, neighbours = graph_rows(_kept(c.x, own, encoder), c.edges, rows)
                 xs.append(samples)
                 context.append(neighbours)
         return stack(
@@ -152,10 +163,6 @@ class ScaledData:
             context,
         )
 
-    def _kept(self, x: Samples, own: Scaling | None) -> Samples:
-        """Return samples as the stacks keep them: what the model sees, but of bytes and tokens."""
-        return x if x.dtype in (np.uint8, np.int32) else seen(x, own, self.encoder)
-
     def _scaling(self, held: SplitClient, shared: Scaling | None) -> Scaling | None:
         if held.x.dtype == np.int32:
             return None
@@ -166,3 +173,8 @@ class ScaledData:
         if self.encoder is None or not self.trains:
             return own
         return replace(own, features=feature_scaling(feature_moments(self.encoder, held.train_x)))
+
+
+def _kept(x: Samples, own: Scaling | None, encoder: Encoder | None) -> Samples:
+    """Return samples as the stacks keep them: what the model sees, but of bytes and tokens."""
+    return x if x.dtype in (np.uint8, np.int32) else seen(x, own, encoder)

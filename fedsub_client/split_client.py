@@ -46,6 +46,8 @@ class SplitClient:
     validation : int64 [n], training samples held back to choose the best round by, ascending; empty
         where there are too few. None: the run holds none back.
     note : how all samples were divided, in words and numbers; None where nobody said.
+    known : int64 [n], samples that the person has before the first round, labelled or not; None:
+        those of the training part then.
     vocabulary, padding, sensors : as the card says; None of other samples.
     edges : int64 [2, m], samples that are joined, of a graph's nodes; None of other samples.
     """
@@ -71,6 +73,12 @@ class SplitClient:
     padding: int | None = None
     edges: Edges | None = None
     sensors: Sensors | None = None
+    known: NDArray[np.int64] | None = None
+
+    @property
+    def known_x(self) -> Samples:
+        """Samples that the person has before the first round, labelled or not, [n, *features]."""
+        return self.at(0).train_x if self.known is None else self.x[self.known]
 
     @property
     def train_x(self) -> Samples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -243,7 +244,7 @@ def run(
 
 
 def _trained(config: RunConfig, people: Federation, progress: bool) -> Path:
-    folder, console = new_folder(config), Console(file=sys.stdout, quiet=not progress)
-    with told(console, "rounds", config.methods) as tell:
+    folder, shown = new_folder(config), sys.stdout if progress else io.StringIO()
+    with told(Console(file=shown), "rounds", config.methods) as tell:
         train_methods(config, people, folder, lambda name, round: tell(name, round, config.rounds))
     return folder

@@ -22,7 +22,7 @@ def flat_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     A method's own are a mapping by its name, ``ditto={"lam": 0.5}``, or ``**{"ditto.lam": 0.5}``.
     """
-    named = {key: dict(value) if isinstance(value, Mapping) else value
+    named = {key.replace("_", "-"): dict(value) if isinstance(value, Mapping) else value
              for key, value in settings.items()}  # fmt: skip
     return {key.replace("_", "-"): value for key, value in flatten(named)}
 

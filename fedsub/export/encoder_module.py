@@ -18,6 +18,7 @@ from fedsub.export.statistics_module import StatisticsModule
 from fedsub_core.encoders.encoder import CLIP, FULL, GREATEST, UNIT, Encoder
 from fedsub_core.encoders.kernels_encoder import LENGTH, Kernel, KernelsEncoder
 from fedsub_core.encoders.module_encoder import ModuleEncoder
+from fedsub_core.encoders.ranks_encoder import HALF_PLACE, PLACES, RanksEncoder
 from fedsub_core.encoders.relu_encoder import INPUT_LEVEL, UNIT_LEVEL, ReluEncoder
 from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 
@@ -31,7 +32,7 @@ def encoder_module(encoder: Encoder) -> nn.Module:
     if isinstance(encoder, ModuleEncoder):
         return OwnModule(encoder)
     assert isinstance(encoder, ReluEncoder)
-    return ReluModule(encoder)
+    return RanksModule(encoder) if isinstance(encoder, RanksEncoder) else ReluModule(encoder)
 
 
 def steps_of(x: Tensor) -> Tensor:
@@ -124,9 +125,40 @@ class ReluModule(nn.Module):
         """Return the inputs' features, then unit after unit."""
         steps = steps_of(x)
         inputs = ((steps + INPUT_LEVEL // 2) / INPUT_LEVEL).floor()
-        units = F.linear(steps, self.weight, self.bias).relu()
+        units = self.sums(steps).relu()
         units = ((units + UNIT_LEVEL // 2) / UNIT_LEVEL).floor()
         return torch.cat([inputs, units], 1).clamp(max=FULL - 1) / FULL
+
+    def sums(self, steps: Tensor) -> Tensor:
+        """Return the units' sums."""
+        return F.linear(steps, self.weight, self.bias)
+
+
+class RanksModule(ReluModule):
+    """``ranks:N`` of a person: one unit of everybody's ranks, the next of the person's."""
+
+    everybodys: Tensor
+    places: Tensor
+
+    def __init__(self, encoder: RanksEncoder) -> None:
+        super().__init__(encoder)
+        own = encoder.everybodys if encoder.places is None else encoder.places
+        self.register_buffer("everybodys", torch.from_numpy(encoder.everybodys).float())
+        self.register_buffer("places", torch.from_numpy(own).float())
+
+    def sums(self, steps: Tensor) -> Tensor:
+        """Return the units' sums."""
+        of_own = torch.arange(len(self.weight)) % 2 == 1
+        everybody, own = (
+            super(RanksModule, self).sums(_ranks(steps, among))
+            for among in (self.everybodys, self.places)
+        )
+        return torch.where(of_own, own, everybody)
+
+
+def _ranks(steps: Tensor, among: Tensor) -> Tensor:
+    places = (steps.unsqueeze(1) > among).sum(1) + (steps.unsqueeze(1) >= among).sum(1)
+    return HALF_PLACE * (places - PLACES).to(steps.dtype)
 
 
 class OwnModule(nn.Module):

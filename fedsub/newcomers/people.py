@@ -157,8 +157,8 @@ def divided(
 ) -> tuple[SplitClient, Samples]:
     """Return a person's labelled training part and its test part; all samples of the former.
 
-    By these samples, labelled or not, it standardises its own. Whose samples are too few to be
-    divided trains on all of them.
+    By these samples, labelled or not, it standardises its own, and its encoder ranks others. Whose
+    samples are too few to be divided trains on all of them.
     """
     data, how = replace(data, since=None), replace(how, best_by="last")
     if labels.per_class is not None:
@@ -174,5 +174,5 @@ def divided(
     most = labels.per_class if labelled else 0
     if most is not None:
         few = few_of_each(parts.train, data, most, how.seed)
-        parts = replace(parts, train=few, train_y=data.y[few])
+        parts = replace(parts, train=few, train_y=data.y[few], known=parts.train)
     return parts, seen

@@ -42,8 +42,9 @@ class ModelSettings:
     )
     encoder: str = text_option(
         "auto",
-        "fixed features, the model's input: none, kernels:N of windows, relu:N of vectors, or a "
-        "module, file.py:builder, also with @weights.safetensors; auto: as the method's page says",
+        "fixed features, the model's input: none, kernels:N of windows, ranks:N or relu:N of "
+        "vectors, or a module, file.py:builder, also with @weights.safetensors; auto: as the "
+        "method's page says",
     )
     standardise: str = choice(
         "federation-median",

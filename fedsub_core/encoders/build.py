@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.encoders.module_encoder import ModuleEncoder
 from fedsub_core.encoders.module_names import NamedModule
-from fedsub_core.encoders.names import KERNELS, NONE, parse_encoder
+from fedsub_core.encoders.names import KERNELS, NONE, RANKS, RELU, parse_encoder
+from fedsub_core.encoders.ranks_encoder import RanksEncoder
 from fedsub_core.encoders.relu_encoder import ReluEncoder
 from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
+
+_KINDS: dict[str, Callable[[int, int, Shape], Encoder]] = {
+    KERNELS: KernelsEncoder,
+    RELU: ReluEncoder,
+    RANKS: RanksEncoder,
+}
 
 
 def build_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
@@ -35,7 +44,7 @@ def build_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
     kind, size, groups = parse_encoder(text)
     if groups:
         return StatisticsEncoder(size, seed, shape, groups)
-    return (KernelsEncoder if kind == KERNELS else ReluEncoder)(size, seed, shape)
+    return _KINDS[kind](size, seed, shape)
 
 
 def model_shape(encoder: Encoder | None, shape: Shape) -> Shape:

@@ -45,7 +45,8 @@ def scaled(levels: NDArray[np.int8]) -> NDArray[np.float32]:
     return levels.astype(np.float32) / np.float32(FULL)
 
 
-_NORMAL = NormalDist()
+#: Of mean 0 and variance 1.
+NORMAL = NormalDist()
 
 
 class Draws:
@@ -76,7 +77,7 @@ class Draws:
 
     def normal(self) -> float:
         """Return a number of mean 0 and variance 1."""
-        return _NORMAL.inv_cdf(self.uniform())
+        return NORMAL.inv_cdf(self.uniform())
 
     def some(self, many: int, of: int) -> tuple[int, ...]:
         """Return `many` different integers below `of`, ascending."""
@@ -106,6 +107,8 @@ class Encoder(ABC):
     #: The smallest size there is; and whether a weak device can compute a part of it.
     least: ClassVar[int]
     narrows: ClassVar[bool] = True
+    #: Whether a person's training samples decide on it.
+    personal: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -116,6 +119,10 @@ class Encoder(ABC):
     @abstractmethod
     def features(self) -> int:
         """How many features a sample has."""
+
+    def of_person(self, steps: NDArray[np.int16]) -> Self:
+        """Return the encoder of a person with quantised training samples, which may be none."""
+        return self
 
     @abstractmethod
     def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:

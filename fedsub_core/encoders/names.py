@@ -10,9 +10,9 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.options import suggestion
 
-AUTO, NONE, KERNELS, RELU = "auto", "none", "kernels", "relu"
+AUTO, NONE, KERNELS, RELU, RANKS = "auto", "none", "kernels", "relu", "ranks"
 #: What ``auto`` is for methods whose card says that they encode: of windows, and of vectors.
-OF_WINDOWS, OF_VECTORS = "kernels:100+statistics", "relu:450"
+OF_WINDOWS, OF_VECTORS = "kernels:100+statistics", "ranks:450"
 #: Groups of statistics of windows beside the kernels, in their order, and the name of all of them.
 GROUPS, WHOLE_GROUPS = ("shape", "autocorrelation", "spectrum", "correlations"), "statistics"
 #: Of more channels ``auto`` is kernels alone: sums grow by the square of the features.
@@ -22,7 +22,7 @@ PER_KERNEL = 5
 #: Features of a sample that are drawn at most: more would take 256 KiB a sample.
 LARGEST = 2**16
 
-_SIZED = re.compile(rf"({KERNELS}|{RELU}):(0|[1-9][0-9]*)((?:\+.*)?)")
+_SIZED = re.compile(rf"({KERNELS}|{RELU}|{RANKS}):(0|[1-9][0-9]*)((?:\+.*)?)")
 
 
 class Parsed(NamedTuple):
@@ -30,7 +30,7 @@ class Parsed(NamedTuple):
 
     Parameters
     ----------
-    kind : ``kernels`` or ``relu``.
+    kind : ``kernels``, ``relu`` or ``ranks``.
     size : N of its text.
     groups : of statistics beside kernels, in the order of :data:`GROUPS`.
     """
@@ -63,7 +63,7 @@ def pinned_encoder(text: str) -> str:
 
 
 def parse_encoder(text: str) -> Parsed:
-    """Return the parts of ``kernels:N``, ``kernels:N+statistics`` or ``relu:N``.
+    """Return the parts of ``kernels:N``, ``kernels:N+statistics``, ``relu:N`` or ``ranks:N``.
 
     Raises
     ------
@@ -73,11 +73,11 @@ def parse_encoder(text: str) -> Parsed:
     """
     expected = (
         f"expected {AUTO}, {NONE}, {KERNELS}:N with N from 1, alone or with +{WHOLE_GROUPS}, "
-        f"{RELU}:N with N from 0, or a module of your own, file.py:builder or "
+        f"{RELU}:N or {RANKS}:N with N from 0, or a module of your own, file.py:builder or "
         f"file.py:builder@weights{WEIGHTS}"
     )
     found = _SIZED.fullmatch(text)
-    if found is None or (found[1] == RELU and found[3]):
+    if found is None or (found[1] != KERNELS and found[3]):
         known = (AUTO, NONE, f"{KERNELS}:100", OF_WINDOWS, OF_VECTORS)
         raise ConfigError(f"got encoder {text!r}, {expected}.{suggestion(text, known)}")
     kind, size = found[1], int(found[2])

@@ -6,6 +6,7 @@ a unit, because entries that somebody made by hand mean something alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -81,8 +82,13 @@ class ReluEncoder(Encoder):
         whole = steps.astype(np.int32)
         inputs = self.input_shape[0]
         found[:, :inputs] = np.minimum((whole + INPUT_LEVEL // 2) // INPUT_LEVEL, FULL - 1)
-        for i, unit in enumerate(self.units, inputs):
-            sums = whole[:, unit.inputs] @ np.array(unit.weights, np.int32) + unit.bias
-            level = (np.maximum(sums, 0) + UNIT_LEVEL // 2) // UNIT_LEVEL
-            found[:, i] = np.minimum(level, FULL - 1)
+        seen = self.seen(whole)
+        for i, unit in enumerate(self.units):
+            sums = seen[i % len(seen)][:, unit.inputs] @ np.array(unit.weights, np.int32)
+            level = (np.maximum(sums + unit.bias, 0) + UNIT_LEVEL // 2) // UNIT_LEVEL
+            found[:, inputs + i] = np.minimum(level, FULL - 1)
         return found
+
+    def seen(self, steps: NDArray[np.int32]) -> Sequence[NDArray[np.int32]]:
+        """Return what units see of ``steps [n, inputs]``: each the next of these, in turn."""
+        return [steps]

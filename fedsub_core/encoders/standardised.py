@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.standardise import POOLS, Moments, Scaling, apply, moments, scaling
-from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.encoder import Encoder, quantised
 
 #: A feature's spread counts as so much at least, of a full scale of 1. What hardly varies in
 #: training would be blown up where it does later: a standardised feature is 32 at most.
@@ -38,7 +38,8 @@ def shared_features(encoder: Encoder | None, trains: bool, standardise: str) -> 
 
 def feature_moments(encoder: Encoder, x: Samples) -> Moments:
     """Return the moments of features of samples in their units, standardised by their own."""
-    return moments(encoder.encode(apply(scaling(moments(x)), x)))
+    own = scaling(moments(x))
+    return moments(of_person(encoder, x, own).encode(apply(own, x)))
 
 
 def feature_scaling(m: Moments) -> Scaling:
@@ -47,12 +48,21 @@ def feature_scaling(m: Moments) -> Scaling:
     return replace(found, std=np.maximum(found.std, np.float32(LEAST_SPREAD)))
 
 
+def of_person(encoder: Encoder, x: Samples, scale: Scaling | None) -> Encoder:
+    """Return the encoder of a person with training samples `x` in their units."""
+    return encoder.of_person(quantised(_standardised(x, scale))) if encoder.personal else encoder
+
+
 def seen(x: Samples, scale: Scaling | None, encoder: Encoder | None) -> NDArray[np.float32]:
     """Return a model's inputs of samples in their units."""
-    x = x.astype(np.float32, copy=False) if scale is None else apply(scale, x)
+    x = _standardised(x, scale)
     if encoder is None:
         return x
     features = encoder.encode(x)
     if scale is None or scale.features is None:
         return features
     return apply(scale.features, features)
+
+
+def _standardised(x: Samples, scale: Scaling | None) -> NDArray[np.float32]:
+    return x.astype(np.float32, copy=False) if scale is None else apply(scale, x)

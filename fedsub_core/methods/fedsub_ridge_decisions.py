@@ -5,7 +5,7 @@ from __future__ import annotations
 DECISIONS = (
     "The model is one linear layer on the encoder's features, whatever the run's model says; "
     "encoder = auto is kernels:100+statistics for windows (of more than 64 channels kernels:100), "
-    "relu:450 for feature vectors, and none is refused: sums of whole numbers are exact, sums of "
+    "ranks:450 for feature vectors, and none is refused: sums of whole numbers are exact, sums of "
     "others are not.",
     "With a frozen module of one's own as the encoder, sums are of whole levels as well: secure "
     "sums and forgetting stay exact. That two machines compute the same levels is not promised, "

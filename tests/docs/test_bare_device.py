@@ -103,8 +103,9 @@ def test_fedavg_is_the_run_of_our_devices(
             assert wanted and mixed.metric(name) == pytest.approx(wanted, abs=1e-4), name
 
 
-def test_an_encoder_is_drawn_as_ours(bare: Any, tmp_path: Path) -> None:
-    config = read_config(None, KEYS | {"method": "fedavg", "encoder": "relu:30", "seed": 6})
+@pytest.mark.parametrize("text", ["relu:30", "ranks:30"])
+def test_an_encoder_is_drawn_as_ours(text: str, bare: Any, tmp_path: Path) -> None:
+    config = read_config(None, KEYS | {"method": "fedavg", "encoder": text, "seed": 6})
     mixed, ours = run_with(bare, config, tmp_path), run_ours(config)
     assert not mixed.metric("refused_replies") and not mixed.metric("missing_replies")
     # Four features, and 30 units.

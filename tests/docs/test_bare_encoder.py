@@ -10,6 +10,7 @@ import pytest
 
 from fedsub_core.data.sensors import Sensors, Windows, sensors_of
 from fedsub_core.encoders.build import build_encoder
+from fedsub_core.encoders.encoder import quantised
 
 THREE: Sensors = ((0, 2, 5), (1, 3))
 
@@ -25,6 +26,7 @@ THREE: Sensors = ((0, 2, 5), (1, 3))
         ("kernels:1+shape+spectrum", Windows((6, 20), THREE)),
         ("relu:40", (1,)),
         ("relu:40", (30,)),
+        ("ranks:41", (30,)),
     ],
 )
 def test_features_are_ours(bare: Any, text: str, shape: tuple[int, ...]) -> None:
@@ -33,5 +35,8 @@ def test_features_are_ours(bare: Any, text: str, shape: tuple[int, ...]) -> None
     scale = rng.choice([0.01, 0.2, 1, 9], (20, *[1] * len(shape)))
     x = (rng.standard_normal((20, *shape)) * scale).astype(np.float32)
     x[:3], x[1, ..., 0], x[2, 0] = 0, 9, 9
-    found = import_module("bare_device.encoder").encode(text, 2**63 - 1, x, sensors_of(shape))
-    assert np.array_equal(found, encoder.encode(x))
+    encode = import_module("bare_device.encoder").encode
+    assert np.array_equal(encode(text, 2**63 - 1, x, sensors_of(shape)), encoder.encode(x))
+    for own in (x[:9], x[:1], x):
+        found = encode(text, 2**63 - 1, x, sensors_of(shape), own)
+        assert np.array_equal(found, encoder.of_person(quantised(own)).encode(x))

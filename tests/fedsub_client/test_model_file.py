@@ -33,6 +33,7 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.sensors import Windows
 from fedsub_core.data.standardise import Scaling, apply
 from fedsub_core.encoders.build import build_encoder
+from fedsub_core.encoders.standardised import of_person
 from fedsub_core.errors import RunError
 from fedsub_core.methods import table
 from fedsub_core.methods.table import METHODS
@@ -89,12 +90,19 @@ def test_an_older_release_reads_the_file_where_overlap_is_unknown() -> None:
 @pytest.mark.parametrize("standardised", [True, False])
 @pytest.mark.parametrize(
     ("text", "shape"),
-    [("kernels:4", (2, 40)), ("kernels:4+statistics", WINDOWS), ("relu:9", (2,))],
+    [
+        ("kernels:4", (2, 40)),
+        ("kernels:4+statistics", WINDOWS),
+        ("relu:9", (2,)),
+        ("ranks:9", (2,)),
+    ],
 )
 def test_an_encoder_is_in_the_file(text: str, shape: tuple[int, ...], standardised: bool) -> None:
     """With what its features are standardised with; files of before that are read, too."""
     encoder = build_encoder(text, 2**62 + 1, shape)
     assert encoder is not None
+    some = np.random.default_rng(1).standard_normal((7, *shape), np.float32)
+    encoder = of_person(encoder, some, None)
     chain = mlp(encoder.features, 2, (5,))
     params = {name: tensor[0] for name, tensor in chain.init(1, seed=7).items()}
     spread = np.linspace(0.1, 2, encoder.features, dtype=np.float32)
@@ -108,7 +116,7 @@ def test_an_encoder_is_in_the_file(text: str, shape: tuple[int, ...], standardis
     plain = f"encode((x - {MEAN}) / {STD})"
     if standardised:
         plain = f"({plain} - {FEATURE_MEAN}) / {FEATURE_STD}"
-    assert (told["format"], told["encoder"], told["shape"]) == ("fedsub-model 6", text, shape)
+    assert (told["format"], told["encoder"], told["shape"]) == ("fedsub-model 7", text, shape)
     assert f"layers({plain})" in told["computes"]
     assert after.scaling is not None and after.scaling.bits == scaling.bits
     x = np.random.default_rng(0).standard_normal((9, *shape), np.float32)

@@ -40,7 +40,7 @@ class Device:
         said |= {"sum": x.sum(0).tolist(), "sumsq": (x**2).sum(0).tolist()}
         if ":" in (text := str(self.config["encoder"])):
             own = ((x - x.mean(0)) / x.std(0)).astype(np.float32)
-            made = encoder.encode(text, int(self.config["seed"]), own).astype(np.float64)
+            made = encoder.encode(text, int(self.config["seed"]), own, own=own).astype(np.float64)
             said |= {
                 "feature_sum": made.sum(0).tolist(),
                 "feature_sumsq": (made**2).sum(0).tolist(),
@@ -101,12 +101,13 @@ class Device:
         return wire.decode(array.data, self.client, turn["round"], lambda _: fedsub, reference)
 
     def _scaled(self, part: str, turn: Any) -> tuple[np.ndarray, np.ndarray]:
-        x, y = self.data[f"{part}_x"], self.data[f"{part}_y"]
+        x, own, y = (self.data[name] for name in (f"{part}_x", "train_x", f"{part}_y"))
         if "mean" in turn:
-            x = (x - np.frombuffer(turn["mean"], "<f4")) / np.frombuffer(turn["std"], "<f4")
-        x, text = x.astype(np.float32), str(self.config["encoder"])
+            mean, std = (np.frombuffer(turn[of], "<f4") for of in ("mean", "std"))
+            x, own = (x - mean) / std, (own - mean) / std
+        x, own, text = x.astype(np.float32), own.astype(np.float32), str(self.config["encoder"])
         if ":" in text:
-            x = encoder.encode(text, turn["seed"], x)
+            x = encoder.encode(text, turn["seed"], x, own=own)
             mean, std = (np.frombuffer(turn[f"feature_{of}"], "<f4") for of in ("mean", "std"))
             x = (x - mean) / std
         return x, y

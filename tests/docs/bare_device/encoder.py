@@ -39,17 +39,44 @@ class Draws:
         return sorted(left.pop(self.below(len(left))) for _ in range(k))
 
 
-def encode(text: str, seed: int, x: Array, sensors: tuple[tuple[int, ...], ...] = ()) -> Array:
-    """Return the features ``[n, features]`` of standardised samples."""
+def encode(
+    text: str,
+    seed: int,
+    x: Array,
+    sensors: tuple[tuple[int, ...], ...] = (),
+    own: Array | None = None,
+) -> Array:
+    """Return the features ``[n, features]`` of standardised samples; `own` are the person's."""
     text, *groups = text.split("+")
     kind, _, size = text.partition(":")
-    q = np.minimum(2047, np.round(256 * np.clip(x.astype(np.float64), -8, 8))).astype(np.int64)
-    of = kernels if kind == "kernels" else units
-    levels = of(Draws(seed), int(size), q)
+    q = steps(x)
+    if kind == "kernels":
+        levels = kernels(Draws(seed), int(size), q)
+    else:
+        ranked = kind == "ranks"
+        seen = [ranks(q, q[:0]), ranks(q, q[:0] if own is None else steps(own))] if ranked else [q]
+        levels = units(Draws(seed), int(size), q, seen)
     if groups:
         own = [window_statistics.levels(one.tolist(), groups, sensors) for one in q]
         levels = np.concatenate([own, levels], 1)
     return (levels / 128).astype(np.float32)
+
+
+def steps(x: Array) -> Array:
+    """Return samples in steps."""
+    return np.minimum(2047, np.round(256 * np.clip(x.astype(np.float64), -8, 8))).astype(np.int64)
+
+
+def ranks(q: Array, own: Array) -> Array:
+    """Return the ranks of vectors among a person's."""
+    normal = [round(256 * NormalDist().inv_cdf((i + 0.5) / 32)) for i in range(32)]
+    found = np.empty_like(q)
+    for f in range(q.shape[1]):
+        values = sorted(normal + own[:, f].tolist())
+        places = [values[(2 * i + 1) * len(values) // 64] for i in range(32)]
+        for at, one in enumerate(q[:, f].tolist()):
+            found[at, f] = 14 * (sum(p < one for p in places) - sum(p > one for p in places))
+    return found
 
 
 def kernels(draws: Draws, size: int, q: Array) -> Array:
@@ -73,15 +100,15 @@ def kernels(draws: Draws, size: int, q: Array) -> Array:
     return np.stack(levels, 1)
 
 
-def units(draws: Draws, size: int, q: Array) -> Array:
+def units(draws: Draws, size: int, q: Array, seen: list[Array]) -> Array:
     """Return the levels of vectors ``[n, features]``."""
     n = q.shape[1]
     levels = list(np.minimum(127, (q + 8) // 16).T)
-    for _ in range(size):
+    for unit in range(size):
         inputs = draws.some(1 + draws.below(min(3, n)), n)
         w = np.array([NormalDist().inv_cdf(draws.u()) for _ in inputs])
         bias = round(16384 * (2 * draws.u() - 1))
         w = np.round(64 * w / np.sqrt((w**2).sum())).astype(np.int64)
-        z = q[:, inputs] @ w + bias
+        z = seen[unit % len(seen)][:, inputs] @ w + bias
         levels.append(np.minimum(127, (np.maximum(z, 0) + 256) // 512))
     return np.stack(levels, 1)

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import fedsub
+from fedsub.api.settings import flat_settings
 from fedsub.testing.refusals import refused
 from fedsub_core.errors import ConfigError, DataError, RunError
 from fedsub_server.results import method_summaries
@@ -130,10 +131,12 @@ def test_numbers_are_read_without_a_model_that_lay_in_memory(
         found.model("01")
 
 
-def test_a_builder_may_be_any_function(tmp_path: Path) -> None:
+def test_a_builder_may_be_any_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And a run without progress prints nothing."""
     for model in (_built, lambda shape, classes: _built(shape, classes)):
         run = fedsub.run(people(), "fedavg", beside="", model=model, out=str(tmp_path), **OWN)
         assert run.model("01")(people()["01"][0]).shape == (40, 2)
+    assert capsys.readouterr().out == ""
 
 
 def test_methods_are_compared_over_seeds(tmp_path: Path) -> None:
@@ -164,6 +167,11 @@ def test_public_names_are_there_and_nothing_is_imported_before(tmp_path: Path) -
     said = "import sys, fedsub; print({'torch', 'pandas', 'numpy', 'duckdb'} & set(sys.modules))"
     command = [sys.executable, "-c", said]
     assert subprocess.run(command, capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_a_methods_own_settings_may_be_none() -> None:
+    assert flat_settings({"fedsub_ridge": {}, "batch_size": 8}) == {"batch-size": 8}
+    assert flat_settings({"fedsub_ridge": {"heads": "own"}}) == {"fedsub-ridge.heads": "own"}
 
 
 def test_methods_to_compare_may_be_one_text(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_a_card_says_what_auto_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     said = dict(facts(method("fedavg")))
     assert (
         said["encoder"]
-        == "auto is kernels:100+statistics for windows, relu:450 for feature vectors"
+        == "auto is kernels:100+statistics for windows, ranks:450 for feature vectors"
     )
     for of, features in ((people(2), 651), (means(people(2)), 456)):
         write_federation(tmp_path / f"{features}", of)

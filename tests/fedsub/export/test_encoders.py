@@ -21,6 +21,7 @@ from fedsub_core.data.sensors import Windows
 from fedsub_core.data.standardise import Scaling, apply
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.standardised import of_person
 from fedsub_core.models.kinds import mlp
 
 ENCODERS = [
@@ -30,6 +31,7 @@ ENCODERS = [
     ("kernels:3+shape+spectrum", (2, 16)),
     ("relu:60", (2,)),
     ("relu:0", (2,)),
+    ("ranks:61", (2,)),
 ]
 SCALING = Scaling(np.array([20, -3], np.float32), np.array([4.3, 0.51], np.float32))
 
@@ -37,7 +39,7 @@ SCALING = Scaling(np.array([20, -3], np.float32), np.array([4.3, 0.51], np.float
 def made(text: str, shape: tuple[int, ...]) -> Encoder:
     encoder = build_encoder(text, 4, shape)
     assert encoder is not None
-    return encoder
+    return of_person(encoder, samples(shape, 90), None)
 
 
 def samples(shape: tuple[int, ...], n: int = 300) -> NDArray[np.float32]:
@@ -108,7 +110,8 @@ def test_onnx_runtime_gives_our_features_of_raw_samples(
     "format", [pytest.param("onnx", marks=LATER), "torchscript", "safetensors"]
 )
 @pytest.mark.parametrize(
-    ("text", "shape"), [("kernels:5+statistics", Windows((2, 50), ((0, 1),))), ("relu:7", (2,))]
+    ("text", "shape"),
+    [("kernels:5+statistics", Windows((2, 50), ((0, 1),))), ("ranks:7", (2,))],
 )
 def test_a_file_maps_raw_samples_to_probabilities(
     text: str, shape: tuple[int, ...], format: str, tmp_path: Path

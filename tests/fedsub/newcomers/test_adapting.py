@@ -28,6 +28,7 @@ from fedsub_core.closed_form.sending import Portable
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.encoders.ranks_encoder import RanksEncoder
 from fedsub_core.errors import ConfigError, DataError, RunError
 from fedsub_server.forgetting import forget
 from fedsub_server.run_folder import DATABASE_FILE
@@ -351,3 +352,16 @@ def test_other_runs_are_refused_by_name(trained: Trained, town: Federation, tmp_
         fedsub.Run(tmp_path / "run").adapt(some(town, "p5"))
     with refused(RunError, expected="folder"):
         FinishedRun(tmp_path)
+
+
+def test_a_newcomer_is_ranked_among_all_that_it_brings(town: Federation, trained: Trained) -> None:
+    """Labelled or not, but the tested ones: how many labels are used changes no feature."""
+    run = trained(encoder="ranks:12")
+    found = [
+        model_of(run.adapt(some(town, "p5"), samples_per_class=n), "p5").encoder for n in (0, 1, 5)
+    ]
+    assert all(isinstance(encoder, RanksEncoder) for encoder in found)
+    first, *others = (encoder.places for encoder in found)  # type: ignore[union-attr]
+    everybodys = found[0].everybodys  # type: ignore[union-attr]
+    assert first is not None and not np.array_equal(first, everybodys)
+    assert all(np.array_equal(places, first) for places in others)

@@ -200,7 +200,7 @@ def test_what_takes_too_much_memory_is_refused() -> None:
 def test_auto_is_what_the_card_says_and_the_samples_are() -> None:
     assert resolve_encoder("auto", False, (3, 128)) == "none"
     assert resolve_encoder("auto", True, (3, 128)) == "kernels:100+statistics"
-    assert resolve_encoder("auto", True, (45,)) == "relu:450"
+    assert resolve_encoder("auto", True, (45,)) == "ranks:450"
     assert resolve_encoder("kernels:7", False, (3, 128)) == "kernels:7"
     assert build_encoder("none", 0, (3, 128)) is None
 
