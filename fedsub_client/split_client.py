@@ -17,11 +17,12 @@ from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.edges import Edges
 from fedsub_core.data.federation import Card
-from fedsub_core.data.findings import SplitNote, how_split, repeats
+from fedsub_core.data.findings import SplitNote, how_split, split_note, with_sides
+from fedsub_core.data.grown_splits import split_grown
 from fedsub_core.data.held_out import labelled, thinned
 from fedsub_core.data.samples import NODE, Samples, kept_shape
 from fedsub_core.data.sensors import Sensors
-from fedsub_core.data.splits import SplitKind, split, split_grown, split_kind
+from fedsub_core.data.splits import SplitKind, split, split_kind
 from fedsub_core.data.windows import together
 from fedsub_core.errors import DataError
 
@@ -175,25 +176,27 @@ def split_client(
         Where the client would have no training or no test sample, at first or at all.
     """
     s, kind = settings, split_kind(settings.split, client, card)
-    if len(sizes) > 1:
-        train, test = split_grown(client, card, s.split, s.test_share, s.seed, sizes)
+    grown = len(sizes) > 1
+    if grown:
+        both = split_grown(client, card, s.split, s.test_share, s.seed, sizes)
     else:
-        train, test = split(client, card, kind, s.test_share, s.seed)
-    train = thinned(train, client, s.train_share, s.seed)
+        both = split(client, card, kind, s.test_share, s.seed)
+    words, test = with_sides(how_split(client, card, kind), client, card, both), both[1]
+    train = thinned(both[0], client, s.train_share, s.seed)
     y, since = client.y, client.since
     first = np.ones(len(y), np.bool_) if since is None else since <= 1
     first[sizes[0] if sizes else len(y) :] = False
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
     validation = None
     if s.validation:
-        train, validation = _held_back(train, client, card, kind, s, grown=len(sizes) > 1)
+        train, validation = _held_back(train, client, card, kind, s, grown)
     parts = SplitClient(client.client, client.x, train, test, y[train], y[test], kind=kind)
     parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn, edges=client.edges)
     parts = replace(parts, together=together(client, card), t=client.t, copies=client.first_copies)
     parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, sensors=card.sensors)
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
-    parts = replace(parts, note=_note(parts, client, card))
+    parts = replace(parts, note=split_note(words, client, (train, test, validation)))
     if since is None or not _comes(client):
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])
@@ -210,18 +213,6 @@ def split_client(
 def _comes(client: ClientData) -> bool:
     """Return whether samples come during the run."""
     return client.since is not None and bool((client.since > 1).any())
-
-
-def _note(parts: SplitClient, client: ClientData, card: Card) -> SplitNote:
-    counts = len(parts.train), len(parts.test), parts.holds_back
-    return SplitNote(
-        how_split(client, card, parts.kind),
-        training=counts[0],
-        testing=counts[1],
-        neither=len(client.y) - sum(counts),
-        repeated=repeats(client),
-        validation=counts[2],
-    )
 
 
 def _held_back(

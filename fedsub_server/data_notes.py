@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from fedsub_core.data.findings import SplitNote, gap_warning, split_warning, without_validation
+from fedsub_core.data.findings import (
+    SplitNote,
+    gap_warning,
+    sides_warning,
+    split_warning,
+    without_validation,
+)
 from fedsub_core.errors import cut, listed
 from fedsub_core.files import write_whole
 from fedsub_core.wire.handshake import Introduction
@@ -73,7 +79,7 @@ def _of_splits(splits: Mapping[str, SplitNote], validated: bool) -> list[str]:
     """Return warnings on everybody's splits together."""
     parts = {client: note.split for client, note in splits.items()}
     lacking = without_validation(splits) if validated else ""
-    return [*filter(None, [lacking, gap_warning(parts)])]
+    return [*filter(None, [lacking, gap_warning(parts), sides_warning(parts)])]
 
 
 def forget_notes(folder: Path, client: str) -> None:

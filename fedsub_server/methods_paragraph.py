@@ -16,8 +16,8 @@ from fedsub_server.data_notes import DataNotes
 from fedsub_server.method_runs import MethodRun, alike
 
 _SPLITS = {
-    "auto": "blocked in time where windows overlap, may overlap or stand in order of time, else at "
-    "random in each class",
+    "auto": "by whole recordings, days or sessions where files number them; else blocked in time "
+    "where windows overlap, may overlap or stand in order of time, else at random in each class",
     "stratified": "at random in each class of each person",
     "blocked": "the last in time of each class of each person",
     "unseen": "some people are held out, and join in the last rounds",
@@ -67,7 +67,8 @@ def split_in_words(flat: Mapping[str, Any]) -> str:
 
 def split_people(notes: DataNotes) -> str:
     """Return a clause with the count of people by split; "" where the run does not say."""
-    kinds = Counter(note.split for note in notes.splits.values())
+    # Classes that a part lacks, which follow, are each person's own.
+    kinds = Counter(note.split.partition(";")[0] for note in notes.splits.values())
     counted = ", ".join(f"{n} {how}" for how, n in kinds.items())
     return f"Of {kinds.total()} people: {counted}" if counted else ""
 

@@ -20,9 +20,10 @@ from fedsub_core.options import Value, describe, nearest
 from fedsub_core.spelling import python, spelling
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns
 from fedsub_data.importing.cells import texts, times
-from fedsub_data.importing.importing import Imported, in_memory, open_source
+from fedsub_data.importing.importing import in_memory, open_source
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.resampled import resampled_sentences
+from fedsub_data.importing.samples import Imported
 from fedsub_data.importing.source import OpenSource
 
 log = logging.getLogger("fedsub")
@@ -69,7 +70,8 @@ def federation(data: Any, **options: Any) -> Federation:
     if isinstance(data, str | Path):
         source, name = open_source([str(data)], asked), Path(data).stem
     elif hasattr(data, "columns") and hasattr(data, "index"):
-        source = from_columns({"the DataFrame": frame_columns(data)}, None, asked)
+        columns = frame_columns(data, zoned=bool(asked.timezone))
+        source = from_columns({"the DataFrame": columns}, None, asked)
     elif isinstance(data, Mapping | tuple):
         if asked.time_unit == AUTO:  # of arrays none is guessed
             asked = replace(asked, time_unit="s")
@@ -91,8 +93,10 @@ def save(federation: Federation, folder: Path | str) -> None:
     write_federation(folder, federation)
 
 
-def frame_columns(frame: Any) -> dict[str, NDArray[Any]]:
+def frame_columns(frame: Any, zoned: bool = False) -> dict[str, NDArray[Any]]:
     """Return the columns of a DataFrame; an index with a name is one of them.
+
+    Dates with a zone become UTC; with `zoned` text that names it, beside dates that name none.
 
     Raises
     ------
@@ -119,13 +123,14 @@ def frame_columns(frame: Any) -> dict[str, NDArray[Any]]:
     names = [str(name) for name in frame.columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"the DataFrame: got column {twice[0]!r} twice, expected each name once")
-    return {name: _plain(frame.iloc[:, i]) for i, name in enumerate(names)}
+    return {name: _plain(frame.iloc[:, i], zoned) for i, name in enumerate(names)}
 
 
-def _plain(column: Any) -> NDArray[Any]:
+def _plain(column: Any, zoned: bool) -> NDArray[Any]:
     """Return a column as an array; dates with a zone as UTC, categories as what they stand for."""
     if getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        column = column.dt.tz_convert("UTC")
+        column = column.astype(str) if zoned else column.dt.tz_localize(None)
     if column.dtype.kind in "mMfiub" and not hasattr(column.dtype, "categories"):
         plain: NDArray[Any] = column.to_numpy(
             **({"dtype": np.float64, "na_value": np.nan} if _nullable(column) else {})
@@ -172,7 +177,7 @@ def _arrays(data: Any, options: ImportOptions) -> ArraySource:
         raise DataError(
             f"features: got {len(names)} names, expected {width}, one for each of x's second axis"
         )
-    return ArraySource(parts, names, None if parts[0].t is None else "t", options)
+    return ArraySource(parts, names, None if parts[0].times is None else "t", options)
 
 
 def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], dates: str) -> Part:
@@ -188,9 +193,9 @@ def _part(where: str, subjects: NDArray[Any], x: Any, y: Any, t: Sequence[Any], 
                 f"{where}: {name}: got shape {one.shape}, expected ({len(values)},), one for each "
                 "of x"
             )
-    seconds, ticks = times(np.asarray(t[0]), dates) if t else (None, False)
+    read = times(np.asarray(t[0]), dates) if t else None
     own = texts(labels, where, "y", words=True)
-    return Part(where, subjects, own, seconds, values.astype(np.float32), ticks=ticks)
+    return Part(where, subjects, own, read, values.astype(np.float32))
 
 
 def even(values: Any, where: str) -> NDArray[Any]:

@@ -13,7 +13,8 @@ from rich.table import Table
 from fedsub.commands.declared import options_of
 from fedsub.commands.inspecting import inspected
 from fedsub.commands.progress import progress
-from fedsub.commands.terminal import OUT, console
+from fedsub.commands.terminal import FOLDER, console
+from fedsub_core.errors import ConfigError
 from fedsub_core.options import read_options
 from fedsub_data.importing.options import ImportOptions
 
@@ -26,12 +27,29 @@ _SHOWN = 20
 
 @click.command("import", short_help="Turn your own tables into a federation.")
 @click.argument("files", nargs=-1, required=True)
-@OUT
+@click.option("--out", type=FOLDER, help="new folder; written completely or not at all")
+@click.option(
+    "--into",
+    type=FOLDER,
+    help="a federation's folder, to which newer recordings are added as it was made, or none",
+)
+@click.option(
+    "--new-classes",
+    type=click.Choice(["stop", "add"]),
+    help="with --into: classes that the folder lacks are refused, or added [default: stop]",
+)
 @click.option(
     "--inspect/--no-inspect", default=True, help="also run `fedsub data inspect` at the end"
 )
 @options_of(ImportOptions)
-def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | None) -> None:
+def import_(
+    files: tuple[str, ...],
+    out: Path | None,
+    into: Path | None,
+    new_classes: str | None,
+    inspect: bool,
+    **given: str | None,
+) -> None:
     """Turn FILES (CSV, TSV, Parquet, .ts, .npz, .mat; also folders, patterns) into a federation.
 
     If there is a time column or --rate, rows are raw signals and are cut into windows. Otherwise
@@ -41,15 +59,25 @@ def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | Non
     \b
     fedsub data import walks.csv --out walks
     fedsub data import 'rec/s*.csv' --from-name 's(\\d+)' --window 2.56s --out walks
-    fedsub data import features.parquet --window none --label state --out states
+    fedsub data import new.csv --into walks
     """  # noqa: D301  # click reads the backspace
+    from fedsub_data.importing.adding import add_files
     from fedsub_data.importing.importing import import_files
     from fedsub_data.importing.resampled import resampled_sentences
 
+    folder = _folder(out, into, new_classes)
     texts = {key.replace("_", "-"): value for key, value in given.items() if value is not None}
     options = read_options(ImportOptions, texts, "data import")
     with progress(console, "people", ["import"]) as tell:
-        made = import_files(files, out, options, lambda done, of: tell("import", done, of))
+
+        def show(done: int, of: int) -> None:
+            tell("import", done, of)
+
+        made = (
+            import_files(files, folder, options, show)
+            if into is None
+            else add_files(files, folder, options, texts, new_classes == "add", show)
+        )
     for note in made.notes:
         _say(note)
     resampled = made.dropped.resampled.by_person()
@@ -57,10 +85,22 @@ def import_(files: tuple[str, ...], out: Path, inspect: bool, **given: str | Non
         _say(line)
     if made.dropped.counts:
         console.print(_by_person(made.dropped))
-    _say(f"{made.people} clients, {made.samples:,} samples: {out}")
+    added = "" if into is None else "added to "
+    _say(f"{made.people} clients, {made.samples:,} samples: {added}{folder}")
     if inspect:
-        inspected(str(out))
-    _say(f"Train on it: fedsub run --data {quote(str(out))}")
+        inspected(str(folder))
+    _say(f"Train on it: fedsub run --data {quote(str(folder))}")
+
+
+def _folder(out: Path | None, into: Path | None, new_classes: str | None) -> Path:
+    """Return the one folder to write; raise ConfigError where none or two are given."""
+    folder = out or into
+    if folder is None or (out and into):
+        got = "both" if out and into else "neither"
+        raise ConfigError(f"got {got} --out and --into, expected one of them")
+    if new_classes and into is None:
+        raise ConfigError(f"new-classes: got {new_classes} without --into, expected it with that")
+    return folder
 
 
 def _say(text: str) -> None:

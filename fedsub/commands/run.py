@@ -217,11 +217,14 @@ def _print_run(
     """Print how methods compare, where the run lies, and how `person`'s model is used."""
     from fedsub.report.tables import print_results
     from fedsub_core.data.findings import split_warning
+    from fedsub_server.methods_paragraph import split_people
     from fedsub_server.results import method_summaries
 
     print_results(console, method_summaries(folder))
     said = split_warning([one.split for one in notes.splits.values()])
-    said = said or "Everybody's samples were split in time."
+    grouped = any(one.split.startswith("by whole") for one in notes.splits.values())
+    in_time = "Everybody's samples were split in time."
+    said = said or (f"{split_people(notes)}." if grouped else in_time)
     console.print(said, soft_wrap=True, highlight=False)
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
     use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"

@@ -186,8 +186,8 @@ class FrameRecording:
         if not len(self._x):
             raise DataError(f"{where}: got no rows, expected some")
         read = None if self.time is None else times(columns[self.time], options.dates)
-        self._t: NDArray[np.float64] | None = None if read is None else read[0]
-        self.ticks = read is not None and read[1]
+        self._t: NDArray[np.float64] | None = None if read is None else read.t
+        self.ticks = read is not None and read.named is None
         self._order = np.arange(len(self._x))
         if self._t is not None and options.backwards == "sort":
             self._order = np.argsort(self._t, kind="stable")

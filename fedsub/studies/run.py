@@ -24,7 +24,7 @@ from fedsub_core.config.named_code import check_named, note_named
 from fedsub_core.config.run_config import RunConfig, differences, dump_toml, read_config
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.findings import findings, without_validation
+from fedsub_core.data.findings import findings, sides_warning, without_validation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import remove_drafts, stamped_folder, write_whole
@@ -202,6 +202,8 @@ def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
     found = findings(federation, config.split)
     if config.best_by == "validation" and (lacking := without_validation(splits)):
         found.append(lacking)
+    if sides := sides_warning({name: note.split for name, note in splits.items()}):
+        found.append(sides)
     if untested := [card.classes[label] for label in sorted(trained - seen)]:
         found.append(
             f"Trained on, but tested by nobody: {', '.join(map(repr, untested))}. No score shows "

@@ -71,15 +71,13 @@ class TestedSettings:
         "blocked",
         "unseen",
         doc="how test samples are chosen; stratified: at random, as in the paper; blocked: in "
-        "time; unseen: some people take no part in training until the last rounds; auto: "
-        "blocked if windows overlap, may overlap or are in the order of time, else stratified",
+        "time; unseen: some people train in the last rounds alone; auto: whole recordings, days "
+        "or sessions that files name, else blocked if windows may overlap or have an order",
     )
-    unseen_share: float = option(
-        0.2, "share of clients that split=unseen keeps out of training", above=0, below=1
-    )
+    unseen_share: float = option(0.2, "share of clients that unseen keeps out", above=0, below=1)
     unseen_by: str = choice(
         *UNSEEN_BY,
-        doc="whom split=unseen keeps out: that share of all people; that share of each capacity; "
+        doc="whom split=unseen keeps out of training: that share of all people; of each capacity; "
         "or all people of the smallest capacity",
     )
     unseen_rounds: int = option(5, "number of last rounds, in which unseen clients join", minimum=1)

@@ -22,6 +22,8 @@ from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import suggestion
 
 CARD_FILE = "federation.toml"
+#: What samples that stay together in a split are of.
+GROUPS = ("recording", "day", "session")
 #: Keys that token ids need, and those that only samples with a length in time have.
 _OF_TOKENS, _OF_TIME = ("vocabulary", "padding"), ("sampling_rate_hz", "window_s", "overlap")
 
@@ -53,6 +55,8 @@ class Card:
     meanings : what each class is in words, where the names are short; None: the names say it.
     sensors : of each sensor of 2 to 4 axes the places of its channels in `features`, such as
         ``[[0, 1, 2], [3, 4, 5]]``; of its axes encoders see the norm, too. None: nothing is said.
+    groups : what ``group`` in clients' files numbers: ``recording``, ``day`` or ``session``; None:
+        nothing is said.
     """
 
     name: str
@@ -71,6 +75,7 @@ class Card:
     capacities: str | None = field(default=None, repr=False)
     meanings: tuple[str, ...] | None = field(default=None, repr=False)
     sensors: Sensors | None = field(default=None, repr=False)
+    groups: str | None = field(default=None, repr=False)
 
     def shape_of(self, x: Samples) -> tuple[int, ...]:
         """Return the shape of one of the samples ``x [n, ...]``, with what its numbers are."""
@@ -162,7 +167,14 @@ def parse_card(table: dict[str, Any], path: Path) -> Card:
         capacities=_capacities(table.get("capacities"), path),
         meanings=_meanings(table, path),
         sensors=_sensors(table, sample, path),
+        groups=_groups(table.get("groups"), path),
     )
+
+
+def _groups(value: object, path: Path) -> str | None:
+    if value is None or (isinstance(value, str) and value in GROUPS):
+        return value
+    raise refused(path, "groups", value, ", ".join(GROUPS))
 
 
 def _sample(value: object, path: Path) -> str | None:

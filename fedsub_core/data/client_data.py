@@ -15,7 +15,7 @@ from fedsub_core.data.edges import Edges, inner_edges
 from fedsub_core.data.samples import Samples
 
 #: What a client's file may hold; other arrays are ignored.
-ARRAYS = ("x", "y", "t", "since", "edges")
+ARRAYS = ("x", "y", "t", "since", "edges", "group")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class ClientData:
         None: it has all of them from the start.
     edges : int64 [2, m], of a graph's nodes: rows of `x` that are joined, each pair once; None of
         other samples.
+    group : int64 [n], of each sample the recording, day or session: those of one are on one side
+        of a split. None: nobody said.
     """
 
     client: str
@@ -42,6 +44,7 @@ class ClientData:
     t: NDArray[np.float64] | None = None
     since: NDArray[np.int64] | None = None
     edges: Edges | None = None
+    group: NDArray[np.int64] | None = None
 
     @cached_property
     def first_copies(self) -> NDArray[np.int64] | None:
@@ -77,13 +80,13 @@ class ClientData:
         t = None if self.t is None else self.t[rows]
         since = None if self.since is None else self.since[rows]
         edges = None if self.edges is None else inner_edges(self.edges, rows, len(self.y))
-        part = ClientData(self.client, self.x[rows], self.y[rows], t, since, edges)
+        group = None if self.group is None else self.group[rows]
+        part = ClientData(self.client, self.x[rows], self.y[rows], t, since, edges, group)
         if "first_copies" in self.__dict__:  # what is known is not computed again
             part.__dict__["first_copies"] = copies_within(self.first_copies, rows)
         return part
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the client's file, by name."""
-        every: list[NDArray[Any] | None] = [self.x, self.y, self.t, self.since, self.edges]
-        pairs = zip(ARRAYS, every, strict=True)
-        return {name: array for name, array in pairs if array is not None}
+        every = {name: getattr(self, name) for name in ARRAYS}
+        return {name: array for name, array in every.items() if array is not None}

@@ -5,6 +5,7 @@ The file holds ``x [n, F]`` or ``x [n, F, time]`` (any float or integer type), i
 labels and, where known, ``t [n]`` seconds. Of a graph's nodes ``x [n, F]`` there are also
 ``edges [2, m]``, pairs of rows of ``x`` (:mod:`fedsub_core.data.edges`). A client that gains data
 during a run (a scenario) also has ``since [n]``, the round from which on it has each sample.
+``group [n]``, integers, says which samples stay together in a split, such as those of one day.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def check_client(
     since = _rounds(arrays["since"], len(y), refused) if "since" in arrays else None
     _check_windows(x.shape, t, card, refused)
     edges = check_edges(arrays, x.shape, graph, refused)
-    return ClientData(client, x, y.astype(np.int64), t, since, edges)
+    group = _whole("group", arrays["group"], len(y), refused) if "group" in arrays else None
+    return ClientData(client, x, y.astype(np.int64), t, since, edges, group)
 
 
 #: How each kind's ``x`` is shaped, and which types it may have.
@@ -191,12 +193,7 @@ def _seconds(t: Any, n: int, refused: Refuse) -> NDArray[np.float64]:
 
 
 def _rounds(since: Any, n: int, refused: Refuse) -> NDArray[np.int64]:
-    if since.dtype.kind not in "iu" or since.shape != (n,):
-        got = f"{since.dtype} {since.shape}"
-        raise refused(
-            "since", got, f"round numbers [{n}]", "Write one per sample, or leave it out."
-        )
-    rounds: NDArray[np.int64] = since.astype(np.int64)
+    rounds = _whole("since", since, n, refused)
     if (rounds < 0).any():
         row = int(np.flatnonzero(rounds < 0)[0])
         raise refused(f"since, row {row}", rounds[row], "a round of 0 or more", "Correct it.")
@@ -204,6 +201,14 @@ def _rounds(since: Any, n: int, refused: Refuse) -> NDArray[np.int64]:
         expected = "some sample from round 1 on"
         raise refused("since", f"rounds from {rounds.min()} on", expected, "Lower the rounds.")
     return rounds
+
+
+def _whole(name: str, given: Any, n: int, refused: Refuse) -> NDArray[np.int64]:
+    if given.dtype.kind not in "iu" or given.shape != (n,):
+        got, do = f"{given.dtype} {given.shape}", "Write one per sample, or leave it out."
+        raise refused(name, got, f"whole numbers [{n}]", do)
+    numbers: NDArray[np.int64] = given.astype(np.int64)
+    return numbers
 
 
 def _check_windows(

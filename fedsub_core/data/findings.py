@@ -13,8 +13,9 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import different
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.grouped import one_sided, several_groups
 from fedsub_core.data.samples import NODE
-from fedsub_core.data.splits import SplitKind, split_kind
+from fedsub_core.data.splits import IntArray, SplitKind, split_kind
 from fedsub_core.data.windows import far_apart, gap_windows, overlaps, time_known, window_seconds
 from fedsub_core.errors import listed
 
@@ -24,6 +25,8 @@ _NAMED = 10
 AT_RANDOM = "at random in each class"
 #: How a split in time ends in words, where no gap keeps its parts apart.
 _NO_GAP = "gap not known"
+#: How words on a split by groups begin, and the classes that one of its parts alone has.
+_WHOLE, _SIDES = "by whole ", ("trained without a test", "tested without training")
 #: The same of a graph's nodes, which nobody recorded one after another.
 NODES_AT_RANDOM = f"{AT_RANDOM}, as a graph's nodes have no order"
 
@@ -49,6 +52,15 @@ class SplitNote:
     validation: int = 0
 
 
+def split_note(
+    words: str, client: ClientData, parts: tuple[IntArray, IntArray, IntArray | None]
+) -> SplitNote:
+    """Return the note on a client's samples; `parts` are trained, tested and held back."""
+    trained, tested, held = (0 if part is None else len(part) for part in parts)
+    neither = len(client.y) - trained - tested - held
+    return SplitNote(words, trained, tested, neither, repeats(client), held)
+
+
 def findings(federation: Federation, wanted: str) -> list[str]:
     """Return the findings that bend the results of a run whose ``split`` is `wanted`."""
     return [*_leaks(federation, wanted), *_repeats(federation), *_twins(federation)]
@@ -56,6 +68,10 @@ def findings(federation: Federation, wanted: str) -> list[str]:
 
 def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
     """Return in words how one client's samples are divided, and with which gap."""
+    if kind == "grouped" and several_groups(client):
+        return f"{_WHOLE}{card.groups or 'group'}s"
+    if kind == "grouped":
+        return f"all of one {card.groups or 'group'}: {how_split(client, card, 'blocked')}"
     if kind == "stratified":
         return NODES_AT_RANDOM if card.sample == NODE else AT_RANDOM
     known, length = time_known(client, card), window_seconds(client, card)
@@ -65,6 +81,40 @@ def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
     unknown = card.overlap is None or (length is None and card.overlap == 0)
     gap = _NO_GAP if unknown else f"gap {gap_windows(card)} windows"
     return f"in time {order.get(known, 'by the order of the file in each class')}, {gap}"
+
+
+def with_sides(words: str, client: ClientData, card: Card, parts: tuple[IntArray, IntArray]) -> str:
+    """Return how a client is split in words, with the classes that one part of whole groups lacks.
+
+    `words` are those of :func:`how_split`, `parts` the indices of training and test part.
+    """
+    if not words.startswith(_WHOLE):
+        return words
+    lacking = one_sided(client, *parts)
+    for side, part in zip(_SIDES, parts, strict=True):
+        alone = [card.classes[label] for label in lacking if label in client.y[part]]
+        words += f"; {side}: {', '.join(alone)}" if alone else ""
+    return words
+
+
+def sides_warning(splits: Mapping[str, str]) -> str:
+    """Return a warning on classes that people have in one part alone; "" without any."""
+    found = []
+    for side in _SIDES:
+        whose = [f"{who} ({text})" for who, words in splits.items() if (text := _of(side, words))]
+        if whose:
+            found.append(f"{side}: {listed(whose, _NAMED)}")
+    if not found:
+        return ""
+    return (
+        f"Split by whole groups, classes are {'; '.join(found)}. What is never trained cannot be "
+        "recognised, what is never tested has no score. Record such classes in another recording, "
+        "too, or on another day; or set split = blocked."
+    )
+
+
+def _of(side: str, words: str) -> str:
+    return next((w.partition(": ")[2] for w in words.split("; ") if w.startswith(side)), "")
 
 
 def split_warning(splits: Collection[str]) -> str:

@@ -31,6 +31,8 @@ def card_digest(card: Card) -> str:
         told = f"{told} {card.capacities}"
     if card.sensors is not None:
         told = f"{told} {card.sensors}"
+    if card.groups is not None:
+        told = f"{told} by {card.groups}"
     return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
 
 

@@ -1,17 +1,14 @@
-"""Training and test parts of one client's samples, also of a file that grew.
+"""Training and test parts of one client's samples.
 
-The three protocols: ``stratified`` draws random windows of every class, as the paper does, and
-leaks where windows overlap; ``blocked`` cuts every class in time and drops the windows that
-would reach across; ``unseen`` holds whole clients out (:mod:`fedsub_core.data.held_out`).
+The protocols: ``stratified`` draws random windows of every class, as the paper does, and leaks
+where windows overlap; ``blocked`` cuts every class in time and drops the windows that would reach
+across; ``unseen`` holds whole clients out (:mod:`fedsub_core.data.held_out`). ``grouped`` tests
+whole groups, where a file has some (:mod:`fedsub_core.data.grouped`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -20,6 +17,7 @@ from numpy.typing import NDArray
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import different, same_as
+from fedsub_core.data.grouped import grouped_tests, several_groups
 from fedsub_core.data.windows import (
     clear_of,
     far_apart,
@@ -32,7 +30,7 @@ from fedsub_core.data.windows import (
 from fedsub_core.errors import DataError
 from fedsub_core.seeds import derive_seed
 
-SplitKind = Literal["stratified", "blocked"]
+SplitKind = Literal["stratified", "blocked", "grouped"]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
@@ -48,6 +46,8 @@ def split(
     kind : ``stratified``: every class gives `test_share` of its samples, drawn at random.
         ``blocked``: every class gives the last `test_share` of its samples in time; of the
         others, those whose window overlaps a test window of any class in time are dropped.
+        ``grouped``: whole groups are tested, the others trained, without those that overlap or
+        repeat a tested one; a client with one group is split as ``blocked``.
     test_share : of each class, in (0, 1). Rounded to samples, but a class of two or more keeps one
         on each side.
     seed : of the run, used by ``stratified`` alone.
@@ -75,10 +75,12 @@ def split(
     """
     if kind == "stratified":
         train, test = _stratified(client, card, test_share, seed)
-    elif kind == "blocked":
+    elif kind == "grouped" and several_groups(client):
+        train, test = _grouped(client, card, test_share)
+    elif kind in ("blocked", "grouped"):
         train, test = _blocked(client, card, test_share)
     else:
-        raise ValueError(f"split {kind!r} is not one of 'stratified', 'blocked'")
+        raise ValueError(f"split {kind!r} is not one of 'stratified', 'blocked', 'grouped'")
     if not train.any() or not test.any():
         raise DataError(
             f"client {client.client!r}: a {kind} split of its {len(client.y)} samples leaves "
@@ -92,7 +94,8 @@ def split(
 def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
     """Return how a client's samples are split where the run's ``split`` is `wanted`.
 
-    ``auto``, and ``unseen`` for whoever has joined, split in time where the card says that files
+    ``auto``, and ``unseen`` for whoever has joined, split by groups where the file has them, and
+    in time where the card says that files
     are in order of time or that windows overlap, or the client's own ``t`` shows that they do.
     Where there is ``t`` but it cannot show that, for want of a window's length or of seconds, the
     order is known and the split is in time, too. So it is, in the order of the file, where the
@@ -100,6 +103,8 @@ def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
     """
     if wanted in ("stratified", "blocked"):
         return "stratified" if wanted == "stratified" else "blocked"
+    if client.group is not None:
+        return "grouped"
     in_time = card.time_ordered or bool(card.overlap)
     if client.t is None:
         in_time |= card.overlap is None
@@ -107,63 +112,6 @@ def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
         unknown = window_seconds(client, card) is None or far_apart(client, card)
         in_time = unknown or bool(overlaps(client, card).any())
     return "blocked" if in_time else "stratified"
-
-
-def split_grown(
-    client: ClientData, card: Card, wanted: str, test_share: float, seed: int, sizes: Sequence[int]
-) -> tuple[IntArray, IntArray]:
-    """Return training and test indices of a file that had `sizes` samples when it was looked at.
-
-    No sample ever changes sides: a model that has trained on a sample must never be tested on it.
-
-    Parameters
-    ----------
-    client, card, test_share, seed : as for :func:`split`.
-    wanted : the run's ``split``. What ``auto`` chooses is decided by what was there at each look,
-        so that samples yet to come change nothing of it.
-    sizes : ascending; the last is the number of samples now. The first ``sizes[i]`` samples are
-        split as if the file ended there.
-
-    Notes
-    -----
-    Of the new samples of a class, as many are tested as bring the class to `test_share`: drawn at
-    random (``stratified``) or the last in time (``blocked``). New test windows that overlap one
-    trained on before, and new training windows that overlap a test window, are dropped. So are,
-    where the file is split in time, new samples that are the same as one of the other part; else
-    they go where that is.
-
-    Raises
-    ------
-    DataError
-        Where the first part leaves no training or no test sample.
-    """
-    if list(sizes) != sorted(set(sizes)) or sizes[-1] != len(client.y):
-        raise ValueError(f"got sizes {list(sizes)}, expected ascending up to {len(client.y)}")
-    first = _head(client, sizes[0])
-    trained, tested = split(first, card, split_kind(wanted, first, card), test_share, seed)
-    train, test = np.zeros(len(client.y), np.bool_), np.zeros(len(client.y), np.bool_)
-    train[trained], test[tested] = True, True
-    for old, new in pairwise(sizes):
-        head, fresh = _head(client, new), np.arange(new) >= old
-        kind, (place, width) = split_kind(wanted, head, card), window_places(head, card)
-        if kind == "blocked":
-            added = _added_tests(head.y, test[:new], fresh, test_share, partial(_in_time, place))
-            copies = head.first_copies
-            added &= clear_of(place, place[train[:new]], width) & ~same_as(copies, train[:new])
-            test[:new] |= added
-            apart = clear_of(place, place[test[:new]], width) & ~same_as(copies, test[:new])
-            train[:new] |= fresh & ~added & apart
-        else:
-            copies = first_alike(head, card)
-            rng = split_rng(seed, head.client, f"split from sample {old}")
-            drawn = fresh & different(copies, new)
-            added = _added_tests(head.y, test[:new], drawn, test_share, rng.permutation)
-            test[:new] |= added
-            train[:new] |= fresh & ~added
-            if copies is not None:
-                train[:new] = np.where(fresh, train[copies], train[:new])
-                test[:new] = np.where(fresh, test[copies], test[:new])
-    return np.flatnonzero(train), np.flatnonzero(test)
 
 
 def _stratified(
@@ -195,11 +143,23 @@ def _blocked(client: ClientData, card: Card, share: float) -> tuple[BoolArray, B
     return ~same_as(first, test) & clear_of(when, when[test], width), test
 
 
+def _grouped(client: ClientData, card: Card, share: float) -> tuple[BoolArray, BoolArray]:
+    (when, width), none = fenced(client, card), np.zeros(len(client.y), np.bool_)
+    test = grouped_tests(client, share, ~none, none, none)
+    return ~same_as(client.first_copies, test) & clear_of(when, when[test], width) & ~test, test
+
+
+def fenced(client: ClientData, card: Card) -> tuple[NDArray[np.float64], float]:
+    """Return windows' places and the distance below which they overlap; without seconds, 0."""
+    when, width = window_places(client, card)
+    return when, width if time_known(client, card) == "seconds from t" else 0.0
+
+
 def _why(client: ClientData, card: Card, kind: SplitKind) -> str:
     """Return why a client cannot be split, as a clause; "" where its few samples say it."""
     if len(client.y) > 1 and client.first_copies is not None and not client.first_copies.any():
         return ", but all its samples are the same"
-    if kind == "blocked" and client.t is not None and len(client.t) > 1:
+    if kind != "stratified" and client.t is not None and len(client.t) > 1:
         lasts, length = float(np.ptp(client.t)), window_seconds(client, card)
         if lasts == 0:
             return f", but all its t are {client.t[0]:g}, as if all windows were one"
@@ -207,30 +167,6 @@ def _why(client: ClientData, card: Card, kind: SplitKind) -> str:
             return f", but by t it lasts {lasts:g} s and a window {length:g} s"
     most = np.bincount(client.y).max()
     return "" if most > 1 else ", but no class has two"
-
-
-def _in_time(place: NDArray[np.float64], rows: IntArray) -> IntArray:
-    return rows[np.argsort(place[rows], kind="stable")]
-
-
-def _added_tests(
-    y: IntArray, tested: BoolArray, new: BoolArray, share: float, order: Callable[..., IntArray]
-) -> BoolArray:
-    """Choose the tests among the `new` samples, class by class: the last by their `order`."""
-    added = np.zeros(len(y), np.bool_)
-    for label in np.unique(y[new]):
-        of_class = y == label
-        rows = np.flatnonzero(new & of_class)
-        wanted = tested_count(int(of_class.sum()), share) - int((tested & of_class).sum())
-        count = min(max(wanted, 0), len(rows))
-        added[order(rows)[len(rows) - count :]] = True
-    return added
-
-
-def _head(client: ClientData, n: int) -> ClientData:
-    t = None if client.t is None else client.t[:n]
-    since = None if client.since is None else client.since[:n]
-    return replace(client, x=client.x[:n], y=client.y[:n], t=t, since=since)
 
 
 def split_rng(seed: int, client: str, purpose: str) -> np.random.Generator:

@@ -173,14 +173,14 @@ def _arrays(
             if subject
             else np.full(len(values), owners[i], object)
         )
-        t, ticks = times(arrays[time], options.date_form) if time else (None, False)
+        t = times(arrays[time], options.date_form) if time else None
         single = values.astype(np.float32)
         if label is None:
             labels = np.full(len(values), named.of("label", i), object)
             notes |= dict.fromkeys(named.guessed({"label"}))
         else:
             labels = texts(arrays[label], where, label, words=True)
-        parts.append(Part(where, whose, labels, t, single, ticks=ticks))
+        parts.append(Part(where, whose, labels, t, single))
         roles = (x, label, time, subject)
         notes |= dict.fromkeys(_guesses(dict(zip(_KEYS, roles, strict=True)), options))
     features = [f"x{i + 1}" for i in range(parts[0].x.shape[1])]

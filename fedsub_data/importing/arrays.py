@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError, cut
-from fedsub_data.importing.cells import numbers, texts, times
+from fedsub_data.importing.cells import Times, numbers, texts, times
 from fedsub_data.importing.client_ids import client_ids
 from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.labels import classes_of
@@ -19,6 +19,7 @@ from fedsub_data.importing.names import NO_NAMES, Names
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import roles
 from fedsub_data.importing.source import NO_UNITS, Rows, nobody_in
+from fedsub_data.importing.zones import WallClock, check_named
 
 #: Rows by which it is found what a column is.
 _SAMPLED = 1000
@@ -32,10 +33,9 @@ class Part:
     ----------
     where : what it is called in messages.
     subjects, labels : of each row, objects [n] of text; None where there is none.
-    t : float64 [n] or None.
+    times : of each row, or None.
     x : float32 [n, F] or [n, F, time]; NaN is missing, infinite is text.
     value : what stands in a row and column, for messages.
-    ticks : whether `t` is in numbers of a unit that is to be found, and no date.
     skipped : rows before the first.
     recordings : int64 [n], the recording of each row, from 0; None: the part is one.
     """
@@ -43,18 +43,20 @@ class Part:
     where: str
     subjects: NDArray[Any]
     labels: NDArray[Any]
-    t: NDArray[np.float64] | None
+    times: Times | None
     x: NDArray[np.float32]
     value: Callable[[int, str], object] = field(default=lambda row, column: "no number")
-    ticks: bool = False
     skipped: int = 0
     recordings: NDArray[np.int64] | None = None
 
     @property
     def clock(self) -> str:
         """How time is written, in words."""
-        known = "time in numbers" if self.ticks else "time in dates or seconds"
-        return "no time" if self.t is None else known
+        if self.times is None:
+            return "no time"
+        if self.times.of_day:
+            return "times of a day"
+        return "time in numbers" if self.times.named is None else "time in dates or seconds"
 
 
 class ArraySource:
@@ -89,11 +91,12 @@ class ArraySource:
                     f"{part.where}: got {part.clock}, expected {first.clock} as in {first.where}. "
                     "Write it for all alike"
                 )
-        self.features, self.time, self.ticks = tuple(features), time, first.ticks
+        self.features, self.time = tuple(features), time
+        self.ticks = first.times is not None and first.times.named is None
         self.notes, self.rising = list(notes), rising
         if empty := [part.where for part in parts if not len(part.x)]:
             self.notes.append(nobody_in(empty))
-        self._parts = list(parts)
+        self._parts, self._options = list(parts), options
         of = [part.recordings for part in parts if part.recordings is not None and len(part.x)]
         self._recordings = 1 + max((int(codes.max()) for codes in of), default=0)
         subjects = np.concatenate([part.subjects for part in parts])
@@ -108,12 +111,30 @@ class ArraySource:
         names, self.labels, notes_on_labels = classes_of(counts, options, first.where)
         self.notes += notes_on_labels
         known = {t: -1 if n is None else self.labels.index(n) for t, n in names.items()}
+        self.notes += self._check_named()
         self._y = [
             np.array([known.get(y, -1) for y in part.labels.tolist()], np.int64) for part in parts
         ]
 
+    def _check_named(self) -> list[str]:
+        """Return a sentence on a zone that is not needed; raises as `check_named`."""
+        dated = [p.times.named for p in self._parts if p.times is not None and not p.times.of_day]
+        named = [np.zeros(0, np.bool_), *(own for own in dated if own is not None)]
+        count = int(np.concatenate(named).sum())
+
+        def place() -> str:
+            file = next(i for i, own in enumerate(named[1:]) if not own.all())
+            return self.place(file * self._recordings, int(named[file + 1].argmin()), self.time)
+
+        return check_named(count, sum(map(len, named)) - count, place, self._options)
+
     def rows(self) -> Iterator[Rows]:
         """Yield each person's rows."""
+        clock = WallClock(
+            self._options,
+            any(part.times is not None and part.times.of_day for part in self._parts),
+            lambda file, row: self.place(file, row, self.time),
+        )
         lengths = [len(part.x) for part in self._parts]
         file = np.repeat(np.arange(len(lengths)), lengths)
         row = np.concatenate([np.arange(n) for n in lengths])
@@ -131,9 +152,11 @@ class ArraySource:
             mine = order[ends[code] : ends[code + 1]]
             own = [(self._parts[f], row[mine[file[mine] == f]]) for f in np.unique(file[mine])]
             x = np.concatenate([part.x[rows] for part, rows in own])
-            times = [part.t[rows] for part, rows in own if part.t is not None]
-            t = np.concatenate(times) if times else None
-            yield Rows(person, segment[mine], mine - starts[file[mine]], y[mine], t, x)
+            times = [part.times.at(rows) for part, rows in own if part.times is not None]
+            t = np.concatenate([one.t for one in times]) if times else None
+            of = Rows(person, segment[mine], mine - starts[file[mine]], y[mine], t, x)
+            named = [one.named for one in times if one.named is not None]
+            yield clock.read(of, np.concatenate(named)) if named else of
 
     def place(self, file: int, row: int, column: str | None) -> str:
         """Return a value's place and the value, in words."""
@@ -193,9 +216,8 @@ def from_columns(
         else:
             assert owners is not None
             subjects = np.full(n, owners[i], object)
-        t, ticks = (None, False)
-        if by_role.time is not None:
-            t, ticks = times(columns[by_role.time], options.date_form)
+        timed = by_role.time is not None
+        t = times(columns[str(by_role.time)], options.date_form) if timed else None
         x = np.stack([numbers(columns[name]) for name in by_role.features], axis=1)
         if by_role.label is None:
             labels = np.full(n, named.of("label", i), object)
@@ -205,7 +227,7 @@ def from_columns(
         if by_role.recording is not None:
             own = texts(columns[by_role.recording]).astype(str)
             recordings = np.unique(own, return_inverse=True)[1].astype(np.int64)
-        part = Part(where, subjects, labels, t, x, _value(columns), ticks, options.skip, recordings)
+        part = Part(where, subjects, labels, t, x, _value(columns), options.skip, recordings)
         parts.append(part)
     return ArraySource(
         parts, by_role.features, by_role.time, options, by_role.notes, by_role.rising

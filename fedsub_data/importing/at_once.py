@@ -17,6 +17,7 @@ import numpy as np
 from fedsub_core.errors import listed
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.devices import A_DATE, DEVICES, check_sensors, parted
+from fedsub_data.importing.grouping import Placed
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.source import Rows, Source, file_of
 
@@ -51,8 +52,8 @@ class AtOnce:
     _together: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _behind: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
-    def placed(self, recordings: Sequence[Rows]) -> tuple[list[Rows], float | None]:
-        """Return one person's recordings, placed in time, and the time by which windows align, s.
+    def placed(self, recordings: Sequence[Rows]) -> Placed:
+        """Return one person's recordings, placed in time.
 
         Recordings that each begin at 0 are put one behind the other. Windows align where some
         recordings were made at once: those of one moment then begin at one time. Else None.
@@ -66,6 +67,7 @@ class AtOnce:
             names = [file_of(self.source, file) for file in files]
             check_sensors(recordings[0].person, names, self.options)
         sessions, made, at_once = list[_Session](), list[Rows](), set[int]()
+        numbers, begun = list[int](), list[float]()
         end = -np.inf
         for recording in recordings:
             begins, ends = _span(recording)
@@ -76,19 +78,21 @@ class AtOnce:
                 session = _Session([], 0.0 if begins >= end else end + self.window_s - begins)
                 sessions.append(session)
                 if session.shift:
+                    begun.append(begins + session.shift)
                     self._behind[recording.person] = tuple(files)
             for other in session.recordings:
                 if _overlap(recording, other) >= self.window_s:
                     at_once |= {int(recording.file[0]), int(other.file[0])}
             session.recordings.append(recording)
+            numbers.append(next(i for i, one in enumerate(sessions) if one is session))
             made.append(
                 recording.at(recording.times + session.shift) if session.shift else recording
             )
             end = max(end, ends + session.shift)
-        if not at_once:
-            return made, None
-        self._together[made[0].person] = tuple(sorted(at_once))
-        return made, _span(made[0])[0]
+        if at_once:
+            self._together[made[0].person] = tuple(sorted(at_once))
+        aligned = _span(made[0])[0] if at_once else None
+        return Placed(made, aligned, numbers, begun)
 
     def notes(self) -> tuple[str, ...]:
         """Return sentences on recordings that overlap in time, and on how they were placed."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.errors import DataError
-from fedsub_data.importing.dates import date, day_and_month, order_of
+from fedsub_data.importing.dates import OF_DAY, date, day_and_month, is_of_day, order_of
 from fedsub_data.importing.options import AUTO
 from fedsub_data.importing.roles import EMPTY
+from fedsub_data.importing.zones import NAMED
 
 #: Texts of a cell without a value, in small letters.
 _EMPTY = EMPTY | {"nat", "<na>"}
@@ -67,8 +70,28 @@ def _number(value: object) -> float:
         return np.inf
 
 
-def times(column: NDArray[Any], dates: str) -> tuple[NDArray[np.float64], bool]:
-    """Return a column of time, float64 [n], and whether it is in ticks; dates are seconds.
+@dataclass(frozen=True, eq=False)
+class Times:
+    """A column of time.
+
+    Parameters
+    ----------
+    t : float64 [n]; dates are seconds since 1970, as if in UTC where they name no zone.
+    named : bool [n], which dates name their zone; None: times are numbers of an unknown unit.
+    of_day : whether times are those of a day, without a date.
+    """
+
+    t: NDArray[np.float64]
+    named: NDArray[np.bool_] | None
+    of_day: bool = False
+
+    def at(self, rows: NDArray[np.int64]) -> Times:
+        """Return the times of some rows, by their indices."""
+        return replace(self, t=self.t[rows], named=None if self.named is None else self.named[rows])
+
+
+def times(column: NDArray[Any], dates: str) -> Times:
+    """Return the times in a column of a table in memory.
 
     Parameters
     ----------
@@ -77,17 +100,23 @@ def times(column: NDArray[Any], dates: str) -> tuple[NDArray[np.float64], bool]:
     plain = np.asarray(column)
     if plain.dtype.kind in "mM":
         seconds = plain.astype(f"{plain.dtype.kind}8[ns]").astype(np.int64) / 1e9
-        return np.where(np.isnat(plain), np.nan, seconds), False
+        return Times(np.where(np.isnat(plain), np.nan, seconds), np.zeros(len(plain), np.bool_))
     if plain.dtype.kind in "fiu" and "%" not in dates:
-        return plain.astype(np.float64), True
-    read = np.array([_number(value) for value in plain.tolist()], np.float64)
+        return Times(plain.astype(np.float64), None)
+    cells = plain.tolist()
+    read = np.array([_number(value) for value in cells], np.float64)
     read = np.where(np.isfinite(read), read, np.nan)
     # Most of them: a row of units may come first.
     if "%" not in dates and 2 * np.count_nonzero(np.isfinite(read)) >= sum(
-        v is not None for v in plain.tolist()
+        v is not None for v in cells
     ):
-        return read, True
-    read_as = dates
-    if dates == AUTO:
-        read_as, _ = order_of(*day_and_month(map(str, plain.tolist())), "times")
-    return np.array([date(str(v), read_as) for v in plain.tolist()], np.float64), False
+        return Times(read, None)
+    words = list(map(str, cells))
+    of_day = is_of_day(words, dates)
+    form = OF_DAY if of_day and "%" not in dates else dates
+    if form == AUTO:
+        form, _ = order_of(*day_and_month(words), "times")
+    by_form = "%z" in form if "%" in form else None
+    named = [by_form if by_form is not None else re.search(NAMED, v) is not None for v in words]
+    seconds = np.array([date(v, form) for v in words], np.float64)
+    return Times(seconds, np.array(named, np.bool_), of_day)

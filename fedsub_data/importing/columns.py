@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fedsub_data.importing.dates import date_in_sql
+from fedsub_data.importing.dates import date_in_sql, is_of_day
 from fedsub_data.importing.roles import Roles, is_number
 from fedsub_data.importing.text_files import EMPTY, literal, name
+from fedsub_data.importing.zones import NAMED
 
-_DATES = ("TIMESTAMP", "DATE")
+_DATES = ("TIME", "DATE")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,23 @@ class Columns:
         time = [] if self.roles.time is None else [self._time(self.roles.time, ticks)]
         numbers = [self._number(feature) for feature in self.roles.features]
         texts = (f"{text}::VARCHAR" for text in (what, recording))
-        return ", ".join([whose, *texts, *time, *numbers])
+        named = [self._named(self.roles.time)] if self.roles.time and not ticks else []
+        return ", ".join([whose, *texts, *time, *named, *numbers])
+
+    def of_day(self, times: Sequence[str | None]) -> bool:
+        """Return whether time, of which these are some values, is of a day, without a date."""
+        kind = self.types[str(self.roles.time)]
+        if kind != "VARCHAR":
+            return kind.startswith("TIME") and not kind.startswith("TIMESTAMP")
+        return is_of_day(times, self.dates)
+
+    def _named(self, time: str) -> str:
+        """Return whether a date names its zone, in SQL."""
+        if not self._is_text(time):
+            return str(self.types[time].endswith("WITH TIME ZONE"))
+        if "%" in self.dates:
+            return str("%z" in self.dates)
+        return f"coalesce(regexp_matches({name(time)}, {literal(NAMED)}), false)"
 
     def _subject(self) -> str:
         """Return the column that says whose a row is as text; NULL where it is blank."""

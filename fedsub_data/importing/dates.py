@@ -31,6 +31,19 @@ _YEAR_LAST = r"^\s*([0-9]{1,2})([./-])([0-9]{1,2})[./-][0-9]{4}"
 #: The half of the day behind a time.
 _NOON = r"\s*([AaPp])\.?[Mm]\.?\s*$"
 _MOST_MONTHS, _HALF_DAY = 12, 43200
+#: The form of times of a day, without a date, and such a time. A form with % that names a day.
+OF_DAY = "time of day"
+_OF_DAY = r"\s*[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*([AaPp]\.?[Mm]\.?)?\s*"
+_DAYS = re.compile("%[-]?[djcxuUwWVDFs]")
+_SECONDS_OF_DAY = 86400
+
+
+def is_of_day(texts: Iterable[str | None], form: str) -> bool:
+    """Return whether times of `form` are those of a day; without %, by most of some texts."""
+    if "%" in form:
+        return _DAYS.search(form) is None
+    there = [text for text in texts if text is not None]
+    return 2 * sum(re.fullmatch(_OF_DAY, text) is not None for text in there) > len(there)
 
 
 def day_and_month_in_sql(column: str) -> str:
@@ -88,15 +101,19 @@ def date_in_sql(column: str, order: str) -> str:
 
     Parameters
     ----------
-    order : of :data:`ORDERS`, or a form with ``%`` as ``strptime`` has it.
+    order : of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%`` as ``strptime`` has it.
     """
     if "%" in order:
         form = order.replace("'", "''")
-        return f"epoch(CAST(try_strptime(trim({column}), '{form}') AS TIMESTAMPTZ))"
+        read = f"epoch(CAST(try_strptime(trim({column}), '{form}') AS TIMESTAMPTZ))"
+        day = _SECONDS_OF_DAY  # without a day, strptime takes one before 1970
+        return f"(({read} % {day}) + {day}) % {day}" if is_of_day((), order) else read
     other = f"regexp_replace({column}, '{_NOON}', '')"
-    for pattern, new in (ORDERS[order], *_ALSO):
+    for pattern, new in (ORDERS.get(order, ("", "")), *_ALSO):
         other = f"regexp_replace({other}, '{pattern}', '{new}')" if pattern else other
     read = f"coalesce(TRY_CAST({column} AS TIMESTAMPTZ), TRY_CAST({other} AS TIMESTAMPTZ))"
+    if order == OF_DAY:
+        read = f"TRY_CAST('1970-01-01 ' || trim({other}) AS TIMESTAMPTZ)"
     half = f"lower(regexp_extract({column}, '{_NOON}', 1))"
     noon = f"hour({read}) = 12"
     # 12 AM is midnight, 12 PM is noon.
@@ -112,17 +129,21 @@ def date(text: str, order: str) -> float | None:
 
     Parameters
     ----------
-    order : of :data:`ORDERS`, or a form with ``%``.
+    order : of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%``.
     """
     if "%" in order:
         with suppress(ValueError):
             read = datetime.strptime(text.strip(), order)
+            if is_of_day((), order):
+                return read.replace(tzinfo=UTC).timestamp() % _SECONDS_OF_DAY
             return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
         return None
     half = re.search(_NOON, text)
     text = re.sub(_NOON, "", text)
-    for pattern, new in (ORDERS[order], *_ALSO):
+    for pattern, new in (ORDERS.get(order, ("", "")), *_ALSO):
         text = re.sub(pattern, new, text) if pattern else text
+    if order == OF_DAY:
+        text = f"1970-01-01 {text.strip()}"
     # 2025-5-9
     text = re.sub(r"(?<=[-T ])([0-9])(?=[-T :]|$)", r"0\1", text)
     try:

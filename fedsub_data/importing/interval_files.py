@@ -5,6 +5,7 @@ A mark with a class lasts up to the next mark. Bare marks get their classes from
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,9 +23,11 @@ from fedsub_data.importing.interval_tables import (
     kind_of_time,
     read_interval_table,
 )
+from fedsub_data.importing.local_times import local_seconds
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.roles import EMPTY, LABELS, SUBJECTS, TIMES, is_number, plain
 from fedsub_data.importing.time_unit import LONGER, SECONDS, unit_of_name, unit_since_1970
+from fedsub_data.importing.zones import NAMED
 
 #: Words of columns' names, by what they hold.
 _START = {"start", "starts", "begin", "begins", "beginning", "onset", "from", "beginn", "von"}
@@ -167,7 +170,11 @@ def _times(
             f"{table.where[at]}, column {column!r}: got {cut(cells[at])!r}, expected a date. Say "
             f"its form with {spelt('dates')} or {spelt('time-format')}"
         )
-    return np.array(read, np.float64), 1.0, True
+    by_form = "%z" in form if "%" in form else None
+    named = [by_form if by_form is not None else bool(re.search(NAMED, cell)) for cell in cells]
+    seconds = np.array(read, np.float64)
+    places = table.where
+    return local_seconds(seconds, np.array(named), options, lambda row: places[row]), 1.0, True
 
 
 def _seconds(text: str) -> float:

@@ -99,7 +99,7 @@ def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
     alike = defaultdict[str, list[str]](list)
     for name in dict.fromkeys(names.values()):
         if name is not None:
-            alike[_BETWEEN.sub("", name).casefold()].append(name)
+            alike[folded(name)].append(name)
     merged = {name: spellings[-1] for spellings in alike.values() for name in spellings}
     several = [spellings for spellings in alike.values() if len(spellings) > 1]
     if not several or options.spelling == "keep":
@@ -115,6 +115,11 @@ def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
     classes = {text: None if name is None else merged[name] for text, name in names.items()}
     place = {name: at for at, name in enumerate(names.values())}  # where the kept spelling stands
     return dict(sorted(classes.items(), key=lambda item: place[item[1]]))
+
+
+def folded(name: str) -> str:
+    """Return a class's name without case, and without what may stand between letters."""
+    return _BETWEEN.sub("", name).casefold()
 
 
 def no_class(counts: Mapping[str, int], names: Names, options: ImportOptions) -> list[str]:

@@ -14,6 +14,7 @@ from fedsub_core.spelling import spelt
 from fedsub_data.importing.dates import date
 from fedsub_data.importing.encodings import begin, first_lines
 from fedsub_data.importing.layout import Head, SensorLayout
+from fedsub_data.importing.local_times import local_seconds
 from fedsub_data.importing.names import Names
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.roles import LABELS, TIMES, Roles, by_name, is_number, mostly_numbers
@@ -157,6 +158,9 @@ def _start_and_rate(path: Path, head: Head, options: ImportOptions) -> tuple[flo
         day, hour = (re.search(p, text) for p in (head.start_date, head.start_time))
         first = "day-first" if re.search(head.day_first, text) else "month-first"
         start = date(f"{day[1]} {hour[1]}", first) if day and hour else None
+        if start is not None:
+            of_head = np.array([start]), np.zeros(1, np.bool_)
+            start = float(local_seconds(*of_head, options, lambda _: str(path))[0])
     else:
         start = _number(re.search(head.start, text)) if head.start else 0.0
     if start is None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import choice, option
-from fedsub_data.importing.written_options import AUTO, WrittenOptions
+from fedsub_data.importing.time_options import TimeOptions
+from fedsub_data.importing.written_options import AUTO
 
 
 @dataclass(frozen=True)
-class LoggerOptions(WrittenOptions):
+class LoggerOptions(TimeOptions):
     """Options on what loggers write beside a table; every default fits a table with its labels."""
 
     intervals: str = option(

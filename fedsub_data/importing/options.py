@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import choice, option, suggestion
 from fedsub_data.importing.logger_options import LoggerOptions
+from fedsub_data.importing.time_options import NONE as NONE
+from fedsub_data.importing.time_options import seconds as seconds
 from fedsub_data.importing.written_options import AUTO as AUTO
 
-#: The word that takes rows as they are instead of windows of them.
-NONE = "none"
 #: Groups of a pattern for files' names.
 NAME_GROUPS = ("subject", "label", "recording", "sensor")
 #: Units that numbers can be converted to, and what is measured in them.
 _CONVERSIONS = {"g": "acceleration", "m/s^2": "acceleration", "deg": "angle", "rad": "angle"}
-_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "min": 60.0}
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,13 @@ class ImportOptions(LoggerOptions):
         doc="rows with an empty cell or NaN: dropped, filled from the rows around, or refused",
     )
     not_numbers: str = choice("stop", "drop", doc="rows with text where a number is expected")
-    unlabelled: str = choice("drop", "stop", doc="rows or windows without a label")
+    unlabelled: str = choice(
+        "drop",
+        "stop",
+        "keep",
+        doc="rows or windows without a label: left out, refused, or kept in the folder "
+        "'unlabelled' inside the new one, a federation for fedsub adapt and predict",
+    )
     no_label: str = option(
         "",
         "labels that mean 'no label', with commas, such as 0,transient; empty cells always mean it",
@@ -141,6 +146,7 @@ class ImportOptions(LoggerOptions):
     def __post_init__(self) -> None:
         seconds("window", self.window)
         seconds("gap", self.gap)
+        self.check_times()
         self._check_conversions()
         self._check_names()
 
@@ -221,19 +227,3 @@ class ImportOptions(LoggerOptions):
     def no_labels(self) -> frozenset[str]:
         """Labels that mean none."""
         return frozenset(part.strip() for part in self.no_label.split(",") if part.strip())
-
-
-def seconds(key: str, text: str) -> float | None:
-    """Return a duration such as ``2.56s``, ``500ms`` or ``1min``; None for ``none`` and ``auto``.
-
-    Raises
-    ------
-    ConfigError
-        For any other text; it names `key`.
-    """
-    if text in (NONE, AUTO):
-        return None
-    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|ms|min|)\s*", text)
-    if match is None or not 0 < (length := float(match[1]) * _SECONDS[match[2]]) < 1e6:
-        raise ConfigError(f"{key}: got {text!r}, expected a duration such as 2.56s, 500ms or auto")
-    return length

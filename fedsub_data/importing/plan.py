@@ -8,22 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsub_core.data.card import Card
-from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.errors import ConfigError
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.clocks import Clock, check_clocks, clock_of
 from fedsub_data.importing.converting import Conversion, Units
 from fedsub_data.importing.dates import UnreadTimes
-from fedsub_data.importing.devices import SameTimes, check_names
+from fedsub_data.importing.devices import SameTimes
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.giveaways import Giveaways
 from fedsub_data.importing.intervals import with_intervals
-from fedsub_data.importing.labels import NO_CLASS, check_labels
+from fedsub_data.importing.labels import check_labels
 from fedsub_data.importing.options import NONE, ImportOptions
+from fedsub_data.importing.people import check_people_and_classes
 from fedsub_data.importing.recordings import NewestFirst
 from fedsub_data.importing.rising import RisingFeatures
 from fedsub_data.importing.sensors import axes
-from fedsub_data.importing.source import Source
+from fedsub_data.importing.source import Source, There
 from fedsub_data.importing.sparse_columns import SparseColumns
 from fedsub_data.importing.time_unit import check_rate, tick_seconds
 from fedsub_data.importing.unit_rows import units_in_words
@@ -47,6 +48,7 @@ class Plan:
     notes : what was guessed, in sentences.
     source : of the rows, without columns that are no features.
     conversion : of people whose units differ.
+    own_rate : rows a second, the median over people; None where no time says it.
     """
 
     card: Card
@@ -55,10 +57,13 @@ class Plan:
     notes: tuple[str, ...]
     source: Source
     conversion: Conversion
+    own_rate: float | None = None
 
 
-def plan(source: Source, options: ImportOptions, name: str) -> Plan:
+def plan(source: Source, options: ImportOptions, name: str, there: There | None = None) -> Plan:
     """Go through the source once; return what is made of its rows.
+
+    Where they are added to a federation, units are held against its own, and one class is enough.
 
     Raises
     ------
@@ -67,9 +72,9 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         the rows.
     """
     source = with_intervals(source, options)
-    _check_people_and_classes(source, options, name)
+    check_people_and_classes(source, options, name, 2 if there is None else 1)
     measured = check_labels(source.labels, options, name)
-    survey = _survey(source, options, name)
+    survey = _survey(source, options, name, there)
     source, conversion = survey.source, survey.conversion
     clocks, whole = survey.clocks, survey.points > 0
     signal = not whole and _windowed(source, options)
@@ -108,26 +113,10 @@ def plan(source: Source, options: ImportOptions, name: str) -> Plan:
         window_s=cut.length / cut.rate if cut else None,
         overlap=1 - cut.step / cut.length if cut else None,
         sensors=axes(source.features) if cut or survey.points else None,
+        groups=options.groups,
     )
-    return Plan(card, tick, cut, tuple(notes), source, conversion)
-
-
-def _check_people_and_classes(source: Source, options: ImportOptions, name: str) -> None:
-    """Refuse a source of nobody, of one class, or of sensors instead of people."""
-    if not source.people:
-        check = spelt("subject")
-        raise DataError(f"{name}: got no row with a person, expected some. Check {check}")
-    unlabelled = "".join(f". {note}" for note in source.notes if note.startswith(NO_CLASS))
-    if not source.labels:
-        raise DataError(
-            f"{name}: got no row with a label, expected some. Check {spelt('label')}{unlabelled}"
-        )
-    if len(source.labels) == 1:
-        raise DataError(
-            f"{name}: got one class, {source.labels[0]!r}, expected two at least. Check "
-            f"{spelt('label')} and {spelt('no-label')}, or import the other files, too{unlabelled}"
-        )
-    check_names(source.people, options)
+    step = _step(clocks, tick, options.duplicates == "keep") if signal else None
+    return Plan(card, tick, cut, tuple(notes), source, conversion, 1 / step if step else None)
 
 
 @dataclass(frozen=True)
@@ -153,7 +142,7 @@ class _Survey:
     first_rows: FirstRows
 
 
-def _survey(source: Source, options: ImportOptions, name: str) -> _Survey:
+def _survey(source: Source, options: ImportOptions, name: str, there: There | None) -> _Survey:
     """Return the survey; raises DataError where rows are found that no option lets pass."""
     rising, unread = RisingFeatures(source), UnreadTimes(source, options)
     sparse, newest_first = SparseColumns(source, options), NewestFirst(source, options)
@@ -167,6 +156,8 @@ def _survey(source: Source, options: ImportOptions, name: str) -> _Survey:
         for check in (rising, sparse, unread, newest_first, same_times, giveaways, units):
             check.add(rows)
         points = rows.x.shape[2] if rows.x.ndim == 3 else 0
+    for rows in there.rows(source) if there else ():
+        units.add(rows)
     unread.check()
     rising.check(name)
     check_clocks(clocks, options, source.time)

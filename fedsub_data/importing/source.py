@@ -102,6 +102,14 @@ class OpenSource(Source, Protocol):
         ...
 
 
+class There(Protocol):
+    """A federation that is there already, to which rows are added."""
+
+    def rows(self, source: Source) -> Iterator[Rows]:
+        """Yield everybody's samples as rows of the source's classes, -1 for others."""
+        ...
+
+
 def nobody_in(files: Sequence[str]) -> str:
     """Return the sentence on files in which there is no row: whose they are is left out."""
     return f"Left out, as there is no row in it: {listed(files, 5)}."

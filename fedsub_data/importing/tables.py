@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +29,7 @@ from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import Roles, roles
 from fedsub_data.importing.source import Rows, nobody_in
 from fedsub_data.importing.table_files import TableFiles
+from fedsub_data.importing.table_times import TableTimes
 
 #: Rows of several people that are fetched together; one person's are never parted.
 AT_ONCE = 1_000_000
@@ -83,7 +83,7 @@ class TableSource:
     def rows(self) -> Iterator[Rows]:
         """Yield each person's rows, in the order in which people first appear."""
         columns = "".join(f", f{i}" for i in range(len(self.features)))
-        timed = ", t" if self._roles.time else ""
+        timed = "".join(f", {column}" for column in self._times.names)
         recording = ", recordings.code AS recording" if self._roles.recording else ""
         joined = "LEFT JOIN recordings USING (recording) " if recording else ""
         for first, last in self._batches():
@@ -100,6 +100,7 @@ class TableSource:
             file, segment = file[order], segment[order]
             who, r, y = (np.asarray(got[key])[order] for key in ("who", "r", "y"))
             t = np.asarray(got["t"], np.float64)[order] if self._roles.time else None
+            named = np.asarray(got["named"], np.bool_)[order] if self._times.dated else None
             x = np.empty((len(r), len(self.features)), np.float32)
             for i in range(len(self.features)):
                 x[:, i] = got[f"f{i}"][order]
@@ -109,7 +110,8 @@ class TableSource:
             for code, begin, end in zip(range(first, last + 1), ends, ends[1:], strict=False):
                 mine = slice(int(begin), int(end))
                 times = None if t is None else t[mine]
-                yield Rows(self.people[code], segment[mine], row[mine], y[mine], times, x[mine])
+                of = Rows(self.people[code], segment[mine], row[mine], y[mine], times, x[mine])
+                yield self._times.read(of, None if named is None else named[mine])
 
     def place(self, file: int, row: int, column: str | None) -> str:
         """Return the place of a value, and the value, in words; the file is read once more."""
@@ -131,19 +133,19 @@ class TableSource:
         self.features, self.time = self._roles.features, self._roles.time
         self.rising = self._roles.rising
         owners, labels = self._by_name(named, types)
-        numbers = ", ".join(f"f{i} FLOAT" for i in range(len(self.features)))
-        timed = "t DOUBLE, " if self.time else ""
-        texts = "subject VARCHAR, label VARCHAR, recording VARCHAR"
-        self._db.run(f"CREATE TABLE rows ({texts}, {timed}{numbers})")
+        numbers = [f"f{i} FLOAT" for i in range(len(self.features))]
         names = [name for name in (*self.features, self.time) if name is not None]
         decimal, guess = decimal_of([sample[name] for name in names], self.options)
         self.notes += guess
         columns = Columns(self._roles, types, decimal, self.options.date_form)
-        self.ticks = self.time is not None and columns.ticks(sample[self.time])
-        if self.time is not None and types[self.time] == "VARCHAR" and not self.ticks:
-            form, guess = self._tables.date_form(self._roles)
-            columns = replace(columns, dates=form)
-            self.notes += guess
+        self._times = TableTimes(
+            columns, sample, self._tables, self.options, lambda f, r: self.place(f, r, self.time)
+        )
+        self.ticks, columns = self._times.ticks, self._times.columns
+        self.notes += self._times.notes
+        texts = ["subject VARCHAR", "label VARCHAR", "recording VARCHAR"]
+        declared = ", ".join([*texts, *self._times.declared, *numbers])
+        self._db.run(f"CREATE TABLE rows ({declared})")
         starts = [0]
         for i, _ in enumerate(self._files):
             if i:
@@ -155,9 +157,7 @@ class TableSource:
             # Words of labels are to be named.
             relation = f"{self._tables.relation(i, empty=('',))}{skipped}"
             self._db.run(f"INSERT INTO rows SELECT {selected} FROM {relation}", i)
-            count = self._db.run("SELECT count(*) FROM rows").fetchone()
-            assert count is not None
-            starts.append(int(count[0]))
+            starts.append(int(self._db.run("SELECT count(*) FROM rows").fetchone()[0]))
         self._starts = np.array(starts[:-1], np.int64)
         if not starts[-1]:
             raise DataError(f"{self._files[0]}: got no rows, expected some")
@@ -166,6 +166,13 @@ class TableSource:
         self.notes += self._tables.notes()
         self.units: Mapping[str, str] = self._tables.units(0)
         self._name()
+        self.notes += self._times.check(self._db, self._place_of)
+
+    def _place_of(self, row: int) -> str:
+        """Return the place of the time of a row of the database, and the time, in words."""
+        file = int(np.searchsorted(self._starts, row, side="right")) - 1
+        own = row - int(self._starts[file])
+        return self.place(file * self._recordings, own, self.time)
 
     def _roles_of(self, sample: Mapping[str, Sequence[str | None]], named: Names) -> Roles:
         """Return the roles of columns, of the first rows' texts by column."""
@@ -222,18 +229,15 @@ class TableSource:
             "WHERE recording IS NOT NULL GROUP BY recording)"
         )
         count = self._db.run("SELECT count(*) FROM recordings").fetchone()
-        assert count is not None
         self._recordings = int(count[0]) + 1
-        self._db.run("CREATE TABLE who (subject VARCHAR, code INTEGER)")
-        self._db.run("CREATE TABLE y (label VARCHAR, code INTEGER)")
-        for text, client in ids.items():
-            values, expected = [text, codes[client]], "a number for each of its people"
-            self._db.run("INSERT INTO who VALUES (?, ?)", values=values, expected=expected)
-        for text, label in names.items():
-            if label is not None:
-                values = [text, self.labels.index(label)]
-                expected = "a number for each of its classes"
-                self._db.run("INSERT INTO y VALUES (?, ?)", values=values, expected=expected)
+        own = {text: codes[client] for text, client in ids.items()}
+        known = {text: self.labels.index(n) for text, n in names.items() if n is not None}
+        parts = ("who", "subject", "people", own), ("y", "label", "classes", known)
+        for table, column, what, coded in parts:
+            self._db.run(f"CREATE TABLE {table} ({column} VARCHAR, code INTEGER)")
+            expected = f"a number for each of its {what}"
+            for pair in coded.items():
+                self._db.run(f"INSERT INTO {table} VALUES (?, ?)", values=pair, expected=expected)
 
     def _batches(self) -> Iterator[tuple[int, int]]:
         """Yield first and last of the people who are fetched together."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -34,19 +34,31 @@ class Cut:
     asked: bool = False
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What is kept beside whole rows and windows with a label: see :func:`windows`."""
+
+    interpolate: bool = False
+    unlabelled: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows: ``x`` float32 [n, F, time], ``y`` int64 [n], ``t`` float64 [n], s, their starts."""
+    """Windows: ``x`` float32 [n, F, time], ``y`` int64 [n], ``t`` float64 [n], s, their starts.
+
+    `recording` is the number of each one's recording, int64 [n].
+    """
 
     x: NDArray[np.float32]
     y: NDArray[np.int64]
     t: Array
+    recording: NDArray[np.int64]
 
 
 def windows(
     recordings: Sequence[Rows],
     cut: Cut,
-    interpolate: bool,
+    how: Kept,
     person: str,
     dropped: Dropped,
     aligned: float | None = None,
@@ -56,7 +68,8 @@ def windows(
     Parameters
     ----------
     recordings : in the order of their time, which is in seconds.
-    interpolate : whether NaN in ``x`` is filled from the rows around, but for pauses.
+    how : `interpolate`, whether NaN in ``x`` is filled from the rows around, but for pauses, and
+        `unlabelled`, whether windows without a label are kept, whose ``y`` is -1.
     dropped : gains windows without a label or of several, rows that are left over, those in whose
         holes nothing can be filled, and what was resampled.
     aligned : seconds; all windows begin whole steps from it, and are returned in order of time.
@@ -67,8 +80,8 @@ def windows(
         Where a recording has less than half the rate, which nobody said.
     """
     made: list[Windows] = []
-    for recording in recordings:
-        stretches = list(_stretches(recording, cut, interpolate))
+    for i, recording in enumerate(recordings):
+        stretches = list(_stretches(recording, cut, how.interpolate))
         dropped.add(Why.MISSING, person, len(recording) - sum(map(len, stretches)))
         lost = dropped.counts.get(Why.MISSING, {}).get(person, 0)
         check_upsampling(stretches, cut.rate, cut.length, cut.asked, lost)
@@ -84,21 +97,24 @@ def windows(
             dropped.add(Why.LEFT_OVER, person, round(rest * rows / len(t)))
             label, share = majority(y, at, cut.length)
             mixed = (share < cut.purity) & (label >= 0)
-            dropped.add(Why.UNLABELLED, person, int((label < 0).sum()))
+            none = label < 0
+            dropped.add(Why.UNLABELLED, person, 0 if how.unlabelled else int(none.sum()))
             dropped.add(Why.MIXED, person, int(mixed.sum()))
-            kept = (label >= 0) & ~mixed
+            kept = ~mixed if how.unlabelled else ~none & ~mixed
             view = sliding_window_view(x, cut.length, axis=0)
             own = np.ascontiguousarray(view[at[kept]], np.float32)
-            made.append(Windows(own, label[kept], begins[kept]))
+            made.append(Windows(own, label[kept], begins[kept], np.full(len(own), i, np.int64)))
     if not made:
         features = recordings[0].x.shape[1] if recordings else 0
         nothing = np.zeros((0, features, cut.length), np.float32)
-        return Windows(nothing, np.zeros(0, np.int64), np.zeros(0))
-    joined = Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in ("x", "y", "t")))
+        nobody = np.zeros(0, np.int64)
+        return Windows(nothing, nobody, np.zeros(0), nobody)
+    keys = [key.name for key in fields(Windows)]
+    joined = Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in keys))
     if aligned is None:
         return joined
     order = np.argsort(joined.t, kind="stable")
-    return Windows(joined.x[order], joined.y[order], joined.t[order])
+    return Windows(*(getattr(joined, key)[order] for key in keys))
 
 
 def _starts(t: Array, cut: Cut, aligned: float | None) -> tuple[NDArray[np.int64], Array]:

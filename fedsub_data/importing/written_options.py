@@ -1,4 +1,4 @@
-"""Options on how files are written: separators, encoding, lines beside the table, times."""
+"""Options on how files are written: separators, encoding, lines beside the table."""
 
 from __future__ import annotations
 
@@ -14,21 +14,6 @@ AUTO = "auto"
 class WrittenOptions:
     """Options on how files are written; every default fits a clean file."""
 
-    time_unit: str = choice(AUTO, "s", "ms", "us", "ns", doc="unit of times that are numbers")
-    dates: str = choice(
-        AUTO,
-        "year-first",
-        "day-first",
-        "month-first",
-        doc="what stands first in dates as text, such as 09.05.2025 or 05/09/2025; auto: by a day "
-        "above 12 among them",
-    )
-    time_format: str = option(
-        "",
-        "form of times as text, such as '%d %b %Y %H:%M:%S', as Python's strptime has it",
-        pattern=r".*%\w.*|",
-        like="a form with % such as '%d %b %Y %H:%M:%S'",
-    )
     decimal: str = choice(
         AUTO, ".", ",", doc="decimal separator; auto: a comma where numbers show it, else a point"
     )
@@ -59,8 +44,3 @@ class WrittenOptions:
         pattern=r"[1-9]\d*(MB|GB)",
         like="a number with MB or GB, such as 256MB",
     )
-
-    @property
-    def date_form(self) -> str:
-        """The form of times as text: what stands first in dates, or a form with ``%``."""
-        return self.time_format or self.dates

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.federation import Federation
-from fedsub_core.data.splits import SplitKind, split_kind
+from fedsub_core.data.findings import how_split, sides_warning, with_sides
+from fedsub_core.data.grouped import several_groups
+from fedsub_core.data.splits import SplitKind, split, split_kind
 from fedsub_core.data.windows import Known, overlaps, time_known, window_seconds
 
 
@@ -36,7 +39,7 @@ class Timing:
         does. None where nobody has t in seconds and the window length.
     overlapping_windows : float or None
         Share of the windows that overlap their successor, as t shows, of those people.
-    auto_split : mapping of {'blocked', 'stratified'} to int
+    auto_split : mapping of {'blocked', 'grouped', 'stratified'} to int
         What ``split = "auto"`` chooses, and for how many people.
     warnings : tuple of str
         Times and overlaps that contradict each other or are missing, and what to do.
@@ -58,7 +61,7 @@ def inspect_timing(federation: Federation) -> Timing:
     length = window_seconds(clients[0], card)
     measured, overlapping = _measured(federation)
     auto = dict(Counter(split_kind("auto", client, card) for client in clients))
-    warnings = tuple(_warnings(card, length, known, measured))
+    warnings = (*_warnings(card, length, known, measured), *_sides(federation))
     return Timing(known, length, card.overlap, measured, overlapping, auto, warnings)
 
 
@@ -105,6 +108,17 @@ def _warnings(
             "Prefer unseen."
         )
     return warnings
+
+
+def _sides(federation: Federation) -> list[str]:
+    """Return a sentence on classes that a split by groups leaves to one part; [] without any."""
+    card, splits = federation.card, dict[str, str]()
+    for name, client in federation.clients.items():
+        if several_groups(client):
+            words = how_split(client, card, "grouped")
+            parts = split(client, card, "grouped", SplitSettings().test_share, 0)
+            splits[name] = with_sides(words, client, card, parts)
+    return [*filter(None, [sides_warning(splits)])]
 
 
 def _people(known: Mapping[Known, int], which: Known) -> str:

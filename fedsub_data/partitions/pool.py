@@ -57,6 +57,8 @@ class Pool:
         Number of classes on the card, with samples or without.
     edges : int64 [2, m] or None
         Of graphs, which stand side by side: rows of `x` that are joined; None of other samples.
+    group : int64 [n] or None
+        Of each sample the group, those of each person numbered apart.
     neighbours : int64 [k]
         Rows of `x` that share signal with the next row, or may where `known` is False.
     """
@@ -67,6 +69,7 @@ class Pool:
     since: IntArray | None
     classes: int
     edges: Edges | None = None
+    group: IntArray | None = None
     neighbours: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     known: bool = True
 
@@ -80,7 +83,8 @@ class Pool:
         edges = None if self.edges is None else inner_edges(self.edges, rows, len(self.y))
         t = None if self.t is None else self.t[rows]
         since = None if self.since is None else self.since[rows]
-        return ClientData(name, self.x[rows], self.y[rows], t, since, edges)
+        group = None if self.group is None else self.group[rows]
+        return ClientData(name, self.x[rows], self.y[rows], t, since, edges, group)
 
     def count_torn(self, hands: Iterable[IntArray], counts: Counts) -> None:
         """Count the neighbours that share signal, and those of them that come to different clients.
@@ -133,6 +137,7 @@ def pooled(federation: Federation) -> Pool:
         since=since,
         classes=len(card.classes),
         edges=_side_by_side(ordered),
+        group=_apart(ordered),
         neighbours=_neighbours(ordered, card),
         known=card.overlap is not None or all(_timed(person, card) for person in ordered),
     )
@@ -149,6 +154,18 @@ def _neighbours(people: Sequence[ClientData], card: Card) -> IntArray:
         near_rows.append(begin + np.flatnonzero(near))
         begin += len(person.y)
     return np.concatenate(near_rows)
+
+
+def _apart(people: Sequence[ClientData]) -> IntArray | None:
+    """Return everybody's groups, numbered apart; None where somebody has none."""
+    numbers, begin = [np.zeros(0, np.int64)], 0
+    for person in people:
+        if person.group is None:
+            return None
+        _, own = np.unique(person.group, return_inverse=True)
+        numbers.append(begin + own)
+        begin += int(own.max()) + 1
+    return np.concatenate(numbers)
 
 
 def _timed(person: ClientData, card: Card) -> bool:

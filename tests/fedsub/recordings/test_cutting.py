@@ -14,7 +14,7 @@ from fedsub.recordings.source import FrameRecording, rows_of
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows
-from fedsub_data.importing.windowing import Cut, windows
+from fedsub_data.importing.windowing import Cut, Kept, windows
 from tests.fedsub.recordings.made_recordings import CARD, RATE, made_frame
 
 CUT = Cut(RATE, 40, 20, 0.0, None)
@@ -36,7 +36,7 @@ def imported(frame: Any) -> tuple[np.ndarray, np.ndarray]:
     fine = frame.dropna()
     x = fine[list(CARD.features)].to_numpy(np.float32)
     rows = rows_of("p", 0, np.arange(len(x)), fine["time"].to_numpy(np.float64), x)
-    made = windows([rows], CUT, False, "p", Dropped())
+    made = windows([rows], CUT, Kept(), "p", Dropped())
     return made.x, made.t
 
 

@@ -16,7 +16,8 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import copies_within, first_copies
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.findings import findings, repeats
-from fedsub_core.data.splits import SplitKind, split, split_grown
+from fedsub_core.data.grown_splits import split_grown
+from fedsub_core.data.splits import SplitKind, split
 from fedsub_core.errors import DataError
 
 CARD = Card("toy", "test", ("a", "b", "c"), ("u",), time_ordered=True)

@@ -439,8 +439,8 @@ def test_the_round_from_which_a_sample_exists_is_kept_and_checked(tmp_path: Path
     assert (tmp_path / "f" / "note.txt").read_text() == "hello"
     for wrong, expected in (
         (np.array([0, -1, 0]), r"since, row 1: got -1"),
-        (np.array([0, 1]), r"round numbers \[3\]"),
-        (np.array([0.0, 1, 2]), "round numbers"),
+        (np.array([0, 1]), r"whole numbers \[3\]"),
+        (np.array([0.0, 1, 2]), "whole numbers"),
         (np.array([2, 2, 2]), "some sample from round 1 on"),
     ):
         path = tmp_path / "f" / "clients" / "a.npz"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
-from fedsub_core.data.splits import SplitKind, split, split_grown
+from fedsub_core.data.grown_splits import split_grown
+from fedsub_core.data.splits import SplitKind, split
 
 CARD = Card("toy", "t", ("a", "b", "c"), ("u",), window_s=2.0, overlap=0.5, time_ordered=True)
 

@@ -13,7 +13,8 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.client_file import check_client
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.findings import findings
-from fedsub_core.data.splits import split, split_grown, split_kind
+from fedsub_core.data.grown_splits import split_grown
+from fedsub_core.data.splits import split, split_kind
 from fedsub_core.data.windows import first_alike
 from fedsub_data.inspection.timing import inspect_timing
 

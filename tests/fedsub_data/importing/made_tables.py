@@ -8,8 +8,9 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from fedsub_data.importing.importing import Imported, import_files
+from fedsub_data.importing.importing import import_files
 from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.samples import Imported
 
 
 def lines(

@@ -13,8 +13,8 @@ import fedsub
 from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import ConfigError, DataError
-from fedsub_data.importing.importing import Imported
 from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.samples import Imported
 from tests.fedsub_data.importing.made_tables import imported, written
 
 #: Of each recording: 20 s of 10 Hz.
@@ -240,3 +240,16 @@ def test_a_frame(tmp_path: Path) -> None:
         "anna": [0] * 5 + [1] * 5,
         "ben": [0] * 5 + [1] * 5,
     }
+
+
+def test_dates_in_the_zone_that_is_given(tmp_path: Path) -> None:
+    data = recordings(tmp_path / "data", start=DATED)
+    rows = ["2024-01-02 04:04:05,2024-01-02 04:04:15,sit"]
+    rows += ["2024-01-02 03:04:15Z,2024-01-02 04:05,walk"]
+    lines = ["start,end,label", *rows]
+    file = written(tmp_path / "labels.csv", lines)
+    imported(data, tmp_path / "out", intervals=str(file), timezone="Europe/Berlin")
+    assert classes(tmp_path / "out") == {"anna": HALVES, "ben": HALVES}
+    written(file, ["start,end,label", "2024-03-31 02:10:00,2024-03-31 03:10:00,sit"])
+    with refused(DataError, "line 2", "does not have this time", "--timezone"):
+        imported(data, tmp_path / "other", intervals=str(file), timezone="Europe/Berlin")

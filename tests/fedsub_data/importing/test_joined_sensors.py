@@ -13,7 +13,7 @@ import pytest
 from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
-from fedsub_data.importing.importing import Imported
+from fedsub_data.importing.samples import Imported
 from tests.fedsub_data.importing import made_loggers
 from tests.fedsub_data.importing.made_loggers import phyphox, table, times, values, written
 from tests.fedsub_data.importing.made_tables import imported

@@ -11,10 +11,11 @@ import pytest
 from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import ConfigError, DataError
-from fedsub_data.importing.importing import Imported, import_files
+from fedsub_data.importing.importing import import_files
 from fedsub_data.importing.name_guess import guessed_pattern
 from fedsub_data.importing.names import named, names_of
 from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.samples import Imported
 from tests.fedsub_data.importing.made_tables import as_parquet, imported, lines, written
 
 PATTERN = r"(?P<subject>p\d+)_(?P<label>[a-z]+)_(?P<recording>\d+)"

@@ -15,7 +15,7 @@ from fedsub.testing.refusals import refused
 from fedsub_core.errors import DataError
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.resampled import resampled_sentences
-from fedsub_data.importing.windowing import Cut, windows
+from fedsub_data.importing.windowing import Cut, Kept, windows
 
 from .made_tables import imported, lines, written
 from .test_windowing import recording
@@ -37,7 +37,7 @@ def test_three_ms_of_jitter_on_fifty_move_no_value_and_lose_no_row(kind: str) ->
         assert one.t is not None
         one = one.at(one.t + late / 1000)
         dropped = Dropped()
-        found = windows([one], CUT, False, "p", dropped)
+        found = windows([one], CUT, Kept(), "p", dropped)
         assert np.array_equal(found.x[:, 0].ravel(), one.x[:, 0])
         assert not dropped.counts and not dropped.resampled.by_person()
 
@@ -45,7 +45,7 @@ def test_three_ms_of_jitter_on_fifty_move_no_value_and_lose_no_row(kind: str) ->
 def test_a_clock_that_drifts_and_trembles_moves_no_value() -> None:
     t = np.arange(3200) / 20 * (1 + 0.015 * np.sin(np.arange(3200) / 900))
     one = recording(t + np.random.default_rng(1).uniform(-0.003, 0.003, 3200))
-    found = windows([one], CUT, False, "p", Dropped())
+    found = windows([one], CUT, Kept(), "p", Dropped())
     assert np.array_equal(found.x[:, 0].ravel(), one.x[:, 0])
 
 
@@ -53,7 +53,7 @@ def test_a_clock_that_drifts_and_trembles_moves_no_value() -> None:
 def test_a_row_that_is_lost_is_seen(lost: int) -> None:
     one = recording(np.delete(np.arange(321) / 20, lost))
     dropped = Dropped()
-    found = windows([one], CUT, False, "p", dropped)
+    found = windows([one], CUT, Kept(), "p", dropped)
     assert len(found.y) == 10
     assert dropped.resampled.by_person() == {
         "p": ["uneven steps, interpolated to 20 Hz without a filter"]
@@ -65,7 +65,7 @@ def test_steps_that_wander_are_resampled() -> None:
     steps = np.random.default_rng(2).uniform(0.6, 1.4, 319) / 20
     one = recording(np.concatenate(([0.0], np.cumsum(steps))))
     dropped = Dropped()
-    found = windows([one], CUT, False, "p", dropped)
+    found = windows([one], CUT, Kept(), "p", dropped)
     expected = np.sin(np.pi * (found.t[:, None] + np.arange(32) / 20))
     np.testing.assert_allclose(found.x[:, 0], expected, atol=0.02)
     assert dropped.resampled.by_person()
@@ -76,7 +76,7 @@ def test_a_resampled_stretch_does_not_lose_its_last_row() -> None:
     late[100] = 0.4
     one = recording((np.arange(320) + late) / 20)
     dropped = Dropped()
-    assert len(windows([one], CUT, False, "p", dropped).y) == 10 and not dropped.counts
+    assert len(windows([one], CUT, Kept(), "p", dropped).y) == 10 and not dropped.counts
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def scaled(path: Path, factor: float) -> Path:
 def test_of_part_of_the_points_it_is_said_of_how_many() -> None:
     dropped = Dropped()
     parts = [recording(np.arange(640) / 20), recording(100 + np.arange(321) / 10)]
-    windows(parts, CUT, False, "p", dropped)
+    windows(parts, CUT, Kept(), "p", dropped)
     assert dropped.resampled.by_person() == {
         "p": ["50 % of points: 10 Hz, resampled to 20 Hz: 50 % of points are interpolated"]
     }
