@@ -230,14 +230,13 @@ class TableSource:
         )
         count = self._db.run("SELECT count(*) FROM recordings").fetchone()
         self._recordings = int(count[0]) + 1
-        own = {text: codes[client] for text, client in ids.items()}
-        known = {text: self.labels.index(n) for text, n in names.items() if n is not None}
-        parts = ("who", "subject", "people", own), ("y", "label", "classes", known)
-        for table, column, what, coded in parts:
-            self._db.run(f"CREATE TABLE {table} ({column} VARCHAR, code INTEGER)")
-            expected = f"a number for each of its {what}"
+        who = {text: codes[client] for text, client in ids.items()}
+        y = {text: self.labels.index(n) for text, n in names.items() if n is not None}
+        for table, what, coded in (("who (subject", "people", who), ("y (label", "classes", y)):
+            self._db.run(f"CREATE TABLE {table} VARCHAR, code INTEGER)")
+            into, expected = table.split()[0], f"a number for each of its {what}"
             for pair in coded.items():
-                self._db.run(f"INSERT INTO {table} VALUES (?, ?)", values=pair, expected=expected)
+                self._db.run(f"INSERT INTO {into} VALUES (?, ?)", values=pair, expected=expected)
 
     def _batches(self) -> Iterator[tuple[int, int]]:
         """Yield first and last of the people who are fetched together."""
