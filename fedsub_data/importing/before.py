@@ -225,7 +225,8 @@ class Before:
         files = [path for apart in (False, True) if (path := self._file(client, apart)).is_file()]
         own = [self._read(path) for path in files]
         if any(data.since is not None or data.edges is not None for data in own):
-            raise self._refused(client, "recordings", "samples that nobody adds to: it has since")
+            got = "a file with since or edges, of a scenario or a graph"
+            raise self._refused(client, got, "one to which recordings can be added")
         times = [data.t for data in own if data.t is not None]
         if not times:
             return None

@@ -96,17 +96,21 @@ def test_who_asks_for_another_split_gets_it() -> None:
 
 
 def test_a_file_that_grows_keeps_its_sides() -> None:
-    """One day at first; then the second day is tested, and what comes of it later."""
-    y, group = [0, 1] * 30, [0] * 20 + [1] * 20 + [2] * 20
-    data = person(y, group)
-    before = [split_grown(person(y[:n], group[:n]), CARD, "auto", 0.4, 0, sizes)
-              for n, sizes in ((20, [20]), (30, [20, 30]), (60, [20, 30, 60]))]  # fmt: skip
-    for (train, test), (later, tested) in itertools.pairwise(before):
+    """One day at first, split in time; the third day is tested, also what comes of it later."""
+    group = [0] * 20 + [1] * 10 + [0] * 4 + [2] * 20 + [2] * 10
+    y = [0, 1] * (len(group) // 2)
+    sizes = [20, 30, 54, 64]
+    looks = [
+        split_grown(person(y[:n], group[:n]), CARD, "auto", 0.4, 0, sizes[: i + 1])
+        for i, n in enumerate(sizes)
+    ]
+    for (train, test), (later, tested) in itertools.pairwise(looks):
         assert set(train) <= set(later)
         assert set(test) <= set(tested)
-    train, test = before[-1]
-    assert data.group is not None
-    assert not set(data.group[train]) & set(data.group[test]) - {0}
+    train, test = looks[-1]
+    assert set(range(31, 34)) <= set(train)  # of the day that is on both sides already
+    assert set(range(20, 30)) <= set(train)
+    assert set(range(34, 64)) <= set(test)
 
 
 @pytest.mark.parametrize("group", [np.zeros(3), np.zeros(2, int), np.zeros((4, 1), int)])
