@@ -22,8 +22,9 @@ from script import REAL, parsed, put_rows, today
 from sklearn.ensemble import RandomForestClassifier
 
 from fedsub_client.own_heads import own_encoder
-from fedsub_core.closed_form.candidates import Scale, Shared
+from fedsub_core.closed_form.candidates import Shared
 from fedsub_core.closed_form.personal import Head, Mixing, personal_head
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import statistics, total
 from fedsub_core.data.client_data import ClientData

@@ -1,6 +1,7 @@
 """What heads in closed form cost, beside FedAvg's CNN on the same windows: seconds, memory, bytes.
 
     python benchmarks/closed_form.py [--clients 36 1000 10000] [--windows 200] [--fedavg-rounds 60]
+        [--csv benchmarks/results/closed-form.csv]
 
 Made-up windows of 3 x 128: three rounds of `fedsub-ridge`, all in one process, one thread a core;
 FedAvg trains for `--fedavg-rounds` on the first number of people (0: not at all). And what one
@@ -15,10 +16,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
-from script import parsed
+from script import parsed, put_rows, today
 from trained import metrics_of
 
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
@@ -91,6 +93,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=[36, 1000])
     parser.add_argument("--windows", type=int, default=200)
     parser.add_argument("--fedavg-rounds", type=int, default=60)
+    parser.add_argument("--csv", type=Path, help="results, in place of those of as many people")
     given = parsed(parser, TINY)
     torch.set_num_threads(1)
     common: dict[str, Value] = {"beside": "", "device": "cpu", "evaluate-every": 1000}
@@ -107,6 +110,16 @@ def main() -> None:
             f"{sent / 1e6:6.2f} MB up a person",
             flush=True,
         )
+        if given.csv:
+            row = {
+                "row": f"{config.method}, {config.rounds} rounds",
+                "people": f"{count:,}",
+                "seconds of cores": f"{computed:.1f}",
+                "peak memory, MiB": f"{peak / 2**20:,.0f}",
+                "MB up a person": f"{sent / 1e6:.2f}",
+                "written": today(),
+            }
+            put_rows(given.csv, [row], ["row", "people"])
     print(f"a device, windows to head: {device_seconds(ours, federation(1, given.windows)):.2f} s")
 
 

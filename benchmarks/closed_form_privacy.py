@@ -22,7 +22,7 @@ from trained import first_people, metrics_of
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.accounting import spent_epsilon
-from fedsub_core.closed_form.candidates import Scale
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sums import Statistics, statistics, total
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation

@@ -27,8 +27,9 @@ from sklearn.metrics import f1_score
 from sums_attackers import exact_features, features_of_samples, windows_of
 from trained import first_people
 
-from fedsub_core.closed_form.candidates import Scale, Shared
+from fedsub_core.closed_form.candidates import Shared
 from fedsub_core.closed_form.personal import personal_head
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, statistics, total
 from fedsub_core.data.federation import Federation

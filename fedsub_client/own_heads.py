@@ -15,10 +15,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedsub_client.parts import solved_sums
+from fedsub_client.parts.own_sums import Own
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
-from fedsub_core.closed_form.personal import Mixing, personal_head
-from fedsub_core.closed_form.prior import OWN
+from fedsub_core.closed_form.personal import head_alone
+from fedsub_core.closed_form.scale import Floats
 from fedsub_core.cores import each
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.build import build_encoder
@@ -87,37 +89,46 @@ def own_heads(
         scale = None if scale is None else replace(scale, features=None)
         whole = held.capacity == 1 or not encoder.narrows
         own = encoder if whole else encoder.narrow(held.capacity)
-        return _reached(held, own, classes, scale)
+        key = _digest(held, repr((own, classes, None if scale is None else scale.bits)))
+        if (known := _kept.get(key)) is not None:
+            return known
+        # A method that solves heads of these features has them, and candidates of its clients.
+        if data.levels and data.encoder == own and not own.personal:
+            train, test = data.at(round, scaling)
+            samples, tested = Own(train, i, classes), Own(test, i, classes)
+            solved = solved_sums.ALONE.solved(samples)
+            head = head_alone(samples.x, samples.y, classes, solved)
+            solved_sums.ALONE.keep(samples, solved)
+            found = _reached(head, tested.x, tested.y)
+        else:
+            own = of_person(own, held.train_x, scale)
+            head = head_alone(seen(held.train_x, scale, own), held.train_y, classes)
+            found = _reached(head, seen(held.test_x, scale, own), held.test_y)
+        with _lock:
+            if len(_kept) >= KEPT:
+                _kept.clear()
+            _kept[key] = found
+        return found
 
     return [] if encoder is None else each(scores, index)
 
 
 def _reached(
-    held: SplitClient, encoder: Encoder, classes: int, scale: Scaling | None
+    head: tuple[Floats, Floats], x: NDArray[np.float32], y: NDArray[np.int64]
 ) -> Mapping[str, float]:
-    parts = held.train_x, held.train_y, held.test_x, held.test_y
-    key = _digest(parts, repr((encoder, classes, None if scale is None else scale.bits)))
-    if (scores := _kept.get(key)) is None:
-        x, y, tested, right = parts
-        encoder = of_person(encoder, x, scale)
-        head = personal_head(seen(x, scale, encoder), y, classes, how=Mixing(heads=OWN))
-        weight, bias = head.alone
-        logits = torch.from_numpy(seen(tested, scale, encoder) @ weight.T + bias)
-        labels = torch.from_numpy(right)
-        valid = torch.ones_like(labels[None], dtype=torch.bool)
-        judged = evaluate(logits[None], labels[None], valid)
-        numbers = (float(score[0]) for score in (judged.macro_f1, judged.weighted_f1, judged.loss))
-        scores = dict(zip(OWN_HEADS, numbers, strict=True))
-        with _lock:
-            if len(_kept) >= KEPT:
-                _kept.clear()
-            _kept[key] = scores
-    return scores
+    """Return what a head reaches on test samples, features [n, D] and labels [n]."""
+    weight, bias = head
+    logits, labels = torch.from_numpy(x @ weight.T + bias), torch.from_numpy(y)
+    valid = torch.ones_like(labels[None], dtype=torch.bool)
+    judged = evaluate(logits[None], labels[None], valid)
+    numbers = (float(score[0]) for score in (judged.macro_f1, judged.weighted_f1, judged.loss))
+    return dict(zip(OWN_HEADS, numbers, strict=True))
 
 
-def _digest(arrays: Sequence[NDArray[np.generic]], how: str) -> bytes:
+def _digest(held: SplitClient, how: str) -> bytes:
+    """Return a name of a client's samples, and of `how` their head is solved."""
     digest = hashlib.blake2b(how.encode(), digest_size=16)
-    for array in arrays:
+    for array in (held.train_x, held.train_y, held.test_x, held.test_y):
         digest.update(repr((array.dtype.str, array.shape)).encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.digest()

@@ -14,7 +14,7 @@ from fedsub_core.data.samples import Samples
 from fedsub_core.data.stacks import Stack, stack, with_copies
 from fedsub_core.data.standardise import POOLS, Moments, Scaling, moments, of_bytes
 from fedsub_core.data.standardise import scaling as own_scaling
-from fedsub_core.encoders.encoder import Encoder
+from fedsub_core.encoders.encoder import FULL, Encoder
 from fedsub_core.encoders.standardised import (
     feature_moments,
     feature_scaling,
@@ -68,6 +68,11 @@ class ScaledData:
     def tested_at_a_time(self) -> int:
         """Samples of a client that are tested at a time; test stacks are padded to whole blocks."""
         return min(max(TESTED_VALUES // self.widest, LEAST_TESTED), MOST_TESTED)
+
+    @property
+    def levels(self) -> bool:
+        """Whether stacks hold an encoder's levels, a byte each: nothing standardises them."""
+        return self.encoder is not None and not self.trains
 
     def are_all(self, index: Sequence[int]) -> bool:
         """Return whether the clients at `index` are everybody, in their order."""
@@ -147,9 +152,9 @@ class ScaledData:
         for i, (c, (rows, _), own) in enumerate(zip(clients, parts, scalings, strict=True)):
             encoder = self.encoder_of(i, own)
             if c.edges is None:
-                xs.append(_kept(c.x[rows], own, encoder))
+                xs.append(self._kept(c.x[rows], own, encoder))
             else:
-                samples, neighbours = graph_rows(_kept(c.x, own, encoder), c.edges, rows)
+                samples, neighbours = graph_rows(self._kept(c.x, own, encoder), c.edges, rows)
                 xs.append(samples)
                 context.append(neighbours)
         return stack(
@@ -174,7 +179,9 @@ class ScaledData:
             return own
         return replace(own, features=feature_scaling(feature_moments(self.encoder, held.train_x)))
 
-
-def _kept(x: Samples, own: Scaling | None, encoder: Encoder | None) -> Samples:
-    """Return samples as the stacks keep them: what the model sees, but of bytes and tokens."""
-    return x if x.dtype in (np.uint8, np.int32) else seen(x, own, encoder)
+    def _kept(self, x: Samples, own: Scaling | None, encoder: Encoder | None) -> Samples:
+        """Return samples as stacks keep them: as the model sees them, or what that follows from."""
+        if x.dtype in (np.uint8, np.int32):
+            return x
+        found = seen(x, own, encoder)
+        return np.rint(found * FULL).astype(np.int8) if self.levels else found

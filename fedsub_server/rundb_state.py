@@ -18,6 +18,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from fedsub_core.identifiers import is_client_id
+from fedsub_core.mapped_file import let_go
 
 Tensors = dict[str, Tensor]
 #: Between a group's name and a person's, in which no line ends.
@@ -56,6 +57,8 @@ class StateRows:
             if not _same(self._known.get(name), (keys, held)):
                 blob = to_bytes(tensors)
                 self._connection.execute(_WRITE, (name, json.dumps(keys), zlib.crc32(blob), blob))
+                for tensor in tensors.values():
+                    let_go(tensor.data_ptr(), tensor.nbytes)
             now[name] = keys, held
         self._known = now
 

@@ -31,6 +31,7 @@ from strategies.rounds.connection import Connection
 from strategies.rounds.context import Start
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.on_disk import put_away
 from strategies.rounds.other_downloads import nobodys_downloads, tested_downloads
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.population import Population, capacity_rows, round_now
@@ -323,7 +324,8 @@ class PersonalizedStrategy(Strategy):
             return None, None
         demand_quorum(self.connection, server_round, len(uploads), diverged)
         note.answered |= dict.fromkeys(begun.left, False)
-        self.state, rows = self.protection.take(before, begun, uploads)
+        after, rows = self.protection.take(before, begun, uploads)
+        self.state = put_away(after, self.half.keeps)
         self._note(rows)
         return None, None
 
@@ -410,7 +412,8 @@ class PersonalizedStrategy(Strategy):
         self.finished_rounds = round
         self.memory, kept = Memory.split(state)
         self.transport.references = self.memory.references
-        self.state, left_out = self.half.resumed(kept, self.turn(round))
+        after, left_out = self.half.resumed(kept, self.turn(round))
+        self.state = put_away(after, self.half.keeps)
         self.memory.left_out |= set(left_out)
         self.undoing.made(self.half.heard_of(self.state))
 

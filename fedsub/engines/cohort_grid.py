@@ -44,7 +44,7 @@ CHUNK = {"cpu": 8, "cuda": 512}
 #: costs a CPU time; a GPU loses more by going through more stacks.
 LIKE = {"cpu": 4.0, "cuda": math.inf}
 #: Of more bytes of what stacks hold, each stack is made anew in each round.
-STACKS_BYTES = 2**31
+STACKS_BYTES = 2**30
 
 
 class CohortGrid(SimulationGrid):
@@ -91,7 +91,7 @@ class CohortGrid(SimulationGrid):
         #: Whether some rounds ask only some clients, and whether all stacks fit into memory.
         self._sampled = False
         seen = self.cohorts[0].learner.model.input_shape
-        width = 1 if isinstance(seen, Pixels) else 4
+        width = 1 if isinstance(seen, Pixels) or self.cohorts[0].data.levels else 4
         samples = sum(len(one.train_y) + len(one.test_y) for one in clients)
         self._fits = width * prod(seen) * samples <= STACKS_BYTES
         # No thread knows the grid: its models' memory is free as soon as the grid is dropped.

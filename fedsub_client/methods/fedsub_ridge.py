@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
-from fedsub_client.parts.own_sums import Known, KnownSums, Own, There
+from fedsub_client.parts import solved_sums
+from fedsub_client.parts.own_sums import Own, There
+from fedsub_client.parts.solved_sums import Known, KnownSums
 from fedsub_core.closed_form.lending import Holders
 from fedsub_core.closed_form.noise import deviation
-from fedsub_core.closed_form.personal import Head, Mixing, Solved, Sums, personal_head
+from fedsub_core.closed_form.personal import Head, Mixing, Sums, personal_head
 from fedsub_core.closed_form.prior import EVERYBODY as OF_EVERYBODY
 from fedsub_core.closed_form.sending import Rounded, flat, unflat
 from fedsub_core.closed_form.sums import Statistics
@@ -138,12 +140,13 @@ class FedSubRidgeLearner(Learner):
             pooled = unflat(bundle.floats(POOLED), candidates(self.hyper), 1.0)
         hyper = self.hyper
         least = CLEAR * deviation(own.x.shape[1], hyper.noise)
-        solved = everybody.candidates(own) if everybody else Solved()
+        solved = everybody.candidates(own) if everybody else solved_sums.ALONE.solved(own)
         # Without a label there is nothing of one's own to mix.
         heads = hyper.heads if len(own.y) else OF_EVERYBODY
         noisy, lends = hyper.noise > 0, hyper.open_classes == "on"
         how = Mixing(hyper.prior, heads, least, noisy, lends, holders, own.stretches)
         head = personal_head(own.x, own.y, own.classes, sets, pooled, how, solved, own.weights)
+        solved_sums.ALONE.keep(own, solved)
         if everybody:
             everybody.keep(own, solved)
         return head

@@ -1,30 +1,20 @@
-"""A client's own samples beside sums over people: what the sums lack of them, and solved sums."""
+"""A client's own samples beside sums over people: what the sums lack of them."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.closed_form.candidates import Scale, Shared
 from fedsub_core.closed_form.grids import STRETCHES
-from fedsub_core.closed_form.personal import Solved
-from fedsub_core.closed_form.possible import sound
-from fedsub_core.closed_form.sending import Portable, Rounded
+from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import Statistics, recency, statistics
-from fedsub_core.data.stacks import Stack
-from fedsub_core.method_parts.ridge_tensors import CROSS, GRAM, HELD
-from fedsub_core.wire.bundles import Bundle, Part
-
-#: Bytes of what this process keeps solved: sums for the next client that is sent them, and what
-#: clients' candidates on them say of their samples (0.4 MB of 140 samples of six classes).
-KEPT_BYTES = 2**29
-_solved: dict[bytes, Known] = {}
-_lock = Lock()
+from fedsub_core.data.stacks import Stack, inputs
+from fedsub_core.method_parts.ridge_tensors import HELD
+from fedsub_core.wire.bundles import Bundle
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +56,11 @@ class Own:
         self, data: Stack, i: int, classes: int, forgetting: float = 1.0, stretches: int = STRETCHES
     ) -> None:
         n = data.counts[i]
-        self.x: NDArray[np.float32] = data.x[i, :n].flatten(1).cpu().numpy()
+        self.x: NDArray[np.float32] = inputs(data.x[i, :n]).flatten(1).cpu().numpy()
         self.y: NDArray[np.int64] = data.y[i, :n].cpu().numpy()
         self.classes, self.stretches, self._forgetting = classes, stretches, forgetting
 
-    @property
+    @cached_property
     def name(self) -> tuple[float, ...]:
         """What tells them, and how they count, from all others: candidates follow from it."""
         how = self.classes, self._forgetting, self.stretches
@@ -152,81 +142,3 @@ class Own:
         digest.update(np.ascontiguousarray(self.x[:samples]).tobytes())
         digest.update(self.y[:samples].tobytes())
         return (int.from_bytes(digest.digest(), "little") >> 1) or 1
-
-
-class Known:
-    """Sums that came, and what clients of this process have solved on them.
-
-    New equations come for the same sums: what a person's candidates say of its samples stays.
-    """
-
-    def __init__(self, sums: Statistics) -> None:
-        self.shared = Shared(Scale.of(sums), sums)
-        #: What stands here takes: the sums' vectors, and twice the sums themselves.
-        self.nbytes = 24 * (sums.features + 1) ** 2
-        self._candidates: dict[tuple[float, ...], Solved] = {}
-
-    @cached_property
-    def sound(self) -> bool:
-        """Whether samples can have led to these sums.
-
-        Of how many people they are nobody says: what rounding may have done is that of people who
-        have ten samples each.
-        """
-        sums = self.shared.sums
-        return sound(sums, int(sums.counts.sum()) // 10 + 1)
-
-    def candidates(self, own: Own) -> Solved:
-        """Return the solved candidates of a client, on these sums and on its own alone."""
-        return dict(self._candidates.get(own.name, {}))
-
-    def keep(self, own: Own, solved: Solved) -> None:
-        """Keep a client's candidates as far as there is room; those on others' sums are not."""
-        some = {None: solved[None], self.shared: solved[self.shared]}
-        size = sum(candidate.nbytes for both in some.values() for candidate in both)
-        with _lock:
-            here = any(self is known for known in _solved.values())
-            if here and own.name not in self._candidates and _taken() + size <= KEPT_BYTES:
-                self._candidates[own.name] = some
-                self.nbytes += size
-
-
-class KnownSums:
-    """Sums that several clients of a process are sent, each solved once."""
-
-    def __init__(self) -> None:
-        #: By what stands in a stack's downloads, which are often one and the same.
-        self._sent: dict[tuple[int, ...], tuple[list[Part], Known]] = {}
-
-    def sums(self, bundle: Bundle, name: str, lacks: Statistics | None) -> Known:
-        """Return sums of a download, with what a client's own samples lack in them."""
-        names = [f"{name}.{part}" for part in (GRAM, CROSS, "exponent")]
-        parts = [bundle.tensors[name] for name in names]
-        key = tuple(map(id, parts))
-        if lacks is None and key in self._sent:
-            return self._sent[key][1]
-        gram, cross, exponent = map(bundle.floats, names)
-        sent = Portable(gram, cross, int(exponent[0]))
-        if lacks is not None:
-            return Known(sent.sums() + lacks)
-        known = _known(sent)
-        self._sent[key] = parts, known
-        return known
-
-
-def _known(sent: Portable) -> Known:
-    """Return these sums, the same object to all who are sent the same."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in (sent.gram, sent.cross, np.array(sent.exponent)):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    key = digest.digest()
-    with _lock:
-        known = _solved.pop(key, None) or Known(sent.sums())
-        _solved[key] = known  # behind all others: those go first
-        while len(_solved) > 1 and _taken() > KEPT_BYTES:
-            del _solved[next(iter(_solved))]
-    return known
-
-
-def _taken() -> int:
-    return sum(known.nbytes for known in _solved.values())

@@ -13,68 +13,11 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, PENALTIES, WITH_OTHERS
 from fedsub_core.closed_form.left_out import Blocks
-from fedsub_core.closed_form.sums import UNIT, Statistics
-
-Floats = NDArray[np.float64]
-
-#: Least deviation of a feature, in units: a constant one stays near zero.
-LEAST_DEVIATION = 0.01
-
-
-@dataclass(frozen=True, eq=False)
-class Scale:
-    """What makes features have mean 0 and deviation 1: ``z = (phi - mean) / deviation``, [D]."""
-
-    mean: Floats
-    deviation: Floats
-
-    @classmethod
-    def of(cls, sums: Statistics) -> Scale:
-        """Return the scale of the samples that were summed: the constant's row says all."""
-        # Not of whole samples: of whom few count in part, a part of a sample does, too.
-        n = max(float(sums.cross[:, 0].sum()) / UNIT, 1.0)
-        mean = sums.square[0, 1:] / n
-        variance = np.maximum(np.diagonal(sums.square)[1:] / n - mean**2, LEAST_DEVIATION**2)
-        return cls(mean, np.sqrt(variance))
-
-    @classmethod
-    def centred(cls, x: NDArray[np.floating]) -> Scale:
-        """Return the scale that takes the mean of features [n, D] away, and no more.
-
-        What hardly varies at one person's, and does at others', is then not made large.
-        """
-        return cls(x.sum(0, dtype=np.float64) / max(len(x), 1), np.ones(x.shape[1]))
-
-    def __call__(self, x: NDArray[np.floating]) -> Floats:
-        """Return features [n, D] scaled, with a constant 1 behind them, [n, D + 1]."""
-        z = np.ones((len(x), x.shape[1] + 1))
-        z[:, :-1] = (x - self.mean) / self.deviation
-        return z
-
-    def moments(self, sums: Statistics) -> tuple[Floats, Floats]:
-        """Return ``A = z^T z`` [D + 1, D + 1] and ``B = z^T Y`` [D + 1, classes] of the samples.
-
-        ``Y`` is 1 for a sample's class and -1 for all others.
-        """
-        width = len(self.mean) + 1
-        change = np.zeros((width, width))  # of [1, phi] into [z, 1]
-        change[0, :-1], change[0, -1] = -self.mean / self.deviation, 1
-        change[np.arange(1, width), np.arange(width - 1)] = 1 / self.deviation
-        cross = sums.cross / UNIT
-        targets = 2 * cross - cross.sum(0)
-        return change.T @ sums.square @ change, change.T @ targets.T
-
-    def unscaled(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return a head's weight [classes, D] and bias [classes] for features as they come.
-
-        `weights` [D + 1, classes] are for scaled ones.
-        """
-        weight = (weights[:-1] / self.deviation[:, None]).T
-        return weight, weights[-1] - weight @ self.mean
+from fedsub_core.closed_form.scale import Floats, Samples, Scale
+from fedsub_core.closed_form.sums import Statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,26 +72,28 @@ class Candidates:
         """What they take, without the sums that others share."""
         return self.said.nbytes + self.dual.nbytes
 
-    def head(
-        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
-    ) -> tuple[Floats, Floats]:
+    def head(self, mixed: Floats, samples: Samples) -> tuple[Floats, Floats]:
         """Return the candidates' sum, each `mixed` [K] times: weight [classes, D], bias.
 
-        `x` [n, D] and `root` are the person's samples once more (:meth:`Span.of`): they are not
-        kept beside what follows of them.
+        `samples` are the person's once more: they are not kept beside what follows of them.
         """
-        return self.scale.unscaled(self._weights(mixed, counted(self.scale(x), root)))
+        return self.scale.unscaled(self._weights(mixed, samples.scaled(self.scale)))
 
     def _weights(self, mixed: Floats, rows: Floats) -> Floats:
         if self.shared is None:
             return rows.T @ np.tensordot(mixed / self.penalties, self.dual, 1)
         values, vectors, b = self.shared.solved
         head = np.zeros_like(b)
-        for penalty in np.unique(self.penalties):
-            here = np.where(self.penalties == penalty, mixed, 0.0)
-            if here.any():
-                moved = vectors.T @ (rows.T @ np.tensordot(here, self.dual, 1))
-                head += (here.sum() * b + moved) / (values + penalty)[:, None]
+        of = np.where(self.penalties == np.unique(self.penalties)[:, None], mixed, 0.0)
+        of = of[of.any(1)]
+        if not len(of):
+            return vectors @ head
+        # All penalties at once: the vectors are more than a core's cache holds.
+        each = np.concatenate([np.tensordot(here, self.dual, 1) for here in of], 1)
+        moved = np.split(vectors.T @ (rows.T @ each), len(of), 1)
+        for here, one in zip(of, moved, strict=True):
+            penalty = self.penalties[here != 0][0]
+            head += (here.sum() * b + one) / (values + penalty)[:, None]
         return vectors @ head
 
 
@@ -171,9 +116,9 @@ class Span:
     vectors: Floats
 
     @classmethod
-    def of(cls, x: NDArray[np.floating], scale: Scale, root: Floats | None = None) -> Span:
-        """Return the span of features [n, D]; each sample counts `root` [n] squared times."""
-        directions, rows = None, counted(scale(x), root)
+    def of(cls, samples: Samples, scale: Scale) -> Span:
+        """Return the span of a person's samples."""
+        directions, rows = None, samples.scaled(scale)
         if len(rows) > rows.shape[1]:
             directions, rows = np.linalg.qr(rows)
         values, vectors = np.linalg.eigh(rows @ rows.T)
@@ -188,11 +133,6 @@ class Span:
         if self.directions is None:
             return np.zeros_like(targets)
         return targets - basis @ (basis.T @ targets)
-
-
-def counted(rows: Floats, root: Floats | None) -> Floats:
-    """Return rows [n, ...] such that sums of squares count each `root` [n] squared times."""
-    return rows if root is None else rows * root[:, None]
 
 
 def alone(span: Span, targets: Floats, blocks: Blocks) -> Candidates:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.closed_form.candidates import Candidates, Floats
+from fedsub_core.closed_form.candidates import Candidates
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, WITH_OTHERS
+from fedsub_core.closed_form.scale import Floats, Samples
 
 #: Of own samples in lent columns.
 OWN_WEIGHT = 20.0
@@ -22,11 +23,9 @@ class ByClass:
         self.said = np.stack([one.said[:, :, y] for y, one in enumerate(columns)], 2)
         self.penalties = columns[0].penalties
 
-    def head(
-        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
-    ) -> tuple[Floats, Floats]:
+    def head(self, mixed: Floats, samples: Samples) -> tuple[Floats, Floats]:
         """Return the mixed head: weight [classes, D], bias [classes]."""
-        heads = {one: one.head(mixed, x, root) for one in set(self.columns)}
+        heads = {one: one.head(mixed, samples) for one in set(self.columns)}
         weights, biases = zip(*(heads[one] for one in self.columns), strict=True)
         return (
             np.stack([weight[y] for y, weight in enumerate(weights)]),
@@ -50,14 +49,12 @@ class Lent:
         said[:, :, lacking] = everybody.said[self._plain(of.penalties)][:, :, lacking]
         self.said = said
 
-    def head(
-        self, mixed: Floats, x: NDArray[np.floating], root: Floats | None = None
-    ) -> tuple[Floats, Floats]:
+    def head(self, mixed: Floats, samples: Samples) -> tuple[Floats, Floats]:
         """Return the mixed head: weight [classes, D], bias [classes]."""
-        weight, bias = self.of.head(mixed, x, root)
+        weight, bias = self.of.head(mixed, samples)
         lent = np.zeros(len(self.everybody.said))
         np.add.at(lent, self._plain(self.penalties), mixed)
-        theirs, their_bias = self.everybody.head(lent, x, root)
+        theirs, their_bias = self.everybody.head(lent, samples)
         weight[self.lacking], bias[self.lacking] = theirs[self.lacking], their_bias[self.lacking]
         return weight, bias
 

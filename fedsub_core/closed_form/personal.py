@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.closed_form.candidates import (
-    Candidates,
-    Floats,
-    Scale,
-    Shared,
-    Span,
-    alone,
-    counted,
-    with_others,
-)
+from fedsub_core.closed_form.candidates import Candidates, Shared, Span, alone, with_others
 from fedsub_core.closed_form.columns import ByClass, Lent
 from fedsub_core.closed_form.grids import PRIOR, STRETCHES
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.lending import CLOSED, Holders
 from fedsub_core.closed_form.mixture import LeftOut
 from fedsub_core.closed_form.prior import MIXED, OWN, Prior
+from fedsub_core.closed_form.scale import Floats, Samples, Scale, counted
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import one_hot
 
@@ -48,8 +40,20 @@ class Head:
 
 #: Sums that a candidate set is solved on: of some people, or for each class those of its own group.
 Sums = Shared | Sequence[Shared]
-#: A person's candidates by the sums that they are solved on; None: on own samples alone.
-Solved = dict[Shared | None, tuple[Candidates, ...]]
+
+
+@dataclass(eq=False)
+class Solved:
+    """What is known already of a person's samples.
+
+    Parameters
+    ----------
+    on : candidates by the sums that they are solved on; None: on own samples alone.
+    alone : weight and bias of the head without others; None: it is not known.
+    """
+
+    on: dict[Shared | None, tuple[Candidates, ...]] = field(default_factory=dict)
+    alone: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,15 +105,15 @@ def personal_head(
     sets : sums that the person's own samples are in: everybody's first. None: own samples alone.
     pooled : everybody's equations; None: the person's own decide.
     how : by default as :class:`Mixing` says.
-    solved : candidates of these same samples that are known already; those that are needed beside
-        are added.
+    solved : of these same samples; what is needed beside is added.
     weights : [n], how much each sample counts; None: all once. Sums hold them so, too.
     """
-    how, solved = how or Mixing(), {} if solved is None else solved
+    how, solved = how or Mixing(), solved or Solved()
     root = None if weights is None else np.sqrt(weights)
+    samples = Samples(x, root)
     held = one_hot(y, classes)
     targets = counted(2 * held - 1, root)
-    on = _candidates(x, targets, sets, Blocks.of(y, how.stretches or len(y)), solved, root)
+    on = _candidates(samples, targets, sets, Blocks.of(y, how.stretches or len(y)), solved)
     lacking, own = ~held.any(0), on[0]
     candidates: list[Candidates | ByClass | Lent] = [*on]
     closed = np.where(lacking & (not how.lends), -CLOSED, 0.0)
@@ -119,27 +123,52 @@ def personal_head(
         candidates = [Lent(one, on[2], np.flatnonzero(lent)) for one in on]
         if how.holders is not None:
             closed = np.where(lent, how.holders.odds(counts, len(y)), 0.0)
-    left_out = LeftOut(y, targets, held.sum(0)[y] > 1, root)
-    samples = _everybody(sets).sums.counts.sum() if sets and pooled else 0.0
-    prior = Prior(how.prior, pooled, float(samples), how.noisy)
+    left_out = _left_out(y, held, targets, root)
+    summed = _everybody(sets).sums.counts.sum() if sets and pooled else 0.0
+    prior = Prior(how.prior, pooled, float(summed), how.noisy)
     said = np.concatenate([one.said for one in candidates])
     mixed, temperature, mine = left_out.mixture(said, how.heads, prior, closed)
-    weight, bias = _mixed_head(candidates, temperature * mixed, x, root)
-    # What a person has without others: its own candidates, by its own samples.
-    mixed, temperature, _ = left_out.mixture(own.said, OWN, Prior(), np.zeros(classes))
-    without = own.head(temperature * mixed, x, root)
-    return Head(weight, bias + closed, mine, without)
+    weight, bias = _mixed_head(candidates, temperature * mixed, samples)
+    solved.alone = solved.alone or _alone(own, left_out, samples)
+    return Head(weight, bias + closed, mine, solved.alone)
+
+
+def head_alone(
+    x: NDArray[np.floating], y: NDArray[np.int64], classes: int, solved: Solved | None = None
+) -> tuple[Floats, Floats]:
+    """Return weight [classes, D] and bias [classes] of the head that a person has without others.
+
+    It is :attr:`Head.alone` where all samples count once; parameters are :func:`personal_head`'s.
+    """
+    solved = solved or Solved()
+    if solved.alone is None:
+        samples, held = Samples(x), one_hot(y, classes)
+        targets = 2 * held - 1
+        (own,) = _candidates(samples, targets, (), Blocks.of(y, STRETCHES), solved)
+        solved.alone = _alone(own, _left_out(y, held, targets, None), samples)
+    return solved.alone
+
+
+def _left_out(y: NDArray[np.int64], held: Floats, targets: Floats, root: Floats | None) -> LeftOut:
+    """Return the samples of labels y [n], `held` [n, classes] as one-hot."""
+    return LeftOut(y, targets, held.sum(0)[y] > 1, root)
+
+
+def _alone(own: Candidates | ByClass, left_out: LeftOut, samples: Samples) -> tuple[Floats, Floats]:
+    """Return the head of a person's own candidates, by its own samples."""
+    nothing = np.zeros(left_out.targets.shape[1])
+    mixed, temperature, _ = left_out.mixture(own.said, OWN, Prior(), nothing)
+    return own.head(temperature * mixed, samples)
 
 
 def _mixed_head(
     candidates: Sequence[Candidates | ByClass | Lent],
     mixed: Floats,
-    x: NDArray[np.floating],
-    root: Floats | None,
+    samples: Samples,
 ) -> tuple[Floats, Floats]:
     """Return weight and bias of all candidates' sum, each `mixed` [K] times."""
     parts = np.split(mixed, np.cumsum([len(one.said) for one in candidates])[:-1])
-    each = [one.head(part, x, root) for one, part in zip(candidates, parts, strict=True)]
+    each = [one.head(part, samples) for one, part in zip(candidates, parts, strict=True)]
     weight, bias = (sum(part) for part in zip(*each, strict=True))
     return weight, bias
 
@@ -151,39 +180,30 @@ def _everybody(sets: Sequence[Sums]) -> Shared:
 
 
 def _candidates(
-    x: NDArray[np.floating],
-    targets: Floats,
-    sets: Sequence[Sums],
-    blocks: Blocks,
-    solved: Solved,
-    root: Floats | None,
+    samples: Samples, targets: Floats, sets: Sequence[Sums], blocks: Blocks, solved: Solved
 ) -> list[Candidates | ByClass]:
     """Return candidates on own samples, in own units and everybody's, then on each of the sums."""
-    if None not in solved:
-        solved[None] = (alone(Span.of(x, Scale.centred(x), root), targets, blocks),)
+    on = solved.on
+    if None not in on:
+        on[None] = (alone(Span.of(samples, Scale.centred(samples.x)), targets, blocks),)
     if not sets:
-        return [*solved[None]]
+        return [*on[None]]
     everybody = _everybody(sets)
-    if everybody not in solved:
-        span = Span.of(x, everybody.scale, root)
+    if everybody not in on:
+        span = Span.of(samples, everybody.scale)
         plain = alone(span, targets, blocks)
-        solved[everybody] = plain, with_others(span, targets, everybody, blocks)
-    more = [_on(x, targets, one, blocks, solved, root) for one in sets[1:]]
-    return [*solved[None], *solved[everybody], *more]
+        on[everybody] = plain, with_others(span, targets, everybody, blocks)
+    more = [_on(samples, targets, one, blocks, solved) for one in sets[1:]]
+    return [*on[None], *on[everybody], *more]
 
 
 def _on(
-    x: NDArray[np.floating],
-    targets: Floats,
-    sums: Sums,
-    blocks: Blocks,
-    solved: Solved,
-    root: Floats | None,
+    samples: Samples, targets: Floats, sums: Sums, blocks: Blocks, solved: Solved
 ) -> Candidates | ByClass:
     def on(shared: Shared) -> Candidates:
-        if shared not in solved:
-            span = Span.of(x, shared.scale, root)
-            solved[shared] = (with_others(span, targets, shared, blocks),)
-        return solved[shared][-1]
+        if shared not in solved.on:
+            span = Span.of(samples, shared.scale)
+            solved.on[shared] = (with_others(span, targets, shared, blocks),)
+        return solved.on[shared][-1]
 
     return on(sums) if isinstance(sums, Shared) else ByClass([on(one) for one in sums])

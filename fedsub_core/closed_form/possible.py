@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub_core.closed_form.candidates import LEAST_DEVIATION
 from fedsub_core.closed_form.grids import WITH_OTHERS
+from fedsub_core.closed_form.scale import LEAST_DEVIATION
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import GREATEST, UNIT, Statistics, squared, triangle
 

@@ -77,9 +77,8 @@ def below(whole: NDArray[np.float64]) -> Whole:
 def squared(triangle: NDArray[np.number], rows: int) -> NDArray[np.float64]:
     """Return the symmetric matrix ``[rows, rows]`` of a lower triangle."""
     whole = np.zeros((rows, rows))
-    below = np.tril_indices(rows)
-    whole[below] = triangle
-    whole.T[below] = triangle
+    whole.ravel()[_places(rows)] = triangle
+    whole += np.tril(whole, -1).T  # to zeros
     return whole
 
 

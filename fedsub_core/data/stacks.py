@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.standardise import Scaling
+from fedsub_core.encoders.encoder import FULL
 from fedsub_core.models.model import Params
 
 
@@ -27,8 +28,8 @@ class Stack:
     Parameters
     ----------
     clients : ids, in the order of the first axis.
-    x : float32 [clients, samples, *features], what a model sees; or uint8 of images and int32 of
-        token ids, of which :func:`inputs` makes that.
+    x : float32 [clients, samples, *features], what a model sees; or uint8 of images, int32 of token
+        ids and int8 of an encoder's levels, of which :func:`inputs` makes that.
     y : int64 [clients, samples]
     counts : samples each client really has; the rest is padding (zeros).
     capacities : share of the encoder or model that each client can hold, in (0, 1]; () is 1.
@@ -124,7 +125,8 @@ class Stack:
 def inputs(x: Tensor, scale: Tensor | None = None) -> Tensor:
     """Return a model's inputs of the samples of a stack, ``[clients, n, ...]``.
 
-    Floats as they are, token ids as int64, and bytes as float32, standardised.
+    Floats as they are, token ids as int64, bytes as float32, standardised, and levels as shares of
+    their full scale, exact.
 
     Parameters
     ----------
@@ -134,6 +136,8 @@ def inputs(x: Tensor, scale: Tensor | None = None) -> Tensor:
         assert scale is not None
         mean, std = (one.view(len(x), 1, -1, *[1] * (x.ndim - 3)) for one in scale.unbind(1))
         return x.to(torch.float32).sub_(mean).div_(std)
+    if x.dtype == torch.int8:
+        return x.to(torch.float32).div_(FULL)
     return x if x.is_floating_point() else x.to(torch.int64)
 
 

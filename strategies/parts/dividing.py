@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import cut_tree, fcluster
-from scipy.cluster.hierarchy import linkage as hierarchy
-from scipy.spatial.distance import squareform
 
 from fedsub_core.extras import require
 
-# It takes 100 MB, so whatever uses it loads it there: to check a run's settings needs none of it.
+# It takes 100 MB, and SciPy half a second, so whatever uses them loads them there: to check a run's
+# settings needs none of them.
 # That it is lacking is said when a method is chosen, and not in its first round.
 require("to divide clients", "sklearn")
 
@@ -30,8 +28,9 @@ def divided_below(distances: NDArray[np.float64], linkage: str, threshold: float
     """
     if len(distances) < 2:
         return np.zeros(len(distances), np.int64)
-    tree = hierarchy(squareform(distances, checks=False), linkage)
-    return by_first_appearance(fcluster(tree, threshold, "distance"))
+    from scipy.cluster.hierarchy import fcluster
+
+    return by_first_appearance(fcluster(_tree(distances, linkage), threshold, "distance"))
 
 
 def divided_into(distances: NDArray[np.float64], linkage: str, selection: str) -> Labels:
@@ -43,7 +42,9 @@ def divided_into(distances: NDArray[np.float64], linkage: str, selection: str) -
     n = len(distances)
     if n < 2:
         return np.zeros(n, np.int64)
-    tree = hierarchy(squareform(distances, checks=False), linkage)
+    from scipy.cluster.hierarchy import cut_tree
+
+    tree = _tree(distances, linkage)
     rule, _, number = selection.partition(":")
     if rule == "fixed":
         return by_first_appearance(cut_tree(tree, min(int(number), n))[:, 0])
@@ -54,6 +55,14 @@ def divided_into(distances: NDArray[np.float64], linkage: str, selection: str) -
     cuts = [cut_tree(tree, k)[:, 0] for k in range(2, n)]
     scores = [silhouette_score(distances, labels, metric="precomputed") for labels in cuts]
     return by_first_appearance(cuts[int(np.argmax(np.round(scores, 12)))])
+
+
+def _tree(distances: NDArray[np.float64], linkage: str) -> NDArray[np.float64]:
+    """Return which groups are joined one after another, as SciPy says it."""
+    from scipy.cluster.hierarchy import linkage as hierarchy
+    from scipy.spatial.distance import squareform
+
+    return np.asarray(hierarchy(squareform(distances, checks=False), linkage), np.float64)
 
 
 def by_first_appearance(labels: NDArray[np.integer]) -> Labels:

@@ -39,6 +39,6 @@ class Plain(Protection):
             for bundles in (uploads, round.sent)
         )
         # First, for a method may change its state in place.
-        self.undoing.note(state, placed, sent, round.sends)
+        self.undoing.note(state, placed, sent, round.sends, half.keeps)
         with self.own_time:
             return half.aggregate(state, round, uploads)

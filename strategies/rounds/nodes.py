@@ -211,7 +211,7 @@ class NodeRegistry:
         self.introductions[client] = introduction
         self.departures.admit(client, node)
         releases = client, cut(introduction.version), self.version
-        if client in self.behind():
+        if behind({client: introduction.version}, self.version):
             log.warning(
                 "client %s: runs fedsub %s, this server %s: it is behind; upgrade it",
                 *releases,

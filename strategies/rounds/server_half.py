@@ -33,6 +33,11 @@ class ServerHalf(ABC):
     settings : what the configuration says to the server half of this method.
     """
 
+    #: Names of uploaded whole numbers that the state holds under ``<name>/<client>`` as they came,
+    #: for the whole run, and that nobody changes in place: many people's lie in files
+    #: (:mod:`strategies.rounds.on_disk`).
+    keeps: frozenset[str] = frozenset()
+
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.hyper = settings, settings.hyper
         self.card = method(settings.method)

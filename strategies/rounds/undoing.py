@@ -19,6 +19,7 @@ from fedsub_core.config.robust import RobustSettings
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Part
 from strategies.parts.averaging import shares
 from strategies.parts.clipping import scales
+from strategies.rounds.on_disk import is_kept
 
 State = dict[str, Tensor]
 #: Rounds that can be undone, and the most bytes that the states before them may take: of large ones
@@ -75,8 +76,11 @@ class Undoing:
         uploads: Mapping[str, Bundle],
         received: Mapping[str, Bundle],
         sends: Declaration,
+        keeps: Collection[str] = (),
     ) -> None:
         """Note the state before a round, its uploads as declared, and what they began from.
+
+        What the half keeps as it came nobody changes, so it is not copied (``ServerHalf.keeps``).
 
         Of weak devices, too, uploads say where their numbers stand in what is declared.
         """
@@ -88,7 +92,10 @@ class Undoing:
             return
         # A copy: a strategy may change tensors of its state in place, as FedSub's cache does. A
         # large one goes where the last one stood: new pages cost as much as what is copied.
-        state = {name: _copy(tensor, spare.get(name)) for name, tensor in state.items()}
+        state = {
+            name: tensor if is_kept(name, keeps) else _copy(tensor, spare.get(name))
+            for name, tensor in state.items()
+        }
         compared = max(1, MOST_COMPARED // max(len(uploads), 2**8))
         step = max(1, sum(prod(declared.shape) for declared in sends.values()) // compared)
         moves = {c: _move(upload, received[c], sends, step) for c, upload in uploads.items()}

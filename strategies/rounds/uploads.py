@@ -16,6 +16,7 @@ from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Sender
+from strategies.rounds.on_disk import OnDisk
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.round import Round
 from strategies.rounds.round_log import RoundLog, RoundMetrics
@@ -83,6 +84,7 @@ def take_uploads(
     """
     transport, population = connection.transport, connection.population
     uploads, number, usual = Uploads(), round.number, population.usual_examples()
+    on_disk = OnDisk(half.keeps)
     for client, content in transport.read(number, replies):
         sender = Sender(client, round.turn)
         if client in also and exchange.METRICS in content:
@@ -114,6 +116,7 @@ def take_uploads(
         # Beyond what a device said before the first round it may have what most have, no more.
         most = max(population.facts(client).examples, usual)
         uploads.usable[client] = replace(upload, examples=min(upload.examples, int(most)))
+        on_disk.put(client, uploads.usable)
         report["bytes_full_model"] = round.model.full_bytes
         uploads.rows += [MetricRow(number, client, None, name, v) for name, v in report.items()]
     uploads.usable = dict(sorted(uploads.usable.items()))

@@ -11,7 +11,7 @@ from fedsub.testing.cohort_tests import SCALING, cohort, people, turn
 from fedsub_client import own_heads
 from fedsub_client.cohort_messages import NOTHING
 from fedsub_client.own_heads import own_encoder
-from fedsub_core.closed_form.personal import personal_head
+from fedsub_core.closed_form.personal import head_alone
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.metric_names import OWN_HEADS
@@ -56,9 +56,9 @@ def test_a_head_is_solved_once_for_all_rounds_and_methods(monkeypatch: pytest.Mo
 
     def counted(x: Any, *args: Any, **given: Any) -> Any:
         calls.append(len(x))
-        return personal_head(x, *args, **given)
+        return head_alone(x, *args, **given)
 
-    monkeypatch.setattr("fedsub_client.own_heads.personal_head", counted)
+    monkeypatch.setattr("fedsub_client.own_heads.head_alone", counted)
     some = cohort("local", people())
     for round in (1, 2):
         some.evaluate(turn(round), SCALING, [0, 1, 2], some.state)

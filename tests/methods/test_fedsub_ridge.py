@@ -16,10 +16,11 @@ from fedsub.testing.hostile_tests import SIX, infect, others_f1
 from fedsub.testing.refusals import refused
 from fedsub.testing.runs import RunMethod, assert_equal, people
 from fedsub_client.methods.fedsub_ridge import FedSubRidgeLearner
-from fedsub_client.parts import own_sums
+from fedsub_client.parts import solved_sums
 from fedsub_client.parts.own_sums import Own, There
 from fedsub_core.accounting import spent_epsilon
-from fedsub_core.closed_form.candidates import Scale, Span
+from fedsub_core.closed_form.candidates import Span
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.config.run_config import RunConfig
@@ -324,18 +325,19 @@ def test_the_same_sums_are_solved_once_whatever_stack_is_sent_them(
 
     of_sums = Scale.moments
     monkeypatch.setattr(Scale, "moments", moments)
-    monkeypatch.setattr(own_sums, "_solved", {})
+    monkeypatch.setattr(solved_sums, "_solved", {})
     run = run_method(NAME, rounds=5, threads=2, **SMALL)
     assert len(run.grid.cohorts) == 4 and solved == [FEATURES]
 
 
 @pytest.mark.parametrize("groups", ["none", "class"])
 def test_new_equations_solve_nothing_anew(groups: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_sums, "_solved", {})
+    monkeypatch.setattr(solved_sums, "_solved", {})
+    monkeypatch.setattr(solved_sums, "ALONE", solved_sums.Alone())
     spans: list[int] = []
 
     def span(x: Any, *rest: Any) -> Span:
-        spans.append(len(x))
+        spans.append(len(x.x))
         return of(x, *rest)
 
     of = Span.of
@@ -346,8 +348,10 @@ def test_new_equations_solve_nothing_anew(groups: str, monkeypatch: pytest.Monke
     kept.run(FOUR, 1)
     assert before > 0 and len(spans) == before
 
-    monkeypatch.setattr(own_sums, "KEPT_BYTES", 0)
-    monkeypatch.setattr(own_sums, "_solved", {})
+    monkeypatch.setattr(solved_sums, "KEPT_BYTES", 0)
+    monkeypatch.setattr(solved_sums, "ALONE_BYTES", 0)
+    monkeypatch.setattr(solved_sums, "_solved", {})
+    monkeypatch.setattr(solved_sums, "ALONE", solved_sums.Alone())
     anew = Federated(groups=groups, cluster_count=1)
     anew.run(FOUR, 3)
     assert len(spans) > 2 * before
@@ -357,14 +361,14 @@ def test_new_equations_solve_nothing_anew(groups: str, monkeypatch: pytest.Monke
 
 def test_whose_samples_changed_is_judged_by_the_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums may be the same: what is kept beside them is of the samples that it was solved of."""
-    monkeypatch.setattr(own_sums, "_solved", {})
+    monkeypatch.setattr(solved_sums, "_solved", {})
     federated = Federated()
     federated.run(FOUR, 3)
     x, y = FOUR["p0"]
     order = np.argsort(y, kind="stable")
     turned = FOUR | {"p0": (x[order], y[order])}
     federated.run(turned, 3)
-    monkeypatch.setattr(own_sums, "_solved", {})
+    monkeypatch.setattr(solved_sums, "_solved", {})
     alone = Federated()
     alone.run(turned, 3)
     assert torch.equal(federated.head("p0"), alone.head("p0"))
@@ -372,8 +376,8 @@ def test_whose_samples_changed_is_judged_by_the_new_ones(monkeypatch: pytest.Mon
 
 def test_sums_that_are_kept_solved_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[bytes, Any] = {}
-    monkeypatch.setattr(own_sums, "_solved", kept)
-    monkeypatch.setattr(own_sums, "KEPT_BYTES", 2 * 24 * (FEATURES + 1) ** 2)
+    monkeypatch.setattr(solved_sums, "_solved", kept)
+    monkeypatch.setattr(solved_sums, "KEPT_BYTES", 2 * 24 * (FEATURES + 1) ** 2)
     Federated(groups="nearest", near=2).run(FOUR, 3)
     assert len(kept) == 2
 

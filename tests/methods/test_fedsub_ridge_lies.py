@@ -17,7 +17,7 @@ from fedsub.testing.hostile_tests import EVIL, SIX, infect, others_f1
 from fedsub.testing.lying_sums import LIES, lied
 from fedsub.testing.runs import Run, RunMethod
 from fedsub_client.methods import fedsub_ridge
-from fedsub_client.parts import own_sums
+from fedsub_client.parts import solved_sums
 from fedsub_core.closed_form.possible import could_be
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.config.run_config import RunConfig
@@ -102,8 +102,8 @@ def test_a_round_in_which_most_fail_takes_out_whose_sums_did_it(
     """The run ended here, and ended again whenever it was resumed."""
     begun, _ = poisoned
     assert EVIL in people(begun.states[-1])
-    monkeypatch.setattr(own_sums, "_solved", {})
-    monkeypatch.setattr(own_sums.Known, "sound", True)  # older devices
+    monkeypatch.setattr(solved_sums, "_solved", {})
+    monkeypatch.setattr(solved_sums.Known, "sound", True)  # older devices
     run = run_method(NAME, SIX, after=begun, **KEYS, largest_number=500.0)
     assert left_out(run) == {EVIL}
     assert refused(run) >= set(SIX.clients) - {EVIL}, "in the round that told"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +16,10 @@ from numpy.typing import NDArray
 
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import Statistics
+from fedsub_core.mapped_file import let_go
 from fedsub_core.method_parts.ridge_tensors import CROSS, EQUATIONS, GRAM, SHIFTS
 from fedsub_core.wire.bundles import Bundle
+from strategies.rounds.on_disk import as_it_lies
 from strategies.rounds.server_half import State
 
 FACTS = "facts"
@@ -68,8 +71,8 @@ def noted(client: str, known: Facts) -> State:
 def sums_noted(client: str, upload: Bundle) -> State:
     """Return a part of the state: a person's sums as they came."""
     sums = came(upload)
-    own = {GRAM: sums.gram, CROSS: sums.cross, SHIFTS: sums.shifts}
-    return {key(name, client): torch.tensor(array) for name, array in own.items()}
+    own: dict[str, NDArray[Any]] = {GRAM: sums.gram, CROSS: sums.cross, SHIFTS: sums.shifts}
+    return {key(name, client): as_it_lies(array) for name, array in own.items()}
 
 
 def equations_noted(client: str, upload: Bundle) -> State:
@@ -110,7 +113,9 @@ def counted(state: State, client: str, counts_as: Mapping[str, int]) -> Statisti
     """Return the statistics that a person adds to sums, of whose samples so many count."""
     known = facts(state, client)
     assert known is not None
-    return held(state, client).counted(known.samples, counts_as[client])
+    found, gram = held(state, client).counted(known.samples, counts_as[client]), key(GRAM, client)
+    let_go(state[gram].data_ptr(), state[gram].nbytes)  # one person's at a time
+    return found
 
 
 def equations(state: State, client: str) -> NDArray[np.float32] | None:

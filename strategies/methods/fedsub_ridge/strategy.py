@@ -79,6 +79,8 @@ class FedSubRidgeServer(ServerHalf):
     and the number of releases, int64 [1] each.
     """
 
+    keeps = frozenset({GRAM})
+
     def init(self, start: Start) -> State:
         """Return sums over nobody."""
         features = prod(start.model.input_shape)

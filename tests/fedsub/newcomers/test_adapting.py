@@ -22,8 +22,8 @@ from fedsub.testing.refusals import refused
 from fedsub.testing.runs import people
 from fedsub_client.model_file import model_bytes
 from fedsub_client.personal_model import PersonalModel
-from fedsub_core.closed_form.candidates import Scale
 from fedsub_core.closed_form.grids import WITH_OTHERS
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData

@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from fedsub_core.closed_form.candidates import (
-    Candidates,
-    Scale,
-    Shared,
-    Span,
-    alone,
-    with_others,
-)
+from fedsub_core.closed_form.candidates import Candidates, Shared, Span, alone, with_others
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, PENALTIES, WITH_OTHERS
 from fedsub_core.closed_form.left_out import Blocks
+from fedsub_core.closed_form.scale import Samples, Scale
 from fedsub_core.closed_form.sums import UNIT, one_hot, statistics, total
 
 CLASSES = 3
@@ -37,7 +31,7 @@ def _fit(z: np.ndarray, targets: np.ndarray, penalty: float, weights: np.ndarray
 
 
 def _one(candidates: Candidates, k: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return candidates.head(np.eye(len(candidates.said))[k], x)
+    return candidates.head(np.eye(len(candidates.said))[k], Samples(x))
 
 
 #: Fewer features than own samples, than everybody's, as many as these (fits are worst), and more.
@@ -50,7 +44,7 @@ def test_they_are_the_heads_of_new_fits(features: int, stretches: int) -> None:
     sums = total([statistics(*one, CLASSES) for one in people])
     shared = Shared(Scale.of(sums), sums)
     blocks = Blocks.of(y, stretches)
-    span = Span.of(x, shared.scale)
+    span = Span.of(Samples(x), shared.scale)
     own, both = alone(span, targets, blocks), with_others(span, targets, shared, blocks)
     everything = np.concatenate([shared.scale(one[0]) for one in people])
     labels = np.concatenate([2 * one_hot(one[1], CLASSES) - 1 for one in people])
@@ -103,7 +97,7 @@ def test_a_constant_feature_stays_small() -> None:
     x = np.column_stack([x, np.full(len(x), 0.5)])
     sums = statistics(x, y, CLASSES)
     assert np.abs(Scale.of(sums)(x)[:, 6]).max() < 1e-9
-    span = Span.of(x, Scale.of(sums))
+    span = Span.of(Samples(x), Scale.of(sums))
     found = alone(span, 2 * one_hot(y, CLASSES) - 1, Blocks.of(y))
     assert np.isfinite(_one(found, 0, x)[0]).all()
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from fedsub_core.closed_form.candidates import Scale, Shared
+from fedsub_core.closed_form.candidates import Shared
 from fedsub_core.closed_form.lending import CLOSED, FORGOT, Holders
 from fedsub_core.closed_form.personal import Mixing, personal_head
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sums import statistics, total
 
 COUNTS = np.array([60.0, 30.0, 10.0, 0.0])

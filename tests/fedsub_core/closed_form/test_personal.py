@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fedsub_core.closed_form.candidates import Scale, Shared
+from fedsub_core.closed_form.candidates import Shared
 from fedsub_core.closed_form.grids import ALONE, ON_EACH
 from fedsub_core.closed_form.noise import deviation, noisy
 from fedsub_core.closed_form.personal import Head, Mixing, Sums, personal_head
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import UNIT, statistics, total
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from fedsub_core.closed_form.candidates import Scale, Shared, Span, alone, counted, with_others
+from fedsub_core.closed_form.candidates import Shared, Span, alone, with_others
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, PENALTIES, WITH_OTHERS
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.personal import personal_head
+from fedsub_core.closed_form.scale import Samples, Scale, counted
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, levels, one_hot, recency, statistics, total
 from fedsub_core.errors import MessageRefused
@@ -83,7 +84,7 @@ def test_heads_and_what_they_say_of_samples_left_out_are_those_of_weighted_fits(
     shared = Shared(Scale.of(sums), sums)
     (x, y), root = people[0], np.sqrt(weighs[0])
     targets, blocks = counted(2 * one_hot(y, CLASSES) - 1, root), Blocks.of(y)
-    span = Span.of(x, shared.scale, root)
+    span = Span.of(Samples(x, root), shared.scale)
     z = shared.scale(np.concatenate([one for one, _ in people]))
     labels = np.concatenate([2 * one_hot(one, CLASSES) - 1 for _, one in people])
     mine, weights = np.arange(len(z)) < n, np.concatenate(weighs)
@@ -92,7 +93,7 @@ def test_heads_and_what_they_say_of_samples_left_out_are_those_of_weighted_fits(
     cases.append((both, len(OWN_WEIGHTS) + 1, WITH_OTHERS[1], weights * np.where(mine, 5.0, 1.0)))
     left = blocks.samples[0][blocks.samples[0] >= 0]
     for candidates, k, penalty, weighed in cases:
-        weight, bias = candidates.head(np.eye(len(candidates.said))[k], x, root)
+        weight, bias = candidates.head(np.eye(len(candidates.said))[k], Samples(x, root))
         # Sums are rounded to whole numbers.
         np.testing.assert_allclose(
             x @ weight.T + bias, shared.scale(x) @ fit(z, labels, penalty, weighed), atol=5e-3

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedsub_core.closed_form.candidates import Scale, Shared
+from fedsub_core.closed_form.candidates import Shared
 from fedsub_core.closed_form.grids import packed
 from fedsub_core.closed_form.personal import personal_head
+from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sending import Portable, Rounded, flat, unflat
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import GREATEST, UNIT, Statistics, statistics, total, triangle

@@ -1,0 +1,132 @@
+"""What people send once lies in files, where it is much: no bit of a run is another."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub.testing.order_tests import calls_of, differing
+from fedsub.testing.refusals import refused
+from fedsub.testing.runs import RunMethod, assert_equal, assert_equal_models, people, running
+from fedsub_core.config.robust import RobustSettings
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.errors import RunError
+from fedsub_core.mapped_file import is_mapped
+from fedsub_core.wire.bundles import Bundle, Whole
+from fedsub_server.rundb import RunDatabase
+from strategies.rounds import on_disk
+from strategies.rounds.on_disk import OnDisk, put_away
+from strategies.rounds.undoing import Undoing
+
+NAME = "fedsub-ridge"
+SMALL: dict[str, Any] = {"encoder": "relu:20", "rounds": 4}
+
+
+def lying_on_disk(state: dict[str, torch.Tensor] | None) -> set[str]:
+    assert state is not None
+    return {name for name, tensor in state.items() if is_mapped(tensor.numpy())}
+
+
+@pytest.fixture
+def run_method() -> Iterator[RunMethod]:
+    with running() as run:
+        yield run
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_disk, "PORTION", 1)
+
+
+@pytest.mark.parametrize("hyper", [{}, {"groups": "nearest", "near": 2}, {"forgetting": 0.9}])
+def test_a_run_with_sums_in_files_is_the_same(
+    hyper: dict[str, Any], run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory = run_method(NAME, hyper=hyper, **SMALL)
+    assert not lying_on_disk(in_memory.strategy.state)
+    monkeypatch.setattr(on_disk, "PORTION", 1)
+    in_files = run_method(NAME, hyper=hyper, **SMALL)
+    assert lying_on_disk(in_files.strategy.state) == {f"gram/p{i}" for i in range(1, 5)}
+    for ours, theirs in zip(in_files.states, in_memory.states, strict=True):
+        assert_equal(ours, theirs)
+    assert_equal_models(in_files, in_memory)
+
+
+@pytest.mark.usefixtures("always")
+def test_the_half_answers_alike_in_any_order() -> None:
+    calls = calls_of(NAME, encoder="relu:20")
+    strategy = build_strategy(RunConfig(method=NAME, beside="", rounds=3), NAME)
+    assert differing(strategy.half, calls) == []
+
+
+@pytest.mark.usefixtures("always")
+def test_who_is_forgotten_leaves_the_sums_of_the_others(run_method: RunMethod) -> None:
+    run = run_method(NAME, **SMALL)
+    assert run.strategy.state is not None
+    left = run.strategy.half.without(run.strategy.state, "p2")
+    assert "gram/p2" not in left and lying_on_disk(left) == {"gram/p1", "gram/p3", "gram/p4"}
+    assert_equal(left, run.strategy.half.without(run.states[-1], "p2"))
+
+
+@pytest.mark.usefixtures("always")
+def test_a_run_is_stored_and_goes_on(tmp_path: Path, run_method: RunMethod) -> None:
+    run = run_method(NAME, **SMALL)
+    with RunDatabase(tmp_path / "state.db", {}) as database:
+        database.commit(4, {"server": run.strategy.lasting_state()}, [])
+        back = database.load()[1]["server"]
+    assert_equal(back, run.strategy.lasting_state())
+    strategy = build_strategy(RunConfig(method=NAME, beside="", **SMALL), NAME)
+    strategy.resume(4, back)
+    assert len(lying_on_disk(strategy.state)) == 4
+    assert_equal(strategy.lasting_state(), back)
+
+
+def test_few_stay_in_memory_and_others_go_by_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_disk, "PORTION", 2 * 2 * 100)
+    some, uploads = OnDisk({"gram"}), dict[str, Bundle]()
+    for i, name in enumerate("abcde"):
+        tensors = {"gram": Whole(np.full(100, i, np.int16)), "cross": Whole(np.zeros(3, np.int16))}
+        uploads[name] = Bundle(1, tensors=tensors)
+        some.put(name, uploads)
+    uploads["f"] = Bundle(1)
+    some.put("f", uploads)
+    away = {name: is_mapped(uploads[name].whole("gram")) for name in "abcde"}
+    assert away == {"a": True, "b": True, "c": True, "d": True, "e": False}
+    assert [int(uploads[name].whole("gram")[7]) for name in "abcde"] == [0, 1, 2, 3, 4]
+    assert not is_mapped(uploads["a"].whole("cross"))
+    state = {"gram/e": torch.zeros(100, dtype=torch.int16), "everybody.gram": torch.zeros(999)}
+    assert put_away(state, {"gram"}) == state
+    state["gram/f"] = torch.ones(100, dtype=torch.int16)
+    assert lying_on_disk(put_away(state, {"gram"})) == {"gram/e", "gram/f"}
+
+
+def test_what_is_kept_is_not_copied_to_undo_a_round() -> None:
+    state = {"gram/a": torch.ones(3, dtype=torch.int16), "other/a": torch.ones(3)}
+    undoing = Undoing(RobustSettings.parse("none", 0.2))
+    undoing.note(state, {}, {}, {}, {"gram"})
+    noted = undoing._done[0].state
+    assert noted["gram/a"] is state["gram/a"] and noted["other/a"] is not state["other/a"]
+
+
+@pytest.mark.usefixtures("always")
+def test_a_folder_that_takes_nothing_ends_the_run_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = RunConfig(method=NAME, beside="", device="cpu", threads=1, **SMALL)
+    grid, strategy = build_grid(config, NAME, people()), build_strategy(config, NAME)
+    rounds = list[int]()
+    strategy.on_round = lambda round, state, rows: rounds.append(round)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    try:
+        with refused(RunError, str(tmp_path / "full"), "TMPDIR", expected="a folder with room"):
+            strategy.start(grid)
+    finally:
+        grid.close()
+    assert rounds == []
