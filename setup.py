@@ -23,6 +23,7 @@ CARDS = "fedsub_data.cards"
 # Found by a name of its own (``fedsub_core/data/watch.py`` says why).
 WATCH = "fedsub_watch"
 TEMPLATE = "fedsub.new_method"
+LAYOUTS = "fedsub_data.importing"
 KERNELS = Path("fedsub_core/kernels")
 SOURCES, HEADERS = (sorted(map(str, KERNELS.glob(f"*.{kind}"))) for kind in "ch")
 # Sums keep their order; products are fused with them where the processor can.
@@ -53,6 +54,7 @@ setup(
         CARDS: ["*/*.toml", "*/*.md"],
         WATCH: ["recordings.npz", "LICENSE"],
         TEMPLATE: ["template/**/*.template"],
+        LAYOUTS: ["layouts/*.toml"],
         **{package: ["py.typed"] for package in PACKAGES},
         **{wing: ["py.typed", "datasets/*/*"] for wing in WINGS},
     },

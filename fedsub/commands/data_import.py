@@ -50,7 +50,7 @@ def import_(
     inspect: bool,
     **given: str | None,
 ) -> None:
-    """Turn FILES (CSV, TSV, Parquet, .ts, .npz; also folders and patterns) into a federation.
+    """Turn FILES (CSV, TSV, Parquet, .ts, .npz, .mat; also folders, patterns) into a federation.
 
     If there is a time column or --rate, rows are raw signals and are cut into windows. Otherwise
     each row is a sample. Columns are guessed by their names, and the guesses are printed. For what

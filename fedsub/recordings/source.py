@@ -22,7 +22,7 @@ from fedsub_data.importing.first_rows import check_unit_rows
 from fedsub_data.importing.names import Names
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.roles import EMPTY, LABELS, TIMES, Roles, is_number, plain
-from fedsub_data.importing.source import OpenSource, Rows
+from fedsub_data.importing.source import NO_UNITS, OpenSource, Rows
 from fedsub_data.importing.tables import TableSource
 
 #: Rows that are fetched together.
@@ -172,6 +172,7 @@ class FrameRecording:
 
     labels: tuple[str, ...] = ()
     rising: tuple[str, ...] = ()
+    units = NO_UNITS
 
     def __init__(self, frame: Any, channels: Sequence[str], options: ImportOptions) -> None:
         where = "the table"

@@ -1,4 +1,4 @@
-"""Files of arrays: NumPy's ``.npz`` and ``.npy``, and ``.ts`` as sktime and aeon write it."""
+"""Files of arrays: NumPy's and MATLAB's, and ``.ts`` as sktime and aeon write it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedsub_core.errors import DataError, cut
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.arrays import ArraySource, Part, from_columns
 from fedsub_data.importing.cells import texts, times
-from fedsub_data.importing.files import TS, Unchanged, people_of
+from fedsub_data.importing.files import MAT, TS, Unchanged, people_of
 from fedsub_data.importing.names import Names, names_of
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import LABELS, SUBJECTS, TIMES, plain
@@ -36,8 +36,16 @@ def array_files(files: Sequence[Path], kind: str, options: ImportOptions) -> Arr
     named = names_of(files, options)
     owners = _owners(files, named)
     with Unchanged(files):
+        if kind == MAT:
+            from fedsub_data.importing.mat_files import read_mat
+
+            mats = {str(path): read_mat(path) for path in files}
+            tables = {where: arrays for where, (arrays, _) in mats.items()}
+            source = _arrays(files, tables, named, options)
+            source.notes += [note for _, notes in mats.values() for note in notes]
+            return source
         if kind != TS:
-            return _numpy(files, named, options)
+            return _arrays(files, {str(p): _read_numpy(p) for p in files}, named, options)
         read = [read_ts(path) for path in files]
     parts = [
         Part(str(path), np.full(len(x), owner, object), labels, None, x)
@@ -119,9 +127,14 @@ def _ts(path: Path, line: int, got: str, expected: str) -> DataError:
     return DataError(f"{path}, line {line}: got {cut(got)}, expected {expected}")
 
 
-def _numpy(files: Sequence[Path], named: Names, options: ImportOptions) -> ArraySource:
+def _arrays(
+    files: Sequence[Path],
+    tables: Mapping[str, Mapping[str, NDArray[Any]]],
+    named: Names,
+    options: ImportOptions,
+) -> ArraySource:
+    """Return the source of the arrays of each file."""
     owners = _owners(files, named)
-    tables: dict[str, Mapping[str, NDArray[Any]]] = {str(p): _read_numpy(p) for p in files}
     first = next(iter(tables.values()))
     if all(array.ndim == 1 for array in first.values()):
         has = options.subject or any(plain(name) in SUBJECTS for name in first)
@@ -134,7 +147,7 @@ def _numpy(files: Sequence[Path], named: Names, options: ImportOptions) -> Array
         x = _array(arrays, options.features, _SAMPLES, "features", where)
         label = None
         if "label" not in named.asked_groups:
-            needed = "label" not in named.values
+            needed = "label" not in named.values and not options.intervals
             label = _array(arrays, options.label, LABELS, "label", where, needed)
         time = _array(arrays, options.time, TIMES, "time", where, needed=False)
         if "subject" not in named.asked_groups:

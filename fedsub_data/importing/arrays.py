@@ -18,7 +18,7 @@ from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.names import NO_NAMES, Names
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import roles
-from fedsub_data.importing.source import Rows, nobody_in
+from fedsub_data.importing.source import NO_UNITS, Rows, nobody_in
 from fedsub_data.importing.zones import WallClock, check_named
 
 #: Rows by which it is found what a column is.
@@ -67,6 +67,8 @@ class ArraySource:
     DataError
         Where parts differ in shape or in how they write time, or hold no label.
     """
+
+    units = NO_UNITS
 
     def __init__(
         self,

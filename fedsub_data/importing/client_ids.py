@@ -44,5 +44,14 @@ def client_ids(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
                 "that differ in letters and digits. Rename one"
             )
     renamed = [f"{t!r} is {n!r}" for t, n in made.items() if t.strip() not in (n, f"{n}.0")]
-    note = f"Renamed people, as ids name files: {listed(renamed, 5)}."
-    return made, [note] if renamed else []
+    notes = [f"Renamed people, as ids name files: {listed(renamed, 5)}."] if renamed else []
+    folded: dict[str, list[str]] = {}
+    for name in dict.fromkeys(made.values()):
+        folded.setdefault(name.casefold(), []).append(name)
+    notes += [
+        f"People whose names differ in case alone: {listed(map(repr, names), 5)}. If they are one "
+        "person, write one name."
+        for names in folded.values()
+        if len(names) > 1
+    ]
+    return made, notes

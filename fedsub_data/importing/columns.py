@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from fedsub_data.importing.dates import date_in_sql, is_of_day
 from fedsub_data.importing.roles import Roles, is_number
@@ -23,12 +23,18 @@ class Columns:
     types : DuckDB's, by name.
     decimal : what separates a number's whole part from the rest.
     dates : what stands first in dates as text.
+    factors : by which numbers of some columns are multiplied.
     """
 
     roles: Roles
     types: Mapping[str, str]
     decimal: str
     dates: str
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+    def converted(self, factors: Mapping[str, float]) -> Columns:
+        """Return the columns of a file whose numbers have other units."""
+        return replace(self, factors=factors)
 
     def ticks(self, times: Sequence[str | None]) -> bool:
         """Return whether time, of which these are some values, is in numbers."""
@@ -48,7 +54,8 @@ class Columns:
         owner, label : of a file of one person or class; None: a column says it.
         """
         whose = self._subject() if owner is None else f"{literal(owner)}::VARCHAR"
-        what = literal(label) if label is not None else name(str(self.roles.label))
+        what = "NULL" if self.roles.label is None else name(self.roles.label)
+        what = what if label is None else literal(label)
         recording = name(self.roles.recording) if self.roles.recording else "NULL"
         time = [] if self.roles.time is None else [self._time(self.roles.time, ticks)]
         numbers = [self._number(feature) for feature in self.roles.features]
@@ -82,7 +89,7 @@ class Columns:
         column = name(time)
         if ticks:
             text = f"replace({column}, ',', '.')" if self._comma(time) else column
-            return f"TRY_CAST({text} AS DOUBLE)"
+            return f"TRY_CAST({text} AS DOUBLE) * {self.factors.get(time, 1.0)!r}"
         return date_in_sql(column, self.dates) if self._is_text(time) else f"epoch({column})"
 
     def _number(self, feature: str) -> str:
@@ -98,7 +105,7 @@ class Columns:
         )
         # What is no number is looked at last, as it is rare.
         text = f"CASE WHEN {column} IS NULL OR {none} THEN NULL ELSE 'inf'::FLOAT END"
-        return f"coalesce({number}, {text})"
+        return f"coalesce({number}, {text}) * {self.factors.get(feature, 1.0)!r}::FLOAT"
 
     def _comma(self, column: str) -> bool:
         return self.decimal == "," and self._is_text(column)

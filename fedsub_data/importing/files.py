@@ -10,11 +10,11 @@ from fedsub_core.errors import DataError
 from fedsub_core.options import suggestion
 
 #: What is read, by ending.
-TEXT, PARQUET, TS, NUMPY, ZIP = "text", "parquet", "ts", "numpy", ".zip"
+TEXT, PARQUET, TS, NUMPY, MAT, ZIP = "text", "parquet", "ts", "numpy", "mat", ".zip"
 _TEXTS = (".csv", ".tsv", ".txt", ".dat", ".csv.gz", ".tsv.gz", ".txt.gz", ".dat.gz")
 _ENDINGS = dict.fromkeys(_TEXTS, TEXT) | {
     **{".parquet": PARQUET, ".pq": PARQUET},
-    **{".ts": TS, ".npz": NUMPY, ".npy": NUMPY},
+    **{".ts": TS, ".npz": NUMPY, ".npy": NUMPY, ".mat": MAT},
     ZIP: ZIP,
 }
 

@@ -21,7 +21,8 @@ from fedsub_core.extras import require
 from fedsub_core.files import check_new_folder, whole_folder
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.dropped import Dropped
-from fedsub_data.importing.files import NUMPY, TS, ZIP, ending, find_files, kind_of
+from fedsub_data.importing.files import MAT, NUMPY, TEXT, TS, ZIP, ending, find_files, kind_of
+from fedsub_data.importing.interval_owners import without_intervals
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.samples import UNLABELLED, Imported, Person, samples_of
@@ -44,17 +45,22 @@ def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
         if any(ending(path) == ZIP for path in files):
             folder = Path(tempfile.mkdtemp(prefix="fedsub-zip-"))
             files, notes = without_zips(files, folder)
+        files = without_intervals(files, options.intervals)
+        if not files:
+            raise DataError(f"{', '.join(patterns)}: got intervals alone, expected recordings, too")
         kind = kind_of(files)
         source: OpenSource
-        if kind in (TS, NUMPY):
+        if kind in (TS, NUMPY, MAT):
             from fedsub_data.importing.array_files import array_files
 
             source = array_files(files, kind, options)
         else:
             require("reading tables", "duckdb")
+            from fedsub_data.importing.layout_source import layout_source
             from fedsub_data.importing.tables import TableSource
 
-            source = TableSource(files, options, folder)
+            made = layout_source(files, options, folder) if kind == TEXT else None
+            source = made or TableSource(files, options, folder)
             folder = None  # the source removes it
         source.notes[:0] = notes
         return source

@@ -70,7 +70,8 @@ def guessed_pattern(files: Sequence[Path]) -> tuple[str, list[str]]:
         if not _plausible(pattern, groups):
             continue
         others = [text for text, match in zip(texts, found, strict=True) if match is None]
-        best = fit, _shown(pattern, groups), others
+        end = r"\." if all("." in path.name for path in files) else "$"
+        best = fit, _shown(pattern, groups) + end, others
         if not others:
             break
     fit, pattern, others = best
@@ -144,4 +145,4 @@ def _shown(pattern: str, found: Sequence[Mapping[str, str]]) -> str:
     plain = r"(?P<recording>\d+)"
     if all(one.get("recording", "0").isdigit() for one in found):
         pattern = pattern.replace(_group("recording"), plain)
-    return rf"^{pattern}\."
+    return f"^{pattern}"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import choice, option, suggestion
+from fedsub_data.importing.logger_options import LoggerOptions
 from fedsub_data.importing.time_options import NONE as NONE
-from fedsub_data.importing.time_options import TimeOptions
 from fedsub_data.importing.time_options import seconds as seconds
 from fedsub_data.importing.written_options import AUTO as AUTO
 
@@ -22,7 +22,7 @@ _CONVERSIONS = {"g": "acceleration", "m/s^2": "acceleration", "deg": "angle", "r
 
 
 @dataclass(frozen=True)
-class ImportOptions(TimeOptions):
+class ImportOptions(LoggerOptions):
     """Options of an import; every default fits a clean file of raw signals or features."""
 
     subject: str = option("", "column with the person of each row; guessed if left out")
@@ -168,6 +168,8 @@ class ImportOptions(TimeOptions):
                     f"from-name: got a group {group!r}, expected {', '.join(NAME_GROUPS)}."
                     f"{suggestion(group, NAME_GROUPS)}"
                 )
+        by_name = "from-name" if "label" in self.named_groups else ""
+        self.check_intervals("label" if self.label else by_name)
         for key in self.named_groups & {"subject", "label", "recording"}:
             if column := getattr(self, key):
                 raise ConfigError(

@@ -17,6 +17,7 @@ from fedsub_data.importing.devices import SameTimes
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.giveaways import Giveaways
+from fedsub_data.importing.intervals import with_intervals
 from fedsub_data.importing.labels import check_labels
 from fedsub_data.importing.options import NONE, ImportOptions
 from fedsub_data.importing.people import check_people_and_classes
@@ -26,6 +27,7 @@ from fedsub_data.importing.sensors import axes
 from fedsub_data.importing.source import Source, There
 from fedsub_data.importing.sparse_columns import SparseColumns
 from fedsub_data.importing.time_unit import check_rate, tick_seconds
+from fedsub_data.importing.unit_rows import units_in_words
 from fedsub_data.importing.windowing import Cut
 
 #: The papers' window of raw signals, s.
@@ -69,6 +71,7 @@ def plan(source: Source, options: ImportOptions, name: str, there: There | None 
         Where people's units differ, nothing says a rate, time cannot be read, or options do not fit
         the rows.
     """
+    source = with_intervals(source, options)
     check_people_and_classes(source, options, name, 2 if there is None else 1)
     measured = check_labels(source.labels, options, name)
     survey = _survey(source, options, name, there)
@@ -79,7 +82,8 @@ def plan(source: Source, options: ImportOptions, name: str, there: There | None 
         survey.newest_first.check()
     rated = options.rate and (signal or whole)
     between = (survey.points or 1) / options.rate if rated else None
-    tick, guess = tick_seconds(clocks, source.time or "", source.ticks, options, between, signal)
+    timed = f"{source.time or ''} {source.units.get(source.time or '', '')}".strip()
+    tick, guess = tick_seconds(clocks, timed, source.ticks, options, between, signal)
     notes = [*source.notes, *measured, *([guess] if guess else []), *conversion.notes]
     notes += survey.same_times.notes(tick)
     notes += survey.sparse.check(tick, (between or _step(clocks, tick)) if signal else None)
@@ -104,7 +108,7 @@ def plan(source: Source, options: ImportOptions, name: str, there: There | None 
         options.task,
         source.labels,
         source.features,
-        options.units,
+        options.units or units_in_words(source.units, source.features),
         sampling_rate_hz=rate,
         window_s=cut.length / cut.rate if cut else None,
         overlap=1 - cut.step / cut.length if cut else None,

@@ -106,14 +106,15 @@ def roles(
 
     def guessed(key: str, given: str, known: Sequence[str], *more: str | None) -> str | None:
         left = [name for name in names if name not in taken.union(more)]
-        name = None if key in named.asked_groups else given or _by_name(left, known)
+        name = None if key in named.asked_groups else given or by_name(left, known)
         if name and not given:
             notes.append(f"Guessed: {spelt(key, name)}.")
         return name
 
     subject = guessed("subject", options.subject, SUBJECTS)
-    label = guessed("label", options.label, labels, subject)
-    if label is None and "label" not in named.values:
+    by_time = bool(options.intervals)
+    label = None if by_time else guessed("label", options.label, labels, subject)
+    if label is None and not by_time and "label" not in named.values:
         raise _no_classes(names, named, where)
     timed = options.time != NONE
     time = guessed("time", options.time, TIMES, subject, label) if timed else None
@@ -187,8 +188,8 @@ def _check_named(options: ImportOptions, names: Sequence[str], where: str) -> No
             )
 
 
-def _by_name(names: Sequence[str], known: Sequence[str]) -> str | None:
-    """Return the name that means the first of some known ones."""
+def by_name(names: Sequence[str], known: Sequence[str]) -> str | None:
+    """Return the name that means the first of some known ones, None for none."""
     by_plain = {plain(name): name for name in reversed(names)}
     return next((by_plain[word] for word in known if word in by_plain), None)
 
@@ -206,7 +207,7 @@ def _guessed_features(
     counters = [name for name in rest if plain(name) in COUNTERS]
     like = [name for name in rest if name in like and name not in counters]
     others = [name for name in rest if name not in (*counters, *like)]
-    features = tuple(name for name in others if _mostly_numbers(rest[name]))
+    features = tuple(name for name in others if mostly_numbers(rest[name]))
     if features:
         notes.append(f"Guessed: {spelt('features', ','.join(features))}.")
     for names, why in (
@@ -228,6 +229,7 @@ def _numbers(values: Sequence[str | None]) -> NDArray[np.float64]:
     return np.array(read, np.float64)
 
 
-def _mostly_numbers(values: Sequence[str | None]) -> bool:
+def mostly_numbers(values: Sequence[str | None]) -> bool:
+    """Return whether most values that are there are numbers."""
     there = [number for number in _are_numbers(values) if number is not None]
     return bool(there) and sum(there) >= MOSTLY * len(there)

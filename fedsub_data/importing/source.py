@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -54,6 +54,10 @@ class Rows:
         return replace(self, t=t)
 
 
+#: The units of a source that does not say them.
+NO_UNITS: Mapping[str, str] = {}
+
+
 class Source(Protocol):
     """Where rows come from, person by person; may be gone through several times.
 
@@ -64,6 +68,7 @@ class Source(Protocol):
     time : the column of time; None: the order of rows is all that is known.
     rising : features that were guessed and rise in the first rows as a time does.
     ticks : whether time is in numbers, of a unit that is to be found, and no date.
+    units : of columns, by name, where the source says them.
     notes : what was guessed, renamed or left out before the first row, in sentences.
     """
 
@@ -73,6 +78,7 @@ class Source(Protocol):
     people: tuple[str, ...]
     time: str | None
     ticks: bool
+    units: Mapping[str, str]
     notes: list[str]
 
     def rows(self) -> Iterator[Rows]:
@@ -126,7 +132,7 @@ class NarrowedSource:
         self.features = tuple(features)
         self.rising = tuple(name for name in source.rising if name in features)
         self.labels, self.people = source.labels, source.people
-        self.time, self.ticks = source.time, source.ticks
+        self.time, self.ticks, self.units = source.time, source.ticks, source.units
         both = source.features, features
         before, now = (f"Guessed: {spelt('features', ','.join(names))}." for names in both)
         self.notes = [now if name == before else name for name in source.notes] + list(notes)

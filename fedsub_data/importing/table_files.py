@@ -13,9 +13,11 @@ from fedsub_data.importing.database import Database
 from fedsub_data.importing.dates import day_and_month_in_sql, order_of
 from fedsub_data.importing.encodings import tabs_for_blanks
 from fedsub_data.importing.files import TEXT, Unchanged, kind_of
+from fedsub_data.importing.layout import SensorLayout
 from fedsub_data.importing.options import AUTO, ImportOptions
 from fedsub_data.importing.roles import Roles
 from fedsub_data.importing.text_files import EMPTY, Dialect, dialect, line_of, literal, name
+from fedsub_data.importing.unit_rows import unit_factors
 
 #: Rows by which it is found what a column is.
 _SAMPLED = 1000
@@ -28,10 +30,18 @@ class TableFiles:
     ----------
     files : of one kind.
     database : what reads them.
+    layout : that names the columns, and hides those that it does not know.
     """
 
-    def __init__(self, files: Sequence[Path], options: ImportOptions, database: Database) -> None:
+    def __init__(
+        self,
+        files: Sequence[Path],
+        options: ImportOptions,
+        database: Database,
+        layout: SensorLayout | None = None,
+    ) -> None:
         self.files, self._options, self._db = list(files), options, database
+        self._layout, self._converted = layout, ""
         self._text = kind_of(files) == TEXT
         #: What is read in place of a file.
         self._read = dict[int, Path]()
@@ -42,7 +52,13 @@ class TableFiles:
     def types(self, file: int) -> dict[str, str]:
         """Return DuckDB's types of a file's columns, by name."""
         sql = f"DESCRIBE SELECT * FROM {self.relation(file)}"
-        return {str(row[0]): str(row[1]) for row in self._db.run(sql, file).fetchall()}
+        types = {str(row[0]): str(row[1]) for row in self._db.run(sql, file).fetchall()}
+        if self._layout is None:
+            return types
+        options, known = self._options, self._layout.is_known
+        asked = {options.subject, options.label, options.recording, options.time}
+        asked |= {*options.named_features}
+        return {name: kind for name, kind in types.items() if name in asked or known(name)}
 
     def sample(self, file: int) -> dict[str, list[str | None]]:
         """Return the first rows' texts by column; None is no value."""
@@ -73,10 +89,31 @@ class TableFiles:
             else:
                 options = self._options
             path = self._read.get(file, self.files[file])
-            self.forms[file] = self._db.asked(
-                lambda: dialect(self._db.connection, path, options), file
-            )
+            form = self._db.asked(lambda: dialect(self._db.connection, path, options), file)
+            if self._layout is not None:
+                form = replace(form, columns=self._layout.renamed(form.columns))
+            self.forms[file] = form
         return self.forms[file]
+
+    def units(self, file: int) -> dict[str, str]:
+        """Return the units of a file's columns, by name: those that a row of units names."""
+        form = self.forms.get(file)
+        known = zip(form.columns, form.units, strict=True) if form and form.units else ()
+        return {column: unit for column, unit in known if unit}
+
+    def factors(self, file: int, names: Sequence[str]) -> dict[str, float]:
+        """Return the factors of columns whose units differ from those of the first file.
+
+        Raises
+        ------
+        DataError
+            Where no factor is known.
+        """
+        own, first = self.units(file), self.units(0)
+        found = unit_factors(own, first, names, str(self.files[file]), str(self.files[0]))
+        if found and not self._converted:
+            self._converted = f"{self.files[file]} from {own[next(iter(found))]}"
+        return found
 
     def date_form(self, roles: Roles) -> tuple[str, list[str]]:
         """Return the form of times as text, and sentences on the guess by all rows.
@@ -130,15 +167,24 @@ class TableFiles:
     def notes(self) -> list[str]:
         """Return sentences on what stands in files of text beside the table."""
         notes = []
-        first = {i: form for i, form in self.forms.items() if form.skipped}
+        first = {i: form for i, form in self.forms.items() if form.skipped and form.above}
         if first:
             at, form = next(iter(first.items()))
             more = f" and {len(first) - 1} files more" if len(first) > 1 else ""
             notes.append(
-                f"Skipped: {form.skipped} lines before the table in {self.files[at]}{more}, the "
+                f"Skipped: {form.above} lines before the table in {self.files[at]}{more}, the "
                 f"first: {cut(form.first)!r}. To change this: {spelt('skip-lines')}."
             )
-        bare = [self.files[i] for i, form in self.forms.items() if not form.header]
+        if of_units := [i for i, form in self.forms.items() if form.units]:
+            named = ", ".join(f"{name} {unit}" for name, unit in self.units(of_units[0]).items())
+            more = f" and {len(of_units) - 1} files more" if len(of_units) > 1 else ""
+            also = f"; others are converted to them, as {self._converted}" * bool(self._converted)
+            notes.append(
+                f"Left out: the row of units in {self.files[of_units[0]]}{more}: {named}{also}."
+            )
+        bare = [
+            self.files[i] for i, form in self.forms.items() if not form.header and not form.units
+        ]
         if bare and not self._options.column_names:
             notes.append(
                 f"There are no names of columns in {bare[0]}: they are called "

@@ -23,6 +23,7 @@ from fedsub_data.importing.dropped import Why
 from fedsub_data.importing.files import people_of
 from fedsub_data.importing.heads import decimal_of
 from fedsub_data.importing.labels import classes_of
+from fedsub_data.importing.layout import SensorLayout
 from fedsub_data.importing.names import Names, names_of
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import Roles, roles
@@ -40,6 +41,7 @@ class TableSource:
     Parameters
     ----------
     folder : of unpacked files, to be removed at the end.
+    layout : that names the columns; None: they have their own names.
 
     To be closed: the database lies in a temporary folder that only its owner can read.
 
@@ -51,14 +53,18 @@ class TableSource:
     """
 
     def __init__(
-        self, files: Sequence[Path], options: ImportOptions, folder: Path | None = None
+        self,
+        files: Sequence[Path],
+        options: ImportOptions,
+        folder: Path | None = None,
+        layout: SensorLayout | None = None,
     ) -> None:
         self._folder = folder
         self.options, self._files = options, list(files)
         self.notes: list[str] = []
         self._db = Database(self._files, options.memory)
         try:
-            self._tables = TableFiles(self._files, options, self._db)
+            self._tables = TableFiles(self._files, options, self._db, layout)
             with self._tables.unchanged:
                 self._stage()
             # What follows asks for an order.
@@ -93,7 +99,7 @@ class TableSource:
             order = np.lexsort((got["r"], segment, got["who"]))
             file, segment = file[order], segment[order]
             who, r, y = (np.asarray(got[key])[order] for key in ("who", "r", "y"))
-            t = np.asarray(got["t"], np.float64)[order] if self.time else None
+            t = np.asarray(got["t"], np.float64)[order] if self._roles.time else None
             named = np.asarray(got["named"], np.bool_)[order] if self._times.dated else None
             x = np.empty((len(r), len(self.features)), np.float32)
             for i in range(len(self.features)):
@@ -128,8 +134,8 @@ class TableSource:
         self.rising = self._roles.rising
         owners, labels = self._by_name(named, types)
         numbers = [f"f{i} FLOAT" for i in range(len(self.features))]
-        used = [sample[name] for name in (*self.features, self.time) if name is not None]
-        decimal, guess = decimal_of(used, self.options)
+        names = [name for name in (*self.features, self.time) if name is not None]
+        decimal, guess = decimal_of([sample[name] for name in names], self.options)
         self.notes += guess
         columns = Columns(self._roles, types, decimal, self.options.date_form)
         self._times = TableTimes(
@@ -145,20 +151,20 @@ class TableSource:
             if i:
                 where = str(self._files[i])
                 self._roles.check_columns(self._tables.types(i), where, str(self._files[0]))
-            selected = columns.selected(owners[i], labels[i], self.ticks)
+            own = columns.converted(self._tables.factors(i, names))
+            selected = own.selected(owners[i], labels[i], self.ticks)
             skipped = f" OFFSET {self.options.skip}" if self.options.skip else ""
             # Words of labels are to be named.
             relation = f"{self._tables.relation(i, empty=('',))}{skipped}"
             self._db.run(f"INSERT INTO rows SELECT {selected} FROM {relation}", i)
-            count = self._db.run("SELECT count(*) FROM rows").fetchone()
-            assert count is not None
-            starts.append(int(count[0]))
+            starts.append(int(self._db.run("SELECT count(*) FROM rows").fetchone()[0]))
         self._starts = np.array(starts[:-1], np.int64)
         if not starts[-1]:
             raise DataError(f"{self._files[0]}: got no rows, expected some")
         if empty := [str(self._files[i]) for i in np.flatnonzero(np.diff(starts) == 0)]:
             self.notes.append(nobody_in(empty))
         self.notes += self._tables.notes()
+        self.units: Mapping[str, str] = self._tables.units(0)
         self._name()
         self.notes += self._times.check(self._db, self._place_of)
 
@@ -178,7 +184,8 @@ class TableSource:
         """Return person and class of each file, where no column says them."""
         nothing = [None] * len(self._files)
         used = {"subject"} if self._roles.subject is None else set[str]()
-        used |= {"label"} if self._roles.label is None else set()
+        by_name = self._roles.label is None and not self.options.intervals
+        used |= {"label"} if by_name else set()
         self.notes += named.guessed(used | ({"recording", "sensor"} if used else set()))
         labels = named.values["label"] if "label" in used else nothing
         if "subject" not in used:
@@ -222,18 +229,14 @@ class TableSource:
             "WHERE recording IS NOT NULL GROUP BY recording)"
         )
         count = self._db.run("SELECT count(*) FROM recordings").fetchone()
-        assert count is not None
         self._recordings = int(count[0]) + 1
-        self._db.run("CREATE TABLE who (subject VARCHAR, code INTEGER)")
-        self._db.run("CREATE TABLE y (label VARCHAR, code INTEGER)")
-        for text, client in ids.items():
-            values, expected = [text, codes[client]], "a number for each of its people"
-            self._db.run("INSERT INTO who VALUES (?, ?)", values=values, expected=expected)
-        for text, label in names.items():
-            if label is not None:
-                values = [text, self.labels.index(label)]
-                expected = "a number for each of its classes"
-                self._db.run("INSERT INTO y VALUES (?, ?)", values=values, expected=expected)
+        who = {text: codes[client] for text, client in ids.items()}
+        y = {text: self.labels.index(n) for text, n in names.items() if n is not None}
+        for table, what, coded in (("who (subject", "people", who), ("y (label", "classes", y)):
+            self._db.run(f"CREATE TABLE {table} VARCHAR, code INTEGER)")
+            into, expected = table.split()[0], f"a number for each of its {what}"
+            for pair in coded.items():
+                self._db.run(f"INSERT INTO {into} VALUES (?, ?)", values=pair, expected=expected)
 
     def _batches(self) -> Iterator[tuple[int, int]]:
         """Yield first and last of the people who are fetched together."""

@@ -14,6 +14,7 @@ from fedsub_core.spelling import spelt
 from fedsub_data.importing.encodings import LONGEST, begin, decoded, first_lines
 from fedsub_data.importing.heads import lines_before
 from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.unit_rows import unit_rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -33,6 +34,8 @@ class Dialect:
     marked : whether it begins with a byte-order mark.
     header, skipped : whether there is a line of names, and lines before it.
     first : the first line.
+    units : of each column, "" where none is named; empty where no row of units stands there.
+    above : lines before the names of columns.
     """
 
     encoding: str
@@ -44,6 +47,8 @@ class Dialect:
     skipped: int
     columns: tuple[str, ...]
     first: str = ""
+    units: tuple[str, ...] = ()
+    above: int = 0
 
     def relation(self, bad_lines: str, empty: Sequence[str] = EMPTY) -> str:
         """Return the table function's call on a file ``?``, all columns as text, in SQL.
@@ -90,20 +95,21 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
     """
     start, marked, encoding = begin(path, options)
     lines = first_lines(path, encoding)
-    # The first line by which Excel is told what separates columns.
-    sep = re.match('\ufeff?"?sep=(.)"?[\r\n]', start.decode(encoding, "ignore"))
-    if sep and marked and '"' in sep[0]:  # DuckDB takes all that follows for one cell
-        raise DataError(
-            f"{path}, line 1: got {sep[0].strip()!r} behind a byte-order mark, expected it without "
-            "quotes. Remove the line"
-        )
-    delimiter = options.delimiter or (sep[1] if sep else "")
+    sep = _sep(path, start.decode(encoding, "ignore"), marked is not None)
+    delimiter = options.delimiter or sep
     given = f", delim = {literal(delimiter)}" if delimiter else ""
     skipped = options.skip_lines
     if skipped < 0:
         skipped = lines_before(lines, delimiter) or (1 if sep else 0)
+    below = None
+    if not options.column_names and not options.skip:
+        below = unit_rows(lines[skipped:], delimiter)
+    above = skipped
+    if below is not None:
+        skipped += below.lines
+        given = f", delim = {literal(below.delimiter)}"
     given += f", skip = {skipped}" if skipped else ""
-    given += ", header = false" if options.column_names else ""
+    given += ", header = false" if options.column_names or below else ""
     row: Any = connection.execute(
         f"FROM sniff_csv(?, sample_size = {_SAMPLED}, encoding = {literal(encoding)}, "
         f"ignore_errors = true{given})",
@@ -112,9 +118,9 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
     keys = [column[0] for column in connection.description]
     sniffed = dict(zip(keys, row, strict=True))
     columns = tuple(str(column["name"]) for column in sniffed["Columns"])
-    names = _names(path, options, len(columns))
+    names = below.names if below else _names(path, options, len(columns))
     columns = names or columns
-    if len(columns) < 2:
+    if len(columns) < 2 and not names:
         way = f"Say what separates them with {spelt('delimiter')}"
         if options.delimiter:
             way = spelt("delimiter", repr(options.delimiter))
@@ -136,7 +142,20 @@ def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) 
         int(sniffed["SkipRows"]),
         columns,
         lines[0].strip() if lines else "",
+        below.units if below else (),
+        above if below else int(sniffed["SkipRows"]),
     )
+
+
+def _sep(path: Path, start: str, marked: bool) -> str:
+    """Return the separator of a first line by which Excel is told it; "" without such a line."""
+    sep = re.match('\ufeff?"?sep=(.)"?[\r\n]', start)
+    if sep and marked and '"' in sep[0]:  # DuckDB takes all that follows for one cell
+        raise DataError(
+            f"{path}, line 1: got {sep[0].strip()!r} behind a byte-order mark, expected it without "
+            "quotes. Remove the line"
+        )
+    return sep[1] if sep else ""
 
 
 def _names(path: Path, options: ImportOptions, count: int) -> tuple[str, ...]:

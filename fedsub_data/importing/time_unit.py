@@ -13,8 +13,8 @@ from fedsub_data.importing.clocks import Clock
 from fedsub_data.importing.options import AUTO, ImportOptions
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-#: Units that are not read, s; and how near to one steps must be, relatively.
-_LONGER = {"minutes": 60.0, "hours": 3600.0, "days": 86400.0}
+#: Units in which recordings are not read, s; and how near to one steps must be, relatively.
+LONGER = {"minutes": 60.0, "hours": 3600.0, "days": 86400.0}
 _EXACT = 0.03
 #: Last words of a column's name, by the unit that they mean.
 _NAMES = {
@@ -56,9 +56,9 @@ def tick_seconds(
     if options.time_unit != AUTO:
         return SECONDS[options.time_unit], ""
     shown, why = _shown(clocks, column)
-    if shown in _LONGER and signal:
+    if shown in LONGER and signal:
         raise _unread(column, f"{why} {shown}")
-    shown = None if shown in _LONGER else shown
+    shown = None if shown in LONGER else shown
     steps = [clock.per_row for clock in clocks.values() if clock.per_row is not None]
     if not steps:
         return SECONDS[shown or "s"], f"Guessed: {spelt('time-unit', shown or 's')}."
@@ -77,7 +77,7 @@ def tick_seconds(
     if not signal or between is None:
         return SECONDS[unit], f"{guess}."
     rate = f"{spelt('rate', f'{1 / between:g}')}"
-    for longer, length in _LONGER.items():
+    for longer, length in LONGER.items():
         if abs(step * length / between - 1) < _EXACT:
             raise _unread(column, f"steps of {step:.4g}, at {rate} {longer}")
     if unit == shown:
@@ -140,15 +140,26 @@ def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
 
 def _shown(clocks: Mapping[str, Clock], column: str) -> tuple[str | None, str]:
     """Return the unit that size or name shows, and a clause on which of the two."""
-    start = float(np.median([clock.start for clock in clocks.values()]))
+    if unit := unit_since_1970(float(np.median([clock.start for clock in clocks.values()]))):
+        return unit, "by the size of its numbers, since 1970,"
+    unit = unit_of_name(column)
+    return unit, "by its name" if unit else ""
+
+
+def unit_since_1970(start: float) -> str | None:
+    """Return the unit with which a time counts from 1970; None where none does."""
     least, most = _SINCE_1970
-    for unit, length in SECONDS.items():
-        if least <= start * length <= most:
-            return unit, "by the size of its numbers, since 1970,"
-    for unit, words in _NAMES.items():
-        if re.search(rf"(?:^|[^a-z])(?:{words})\W*$", column.lower()):
-            return unit, "by its name"
-    return None, ""
+    return next((u for u, length in SECONDS.items() if least <= start * length <= most), None)
+
+
+def unit_of_name(column: str) -> str | None:
+    """Return the unit that a column's name ends in, such as minutes; None where it names none."""
+    ends = (
+        unit
+        for unit, words in _NAMES.items()
+        if re.search(rf"(?:^|[^a-z])(?:{words})\W*$", column.lower())
+    )
+    return next(ends, None)
 
 
 def _by_steps(step: float) -> str:

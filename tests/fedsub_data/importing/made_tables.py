@@ -28,6 +28,7 @@ def lines(
 
 def written(path: Path, text: Sequence[str], encoding: str = "utf-8") -> Path:
     """Write lines to a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(text) + "\n", encoding)
     return path
 

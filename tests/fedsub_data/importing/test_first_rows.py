@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import fedsub
+from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation
 from fedsub_core.errors import DataError
 from fedsub_data.importing.dropped import Why
@@ -112,19 +113,45 @@ def test_a_separator_that_separates_nothing_is_not_advised_again(tmp_path: Path)
         imported(path, tmp_path / "out", delimiter=";")
 
 
-def test_a_row_of_units_is_named_and_skipped_when_told(tmp_path: Path) -> None:
+def test_a_row_of_units_is_left_out_and_its_units_are_used(tmp_path: Path) -> None:
+    head, *rest = lines()
+    path = written(tmp_path / "a.csv", [head, UNITS.replace("s,m", "ms,m", 1), *rest])
+    made = imported(path, tmp_path / "csv", rate=10000.0, window="2ms")
+    assert "Guessed: --time-unit ms." in made.notes
+    assert made.card.units == "m/s^2" and made.samples == 18 and not made.dropped.counts
+    note = f"Left out: the row of units in {path}: time ms, ax m/s^2, ay m/s^2."
+    assert note in made.notes
+    written(path, [head, UNITS, *rest])
+    made = imported(path, tmp_path / "own", skip=1, time_unit="s", units="g")
+    assert made.samples == 18 and made.card.units == "g"
+
+
+def test_files_with_other_units_are_converted(tmp_path: Path) -> None:
+    for name, unit, factor in (("a", "m/s^2", 1.0), ("b", "g", 9.80665), ("c", "m/(s^2)", 1.0)):
+        rows = [line.split(",") for line in lines((name,))[1:]]
+        own = [f"{r[1]},{r[2]},{float(r[3]) / factor:.6f},{float(r[4]) / factor:.6f}" for r in rows]
+        written(
+            tmp_path / "data" / f"{name}.csv", ["activity,time,ax,ay", f"-,s,{unit},{unit}", *own]
+        )
+    made = imported(tmp_path / "data", tmp_path / "out")
+    people = read_federation(tmp_path / "out").clients
+    np.testing.assert_allclose(people["a"].x, people["b"].x, atol=1e-3)
+    assert any("converted to them, as" in note and "b.csv from g" in note for note in made.notes)
+    own = [row.partition(",")[2] for row in lines(("d",))[1:]]
+    written(tmp_path / "data" / "d.csv", ["activity,time,ax,ay", "-,s,rad/s,rad/s", *own])
+    with refused(DataError, "d.csv", "'ax'", got="'rad/s'", expected="'m/s^2'"):
+        imported(tmp_path / "data", tmp_path / "other")
+
+
+def test_a_row_of_units_that_is_typed_is_named_and_skipped_when_told(tmp_path: Path) -> None:
     head, *rest = lines()
     path = written(tmp_path / "a.csv", [head, UNITS, *rest])
     said = re.escape(
-        f"a.csv: got {UNITS.replace(',', ', ')} below the names of columns, which seems to be a "
-        "row of units, expected numbers. --skip 1 --time-unit s leaves it out"
+        f"a.parquet: got {UNITS.replace(',', ', ')} below the names of columns, which seems to be "
+        "a row of units, expected numbers. --skip 1 --time-unit s leaves it out"
     )
-    for way in (path, as_parquet(path)):
-        with pytest.raises(DataError, match=said.replace("a\\.csv", r"a\.(csv|parquet)")):
-            imported(way, tmp_path / "out", not_numbers="drop")
-    made = imported(path, tmp_path / "csv", skip=1, time_unit="s")
-    assert made.samples == 18 and made.card.classes == ("sit", "walk") and made.people == 3
-    assert not made.dropped.counts
+    with pytest.raises(DataError, match=said):
+        imported(as_parquet(path), tmp_path / "out", not_numbers="drop")
     frame = pd.read_csv(path)
     with pytest.raises(DataError, match="skip=1 time_unit='s' leaves it out"):
         fedsub.federation(frame)
@@ -136,14 +163,25 @@ def test_a_row_behind_those_that_were_skipped_keeps_its_place(tmp_path: Path) ->
     head, *rest = lines()
     rest[7] = "01,walk,0.7,,1"
     path = written(tmp_path / "a.csv", [head, UNITS, "-,-,-,-,-", *rest])
-    with pytest.raises(DataError, match="--skip 2 "):
-        imported(path, tmp_path / "out")
-    made = imported(path, tmp_path / "out", skip=2)
-    first = made.dropped.first[Why.MISSING]
-    assert first == f"{path}, line 11, column 'ax': got nothing, person '01'"
+    for number, skip in enumerate((0, 2)):
+        made = imported(path, tmp_path / f"out{number}", skip=skip)
+        first = made.dropped.first[Why.MISSING]
+        assert first == f"{path}, line 11, column 'ax': got nothing, person '01'"
     frame = pd.read_csv(path)
     with pytest.raises(DataError, match="row 10, column 'ax': got None"):
         fedsub.federation(frame, skip=2, missing="stop")
+
+
+@pytest.mark.parametrize("row", ["01,walk,,,", "a,b,c,d,e", "01,walk,?,?,?"])
+def test_text_below_the_names_that_is_no_unit_is_not_left_out(tmp_path: Path, row: str) -> None:
+    head, *rest = lines()
+    path = written(tmp_path / "a.csv", [head, row, *rest])
+    try:
+        made = imported(path, tmp_path / "out")
+        assert not any("row of units" in note for note in made.notes)
+        assert made.dropped.total(Why.MISSING) + made.dropped.total(Why.TIMELESS) == 1
+    except DataError as error:
+        assert row.startswith("a,b") and "--skip 1" in str(error)
 
 
 def test_one_text_in_the_first_row_is_no_row_of_units(tmp_path: Path) -> None:
