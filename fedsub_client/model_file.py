@@ -8,7 +8,6 @@ JSON.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -20,6 +19,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from fedsub_client.checksum import checksum
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.samples import Nodes, Tokens, facts_of, shape_with
@@ -35,9 +35,8 @@ from fedsub_core.models.model import Model
 from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.unbuilt import Unbuilt
 
-#: What is written, and what is read. Since 7 there are a person's places, since 6 what a method's
-#: own predictor said of itself. Before, a number stood for what a file has: nothing more than
-#: layers, an encoder, a module, an encoder's features that are standardised.
+#: What is written, and what is read. Since 7 there are a person's places, since 6 a predictor's own
+#: facts. Before: layers alone, an encoder, a module, an encoder's features that are standardised.
 FORMAT = "fedsub-model 7"
 FORMATS = *(f"fedsub-model {number}" for number in range(2, 7)), FORMAT
 #: What goes before the name of a number that a module has for everybody.
@@ -210,8 +209,8 @@ def _encoder(stated: Mapping[str, Any], shape: Shape, places: Tensor | None) -> 
     if FEATURES in stated:
         return ModuleEncoder(stated[FEATURES], seed, shape, text)
     encoder = build_encoder(text, seed, shape)
-    if isinstance(encoder, RanksEncoder):
-        return replace(encoder, places=None if places is None else places.numpy())
+    if isinstance(encoder, RanksEncoder) and places is not None:
+        encoder = replace(encoder, places=places.numpy())
     return encoder
 
 
@@ -234,15 +233,6 @@ def _unbuilt(stated: Mapping[str, Any], seen: Shape, tensors: dict[str, Tensor])
     constants = {name.removeprefix(CONSTANT): tensors.pop(name) for name in names}
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     return Unbuilt(stated["kind"], seen, len(stated["classes"]), shapes, constants, stated["norm"])
-
-
-def checksum(tensors: Mapping[str, Tensor], text: str = "") -> bytes:
-    """Return a digest of named tensors, and of a text beside them."""
-    digest = hashlib.blake2b(text.encode(), digest_size=16)
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.digest()
 
 
 def _scaling(tensors: dict[str, Tensor], mean: str, std: str) -> Scaling:

@@ -17,9 +17,10 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from fedsub_client.checksum import checksum
 from fedsub_client.file_history import FileHistory
 from fedsub_client.learner import Report, State
-from fedsub_client.model_file import checksum, model_bytes, model_of
+from fedsub_client.model_file import model_bytes, model_of
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import OtherRelease, RunError, cut
 from fedsub_core.version import VERSION

@@ -18,7 +18,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from fedsub.newcomers.finished_run import FinishedRun, ForNewcomers
-from fedsub_client.model_file import checksum
+from fedsub_client.checksum import checksum
 from fedsub_core.data.card import card_table, parse_card
 from fedsub_core.data.samples import facts_of, shape_with
 from fedsub_core.data.standardise import Scaling

@@ -50,7 +50,7 @@ class RanksEncoder(ReluEncoder):
         """Return the encoder of a person with these quantised training samples."""
         return replace(self, places=places(steps))
 
-    def seen(self, steps: NDArray[np.int32]) -> Sequence[NDArray[np.int32]]:
+    def inputs_of_units(self, steps: NDArray[np.int32]) -> Sequence[NDArray[np.int32]]:
         """Return everybody's ranks and the person's."""
         everybody = ranks(steps, self.everybodys)
         return [everybody, everybody if self.places is None else ranks(steps, self.places)]

@@ -82,13 +82,13 @@ class ReluEncoder(Encoder):
         whole = steps.astype(np.int32)
         inputs = self.input_shape[0]
         found[:, :inputs] = np.minimum((whole + INPUT_LEVEL // 2) // INPUT_LEVEL, FULL - 1)
-        seen = self.seen(whole)
+        inputs_of = self.inputs_of_units(whole)
         for i, unit in enumerate(self.units):
-            sums = seen[i % len(seen)][:, unit.inputs] @ np.array(unit.weights, np.int32)
+            sums = inputs_of[i % len(inputs_of)][:, unit.inputs] @ np.array(unit.weights, np.int32)
             level = (np.maximum(sums + unit.bias, 0) + UNIT_LEVEL // 2) // UNIT_LEVEL
             found[:, inputs + i] = np.minimum(level, FULL - 1)
         return found
 
-    def seen(self, steps: NDArray[np.int32]) -> Sequence[NDArray[np.int32]]:
-        """Return what units see of ``steps [n, inputs]``: each the next of these, in turn."""
+    def inputs_of_units(self, steps: NDArray[np.int32]) -> Sequence[NDArray[np.int32]]:
+        """Return inputs of units, of ``steps [n, inputs]``: each unit takes the next, in turn."""
         return [steps]

@@ -14,6 +14,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from fedsub.testing.refusals import refused
+from fedsub_client.checksum import checksum
 from fedsub_client.loaded_model import check_usable, load_model
 from fedsub_client.methods.fedsub_gated.mixture import Mixture
 from fedsub_client.model_file import (
@@ -22,7 +23,6 @@ from fedsub_client.model_file import (
     FEATURE_STD,
     MEAN,
     STD,
-    checksum,
     facts,
     is_model_file,
     model_bytes,

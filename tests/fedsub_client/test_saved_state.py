@@ -16,8 +16,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from fedsub_client import saved_state as module
+from fedsub_client.checksum import checksum
 from fedsub_client.file_history import FileHistory
-from fedsub_client.model_file import checksum
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.saved_state import LAYOUT, Saved
 from fedsub_core.data.card import Card

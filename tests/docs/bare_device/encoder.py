@@ -54,11 +54,12 @@ def encode(
         levels = kernels(Draws(seed), int(size), q)
     else:
         ranked = kind == "ranks"
-        seen = [ranks(q, q[:0]), ranks(q, q[:0] if own is None else steps(own))] if ranked else [q]
+        first = q[:0] if own is None else steps(own)
+        seen = [ranks(q, q[:0]), ranks(q, first)] if ranked else [q]
         levels = units(Draws(seed), int(size), q, seen)
     if groups:
-        own = [window_statistics.levels(one.tolist(), groups, sensors) for one in q]
-        levels = np.concatenate([own, levels], 1)
+        described = [window_statistics.levels(one.tolist(), groups, sensors) for one in q]
+        levels = np.concatenate([described, levels], 1)
     return (levels / 128).astype(np.float32)
 
 
