@@ -15,6 +15,7 @@ from fedsub_client.own_heads import own_heads
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
+from fedsub_client.stays import mean_stay
 from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.data.stacks import select_params
@@ -163,6 +164,7 @@ class Cohort:
             own,
             self.learner.predictor.describe(),
             self.data.encoder_of(i, own),
+            mean_stay(self.clients[i].at(round), self.card),
         )
 
     # What is computed.

@@ -83,8 +83,8 @@ def facts(model: PersonalModel) -> dict[str, Any]:
     if isinstance(encoder, ModuleEncoder):
         encoded[FEATURES] = encoder.features
     card = card_table(replace(model.card, capacities=None))  # it is no matter of one person's model
-    if model.card.overlap is None:
-        del card["overlap"]  # an older release reads numbers alone
+    if model.card.overlap is None:  # an older release reads numbers alone
+        del card["overlap"]
     return {
         "format": FORMAT,
         "client": model.client,
@@ -98,6 +98,7 @@ def facts(model: PersonalModel) -> dict[str, Any]:
         **_architecture(model.architecture),
         "predictor": model.described,
         "standardised": model.scaling is not None,
+        "stay_s": model.stay_s,
         "computes": computes(model),
     }
 
@@ -196,6 +197,7 @@ def model_of(data: bytes) -> PersonalModel:
             scaling if stated["standardised"] else None,
             _described(stated),
             encoder,
+            stated.get("stay_s"),
         )
     except RunError:
         raise
@@ -220,11 +222,9 @@ def _described(stated: Mapping[str, Any]) -> Mapping[str, Any] | None:
     Before format 6 it was what a mixture mixes, or what a model lacks without which it answers
     otherwise than it was tested: its predictor finds its tensors missing.
     """
-    if "predictor" in stated:
-        described: Mapping[str, Any] | None = stated["predictor"]
-        return described
-    older = {key: stated[key] for key in ("experts", "lacks") if stated[key]}
-    return older or None
+    older = {key: stated[key] for key in ("experts", "lacks") if stated.get(key)}
+    found: Mapping[str, Any] | None = stated.get("predictor", older or None)
+    return found
 
 
 def _unbuilt(stated: Mapping[str, Any], seen: Shape, tensors: dict[str, Tensor]) -> Unbuilt:

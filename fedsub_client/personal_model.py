@@ -49,6 +49,7 @@ class PersonalModel:
         not.
     described : what the method's own predictor said of itself; None: the model predicts alone.
     encoder : what makes features of standardised samples; None: the architecture sees these.
+    stay_s : mean time that a class lasts in the person's training samples, s; None: not known.
     """
 
     client: str
@@ -61,6 +62,7 @@ class PersonalModel:
     scaling: Scaling | None
     described: Mapping[str, Any] | None = None
     encoder: Encoder | None = None
+    stay_s: float | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

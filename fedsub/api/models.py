@@ -89,7 +89,7 @@ class PersonModel:
             folder or a pattern, or a list of such.
         unknown_below : a window whose class is less probable is ``unknown``.
         smooth : how long a class lasts on average, such as ``10s``, by which answers are smoothed;
-            empty: they are not.
+            ``training``: as long as in the training samples; empty: they are not.
         row_rate : rows a second of a recording without times; None: the model's rate.
         reading : options of :class:`~fedsub_data.importing.options.ImportOptions` on times, units
             and text, such as ``time="t"``, ``convert="m/s^2"`` or ``gap="1s"``.
@@ -104,7 +104,7 @@ class PersonModel:
         from fedsub.recordings.reading import reading_options, smoothing_seconds
         from fedsub.recordings.table import answers_table
 
-        asked = Asked(unknown_below, smoothing_seconds(smooth), row_rate)
+        asked = Asked(unknown_below, smoothing_seconds(smooth, self._model), row_rate)
         options = reading_options({key.replace("_", "-"): str(v) for key, v in reading.items()})
         answered, notes = predict_recordings(self._model, recording, options, asked)
         return answers_table(answered, self.classes, notes)

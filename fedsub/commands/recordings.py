@@ -58,7 +58,7 @@ answers_asked = with_options(
         "--smooth",
         metavar="TIME",
         help="recordings: smooth answers over time by the past; TIME, such as 10s, is how long a "
-        "class lasts on average",
+        "class lasts on average; training: as long as in the training samples",
     ),
     click.option(
         "--row-rate",
@@ -122,7 +122,7 @@ def predict_recordings(
         raise ConfigError(f"{output}: got ending {output.suffix!r}, expected .csv for recordings")
     if asked.page is not None:
         check_new(asked.page, force)
-    options, smooth = reading_options(reading), smoothing_seconds(asked.smooth or "")
+    options, smooth = reading_options(reading), smoothing_seconds(asked.smooth or "", model)
     what = Asked(asked.unknown_below or 0.0, smooth, asked.row_rate)
     day = Day(model.card.classes)
     with (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import read_options
 from fedsub_core.spelling import spelt
@@ -12,8 +13,11 @@ from fedsub_data.importing.options import ImportOptions, seconds
 #: Their keys.
 READING = (
     "time", "time-unit", "dates", "gap", "not-numbers", "duplicates", "backwards", "convert",
-    "mixed-units", "decimal", "delimiter", "encoding", "skip", "bad-lines", "memory",
+    "mixed-units", "decimal", "delimiter", "encoding", "skip", "skip-lines", "column-names",
+    "time-format", "bad-lines", "memory",
 )  # fmt: skip
+#: In place of a mean time that a class lasts: that of the model's training samples.
+TRAINING = "training"
 
 
 def reading_options(given: Mapping[str, str]) -> ImportOptions:
@@ -35,15 +39,26 @@ def reading_options(given: Mapping[str, str]) -> ImportOptions:
     return options
 
 
-def smoothing_seconds(text: str) -> float | None:
+def smoothing_seconds(text: str, model: PersonalModel) -> float | None:
     """Return the mean time that a class lasts, s; None where nothing is smoothed.
+
+    Parameters
+    ----------
+    text : a duration, or :data:`TRAINING`: as long as in the training samples of `model`.
 
     Raises
     ------
     ConfigError
-        Where the text is no duration.
+        Where the text is neither, or nobody knows how long a class lasted.
     """
-    length = seconds("smooth", text) if text else None
-    if text and length is None:
-        raise ConfigError(f"smooth: got {text!r}, expected a duration such as 10s")
+    if not text:
+        return None
+    length = model.stay_s if text == TRAINING else seconds("smooth", text)
+    if length is None:
+        unknown = (
+            "; no two windows of this model's training samples are known to touch in time"
+            if text == TRAINING
+            else f", or {TRAINING}"
+        )
+        raise ConfigError(f"smooth: got {text!r}, expected a duration such as 10s{unknown}")
     return length

@@ -109,7 +109,9 @@ def test_an_encoder_is_in_the_file(text: str, shape: tuple[int, ...], standardis
     own = Scaling(-spread, spread) if standardised else None
     scaling = replace(SCALING, features=own)
     before = replace(model(), params=params, architecture=chain, encoder=encoder, scaling=scaling)
+    before = replace(before, stay_s=12.5)
     after = model_of(model_bytes(before))
+    assert after.stay_s == 12.5
     check_usable(after, "here")
     assert after.encoder == encoder and after.shape == shape == before.shape
     told = facts(before)

@@ -192,6 +192,38 @@ def test_empty_file_and_unknown_options_are_refused(
             own.predict_recording(frame, **given)
 
 
+def test_classes_last_as_long_as_in_training_if_that_is_asked(
+    model: PersonalModel, rng: np.random.Generator
+) -> None:
+    frame = made_frame(rng)
+    known = PersonModel(replace(model, stay_s=10.0))
+    answers = known.predict_recording(frame, smooth="training")
+    pd.testing.assert_frame_equal(answers, known.predict_recording(frame, smooth="10s"))
+    assert not answers.equals(known.predict_recording(frame))
+    with refused(ConfigError, "smooth", got="training", expected="10s; no two windows"):
+        PersonModel(model).predict_recording(frame, smooth="training")
+
+
+def test_a_head_without_names_and_another_form_of_time_are_read(
+    model: PersonalModel, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    frame, file = made_frame(rng), tmp_path / "day.csv"
+    plain = PersonModel(model).predict_recording(frame)
+    begun = pd.Timestamp("2026-03-04 10:00")
+    frame["time"] = (begun + pd.to_timedelta(frame["time"], "s")).dt.strftime(
+        "%Y|%m|%d %H:%M:%S.%f"
+    )
+    file.write_text("made by hand\nin a hurry\n" + frame.to_csv(index=False, header=False))
+    answers = PersonModel(model).predict_recording(
+        file,
+        skip_lines=2,
+        column_names="time,acc_x,acc_y,acc_z",
+        time_format="%Y|%m|%d %H:%M:%S.%f",
+    )
+    assert answers["class"].tolist() == plain["class"].tolist()
+    assert "10:00" in str(answers["start"].iloc[0])
+
+
 def test_small_blocks_of_a_file_give_the_same_answers(
     model: PersonalModel, rng: np.random.Generator, tmp_path: Path
 ) -> None:
