@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub.recordings.cutting import AT_ONCE, Cutter, CutWindows
+from fedsub.recordings.logger_recordings import LoggerRecordings
 from fedsub.recordings.smoothing import ForwardFilter
 from fedsub.recordings.source import BLOCK, FrameRecording, Recordings, TableRecordings
 from fedsub.recordings.survey import first_rows, recording_clock, unit_factors
@@ -20,6 +21,7 @@ from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.files import PARQUET, TEXT, find_files, kind_of
+from fedsub_data.importing.layout_source import layout_recordings
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.windowing import Cut
 
@@ -235,7 +237,8 @@ def open_recordings(given: Any, channels: Sequence[str], options: ImportOptions)
     from fedsub_core.extras import require
 
     require("reading tables", "duckdb")
-    return TableRecordings(files, channels, options)
+    joined = layout_recordings(files, channels, options)
+    return TableRecordings(files, channels, options) if joined is None else LoggerRecordings(joined)
 
 
 def predict_recordings(

@@ -14,7 +14,7 @@ from fedsub_data.importing.options import ImportOptions, seconds
 READING = (
     "time", "time-unit", "dates", "gap", "not-numbers", "duplicates", "backwards", "convert",
     "mixed-units", "decimal", "delimiter", "encoding", "skip", "skip-lines", "column-names",
-    "time-format", "bad-lines", "memory",
+    "time-format", "layout", "sensors", "bad-lines", "memory",
 )  # fmt: skip
 #: In place of a mean time that a class lasts: that of the model's training samples.
 TRAINING = "training"

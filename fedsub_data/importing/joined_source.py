@@ -60,7 +60,7 @@ class JoinedSource:
         classes: Sequence[str] | None,
         options: ImportOptions,
     ) -> None:
-        self._tables, self._recordings, self._options = dict(tables), list(recordings), options
+        self._tables, self.recordings, self._options = dict(tables), list(recordings), options
         first = next(iter(tables.values()))
         self.time, self.ticks = first.time, first.ticks
         self.notes = list(dict.fromkeys(n for table in tables.values() for n in table.notes))
@@ -90,7 +90,7 @@ class JoinedSource:
             tick, _ = tick_seconds(clocks, str(self.time), self.ticks, options, between)
             self._gap = options.gap_s / tick
         self._dropped = Dropped(options=options)
-        report = JoinReport(list(tables), self._recordings)
+        report = JoinReport(list(tables), self.recordings)
         for _ in self._joined(report):
             pass
         self.notes += [*report.notes(), *self._dropped.sentences()]
@@ -103,11 +103,11 @@ class JoinedSource:
     def rows(self) -> Iterator[Rows]:
         """Yield each person's rows, in the order of recordings."""
         self._dropped = Dropped(options=self._options)
-        return self._joined(JoinReport(list(self._tables), self._recordings))
+        return self._joined(JoinReport(list(self._tables), self.recordings))
 
     def place(self, file: int, row: int, column: str | None) -> str:
         """Return the place of a value in words: sensors that are joined have no lines."""
-        where = f"{self._recordings[file]}, row {row + 1}"
+        where = f"{self.recordings[file]}, row {row + 1}"
         return where if column is None else f"{where}, column {column!r}"
 
     def lost(self) -> dict[Why, int]:
@@ -161,7 +161,7 @@ class JoinedSource:
     def _checked(self, table: LayoutTable, rows: Rows | None, number: int) -> Rows:
         """Return the rows of one sensor of a recording that can be used, in order of time."""
         if rows is None or not len(rows) or int(rows.file[0]) != number:
-            file = table.place(number, 0, None) if rows is None else self._recordings[number]
+            file = table.place(number, 0, None) if rows is None else self.recordings[number]
             raise DataError(f"{file}: got no rows of a sensor, expected some")
         options = replace(
             self._options,
@@ -214,7 +214,7 @@ class JoinedSource:
         ]
         files = [table.place(number, 0, None) for table in self._tables.values()]
         return DataError(
-            f"{self._recordings[number]}: got sensors that share no time: {', '.join(spans)} "
+            f"{self.recordings[number]}: got sensors that share no time: {', '.join(spans)} "
             f"({', '.join(files)}); expected one recording. Leave a sensor out with "
             f"{spelt('sensors')}"
         )

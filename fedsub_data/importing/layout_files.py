@@ -34,10 +34,12 @@ class Grouped:
     ----------
     sensors : those that are used, in their order.
     files : by the recording's name, then by the sensor's.
+    of_one_file : whether each recording is a file, of one sensor.
     """
 
     sensors: tuple[SensorLayout, ...]
     files: Mapping[Path, Mapping[str, Path]]
+    of_one_file: bool = False
 
 
 def guessed_layout(

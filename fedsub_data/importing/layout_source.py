@@ -43,31 +43,73 @@ def layout_source(
     DataError, ConfigError
         Where files are not as the layout has them.
     """
+    found, notes = _grouped(files, options)
+    if found is None:
+        return None
+    source: OpenSource
+    if found.of_one_file:
+        (sensor,), paths = found.sensors, list(found.files)
+        source = LayoutTable(paths, options, sensor, folder=folder)
+    else:
+        source = _joined(found, options, folder)
+    source.notes[:0] = notes
+    return source
+
+
+def layout_recordings(
+    files: Sequence[Path], channels: Sequence[str], options: ImportOptions
+) -> JoinedSource | None:
+    """Return recordings of nobody known, each as a person of its own; None for other files.
+
+    Parameters
+    ----------
+    channels : the columns that are read.
+
+    Raises
+    ------
+    DataError, ConfigError
+        As :func:`layout_source`, and where a channel is missing.
+    """
+    found, notes = _grouped(files, options)
+    if found is None:
+        return None
+    paths, own = list(found.files), replace(options, features=",".join(channels))
+    with ExitStack() as stack:
+        owners = [f"r{i}" for i, _ in enumerate(paths)]
+        tables = _tables(stack, found, paths, owners, False, options, None)
+        there = [name for table in tables.values() for name in table.features]
+        if lacking := [name for name in channels if name not in there]:
+            raise DataError(
+                f"{paths[0]}: got columns {', '.join(there)}, expected {', '.join(lacking)}, too, "
+                "which the model was trained on. Put the sensor's file beside the others"
+            )
+        source = JoinedSource(tables, paths, owners, None, own)
+        stack.pop_all()
+    source.notes[:0] = notes
+    return source
+
+
+def _grouped(files: Sequence[Path], options: ImportOptions) -> tuple[Grouped | None, list[str]]:
+    """Return the recordings of a layout, or of sensors by the files' names, and sentences."""
     layout, notes = (
         (read_layout(options.layout), list[str]())
         if options.layout
         else guessed_layout(files, options)
     )
-    source: OpenSource
     if layout is None:
         pattern = options.from_name or guessed_pattern(files)[0]
         values = named(files, pattern) if "(?P<sensor>" in pattern else {}
         groups = grouped_by_name(files, values, options)
-        if groups is None:
-            return None
         quoted = spelt("from-name", f"'{pattern}'")
-        notes += [] if options.from_name else [f"Guessed: sensors by the files' names, {quoted}."]
-        source = _joined(groups, options, folder)
-    elif layout.recording == FILE:
+        if groups is not None and not options.from_name:
+            notes = [*notes, f"Guessed: sensors by the files' names, {quoted}."]
+        return groups, notes
+    if layout.recording == FILE:
         (sensor,) = layout.sensors
-        own = [path for path in files if not layout.is_left_out(path)]
-        source = LayoutTable(own or files, options, sensor, folder=folder)
-    else:
-        groups, more = grouped(files, layout, options)
-        notes += more
-        source = _joined(groups, options, folder)
-    source.notes[:0] = notes
-    return source
+        own = [path for path in files if not layout.is_left_out(path)] or files
+        return Grouped((sensor,), {path: {sensor.name: path} for path in own}, True), notes
+    groups, more = grouped(files, layout, options)
+    return groups, [*notes, *more]
 
 
 def _joined(groups: Grouped, options: ImportOptions, folder: Path | None) -> JoinedSource:
@@ -85,21 +127,8 @@ def _joined(groups: Grouped, options: ImportOptions, folder: Path | None) -> Joi
     order = sorted(range(len(paths)), key=lambda i: first[owners[i]])
     paths, owners = [paths[i] for i in order], [owners[i] for i in order]
     by_name = "label" in names.asked_groups
-    own = replace(
-        options,
-        subject="",
-        from_name="(.*)",
-        recording="",
-        features="",
-        memory=_memory(options, groups),
-    )
     with ExitStack() as stack:
-        tables = dict[str, LayoutTable]()
-        for sensor in groups.sensors:
-            mine = [groups.files[path][sensor.name] for path in paths]
-            table = LayoutTable(mine, own, sensor, owners, not by_name, folder)
-            folder = None  # the first table removes it
-            tables[sensor.name] = stack.enter_context(closing(table))
+        tables = _tables(stack, groups, paths, owners, not by_name, options, folder)
         classes = None
         if not options.intervals and not any(table.labels for table in tables.values()):
             classes = _classes(paths, names, order, tables)
@@ -110,6 +139,32 @@ def _joined(groups: Grouped, options: ImportOptions, folder: Path | None) -> Joi
         stack.pop_all()
     source.notes += notes
     return source
+
+
+def _tables(
+    stack: ExitStack,
+    groups: Grouped,
+    paths: Sequence[Path],
+    owners: Sequence[str],
+    labelled: bool,
+    options: ImportOptions,
+    folder: Path | None,
+) -> dict[str, LayoutTable]:
+    """Return the table of each sensor, open on `stack`; the first one removes the `folder`."""
+    own = replace(
+        options,
+        subject="",
+        from_name="(.*)",
+        recording="",
+        features="",
+        memory=_memory(options, groups),
+    )
+    tables = dict[str, LayoutTable]()
+    for sensor in groups.sensors:
+        mine = [groups.files[path][sensor.name] for path in paths]
+        table = LayoutTable(mine, own, sensor, owners, labelled, None if tables else folder)
+        tables[sensor.name] = stack.enter_context(closing(table))
+    return tables
 
 
 def _owners(paths: Sequence[Path], names: Names) -> tuple[list[str], list[str]]:
