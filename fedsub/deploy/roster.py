@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedsub.deploy.keys import make_node_key
 from fedsub_core.errors import RunError
-from fedsub_core.files import write_whole
+from fedsub_core.files import make_folder, write_whole
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.secure.roster import Roster, private_of, public_line, public_of
 
@@ -32,6 +32,10 @@ def add_to_roster(folder: Path, files: Mapping[str, Path]) -> Roster:
     """
     path, key = folder / ROSTER_FILE, folder / OWNER_FILE
     added = {client: _key(client, file) for client, file in files.items()}
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise RunError(f"{folder}: {error.strerror}, expected a folder for the roster") from None
     if not path.exists() and not key.exists():
         make_node_key(key)
     try:

@@ -26,10 +26,10 @@ SOME: list[NDArray[Any]] = [
 
 
 def resident() -> int:
-    """Return the bytes of files that this process has in memory."""
+    """Return the bytes of files that this process has in memory, on a disk or on none."""
     lines = Path("/proc/self/status").read_text("utf-8").splitlines()
     found = dict(line.split(":", 1) for line in lines)
-    return int(found["RssFile"].split()[0]) * 1024
+    return sum(int(found[kind].split()[0]) * 1024 for kind in ("RssFile", "RssShmem"))
 
 
 def test_arrays_are_those_that_were_written() -> None:

@@ -88,6 +88,7 @@ def test_shares_drawn_anew_in_each_round_are_one_machines(nodes: Nodes, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_a_worker_whose_node_dies_is_replaced_and_its_clients_asked_again(
     nodes: Nodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

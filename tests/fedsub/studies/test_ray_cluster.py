@@ -201,6 +201,7 @@ def test_no_more_runs_than_jobs_at_a_time(
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_a_run_whose_node_dies_is_repeated(nodes: Nodes, tmp_path: Path) -> None:
     file = written(tmp_path, LONG)
     expected = ended(read_study(file), tmp_path / "local", local_engine(2))
@@ -215,6 +216,7 @@ def test_a_run_whose_node_dies_is_repeated(nodes: Nodes, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_an_interrupted_study_keeps_what_is_finished_and_leaves_nothing_on_its_nodes(
     nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

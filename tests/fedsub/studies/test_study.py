@@ -516,7 +516,11 @@ def test_a_study_that_is_killed_ends_in_the_same_tables(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
-    [pytest.param(signal.SIGINT, marks=pytest.mark.release), signal.SIGTERM, signal.SIGKILL],
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.release),
+        signal.SIGTERM,
+        pytest.param(signal.SIGKILL, marks=pytest.mark.release),
+    ],
 )
 def test_an_interrupted_study_ends_at_once_and_its_runs_with_it(
     how: signal.Signals, tmp_path: Path
