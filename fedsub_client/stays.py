@@ -23,6 +23,6 @@ def mean_stay(held: SplitClient, card: Card) -> float | None:
     order = np.argsort(held.t[held.train], kind="stable")
     apart = np.diff(held.t[held.train][order])
     touch = (apart > 0) & (apart <= 1.01 * length)
-    changes = np.count_nonzero(np.diff(held.train_y[order])[touch])
+    changes = int(np.count_nonzero(np.diff(held.train_y[order])[touch]))
     total = float(apart[touch].sum())
     return total / max(changes, 1) if total else None

@@ -50,7 +50,7 @@ def test_a_sensor_that_lacks_or_shares_no_time_is_refused(
     model: PersonalModel, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     names = ("acc_x", "gyro_y", "gyro_z")
-    own = PersonModel(replace(model, card=replace(model.card, features=names, units=None)))
+    own = PersonModel(replace(model, card=replace(model.card, features=names, units="")))
     frame, folder = made_frame(rng), tmp_path / "walk"
     write(frame, folder / "Accelerometer.csv", "m/s^2")
     with refused(DataError, str(folder), got="columns acc_x", expected="gyro_y, gyro_z"):
