@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import read_options
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import ImportOptions, seconds
+
+if TYPE_CHECKING:
+    from fedsub_client.personal_model import PersonalModel
 
 #: Their keys.
 READING = (
