@@ -1,0 +1,91 @@
+"""Write `benchmarks/results/loggers.csv`: from a logger's folder to a day's picture.
+
+    python benchmarks/loggers.py [--only phyphox shimmer ...] [--before PROGRAM]
+        [--csv benchmarks/results/loggers.csv]
+
+Recordings of three people are made in each logger's form, with person and class in their names.
+Three commands follow, each without an option on the form: import the folder, run `fedsub-ridge`,
+answer a new recording with a page. `--before` is the program `fedsub` of another release, of which
+the import alone is tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from script import parsed, put_rows, today
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among the tests
+
+from tests.fedsub_data.importing.made_loggers import WRITERS, written  # noqa: E402
+
+TINY = ["--only", "phyphox"]
+#: What the lines of results begin with.
+LINES = ("phyphox",)
+PEOPLE = [f"{person}_{label}" for person in ("anna", "ben", "cem") for label in ("sit", "walk")]
+NOW = str(Path(sys.executable).with_name("fedsub"))
+
+
+def said(folder: Path, *command: str) -> tuple[str, float]:
+    """Return what a command answers in one line, and its seconds."""
+    begun = time.monotonic()
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    lines = (done.stdout + done.stderr).splitlines()
+    told = [line for line in lines if " clients, " in line or " windows answered" in line]
+    told += [line.removeprefix("fedsub: ") for line in lines if line.startswith("fedsub: ")]
+    text = told[0].partition(": people")[0] if told else lines[-1]
+    return f"{done.returncode}: {' '.join(text.split())[:200]}", time.monotonic() - begun
+
+
+def row_of(logger: str, before: str) -> dict[str, str]:
+    """Return what comes of one logger's recordings."""
+    with tempfile.TemporaryDirectory(prefix="fedsub-loggers-") as name:
+        folder = Path(name)
+        written(logger, folder / "data", PEOPLE)
+        new = next(iter(sorted((folder / "data").iterdir())))
+        told = ["--dates", "month-first"] if logger == "actigraph" else []
+        imports = ["data", "import", "data", "--no-inspect", *told]
+        row = {"logger": logger, "own lines": "0", "options": " ".join(told), "before": ""}
+        if before:
+            row["before"], _ = said(folder, before, *imports, "--out", "older")
+        row["import"], first = said(folder, NOW, *imports, "--out", "people")
+        run = ["--method", "fedsub-ridge", "--beside", "", "--rounds", "4", "--out", "runs"]
+        _, second = said(folder, NOW, "run", "--data", "people", *run)
+        asked = ["--client", "anna", "--input", str(new), "--output", "day.csv", *told]
+        row["answers"], third = said(folder, NOW, "predict", *asked, "--page", "day.html")
+        row["seconds"] = " + ".join(f"{seconds:.1f}" for seconds in (first, second, third))
+    return row | {"written": today()}
+
+
+def kept_before(path: Path | None, logger: str) -> str:
+    """Return what an earlier run of this script wrote of another release."""
+    if path is None or not path.exists():
+        return ""
+    with path.open(newline="", encoding="utf-8") as file:
+        return next((row["before"] for row in csv.DictReader(file) if row["logger"] == logger), "")
+
+
+def main() -> None:
+    """Try each logger, print its line, and write all of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", default=list(WRITERS), choices=list(WRITERS))
+    parser.add_argument("--before", default="", help="the program fedsub of another release")
+    parser.add_argument("--csv", type=Path, help="the file of results")
+    args = parsed(parser, TINY)
+    for logger in args.only:
+        row = row_of(logger, args.before)
+        row["before"] = row["before"] or kept_before(args.csv, logger)
+        print(*list(row.values())[:-1], sep=" | ", flush=True)
+        if args.csv:
+            put_rows(args.csv, [row], ["logger"], [(one,) for one in WRITERS])
+
+
+if __name__ == "__main__":
+    main()
