@@ -33,39 +33,39 @@ PEOPLE = [f"{person}_{label}" for person in ("anna", "ben", "cem") for label in 
 NOW = str(Path(sys.executable).with_name("fedsub"))
 
 
-def said(folder: Path, *command: str) -> tuple[str, float]:
-    """Return what a command answers in one line, and its seconds."""
+def answered(folder: Path, *command: str) -> tuple[str, float]:
+    """Return the outcome of a command in one line, and its seconds."""
     begun = time.monotonic()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     lines = (done.stdout + done.stderr).splitlines()
-    told = [line for line in lines if " clients, " in line or " windows answered" in line]
-    told += [line.removeprefix("fedsub: ") for line in lines if line.startswith("fedsub: ")]
-    text = told[0].partition(": people")[0] if told else lines[-1]
+    answers = [line for line in lines if " clients, " in line or " windows answered" in line]
+    answers += [line.removeprefix("fedsub: ") for line in lines if line.startswith("fedsub: ")]
+    text = answers[0].partition(": people")[0] if answers else lines[-1]
     return f"{done.returncode}: {' '.join(text.split())[:200]}", time.monotonic() - begun
 
 
 def row_of(logger: str, before: str) -> dict[str, str]:
-    """Return what comes of one logger's recordings."""
+    """Return the row of one logger, by column."""
     with tempfile.TemporaryDirectory(prefix="fedsub-loggers-") as name:
         folder = Path(name)
         written(logger, folder / "data", PEOPLE)
         new = next(iter(sorted((folder / "data").iterdir())))
-        told = ["--dates", "month-first"] if logger == "actigraph" else []
-        imports = ["data", "import", "data", "--no-inspect", *told]
-        row = {"logger": logger, "own lines": "0", "options": " ".join(told), "before": ""}
+        dates = ["--dates", "month-first"] if logger == "actigraph" else []
+        imports = ["data", "import", "data", "--no-inspect", *dates]
+        row = {"logger": logger, "own lines": "0", "options": " ".join(dates), "before": ""}
         if before:
-            row["before"], _ = said(folder, before, *imports, "--out", "older")
-        row["import"], first = said(folder, NOW, *imports, "--out", "people")
+            row["before"], _ = answered(folder, before, *imports, "--out", "older")
+        row["import"], first = answered(folder, NOW, *imports, "--out", "people")
         run = ["--method", "fedsub-ridge", "--beside", "", "--rounds", "4", "--out", "runs"]
-        _, second = said(folder, NOW, "run", "--data", "people", *run)
-        asked = ["--client", "anna", "--input", str(new), "--output", "day.csv", *told]
-        row["answers"], third = said(folder, NOW, "predict", *asked, "--page", "day.html")
+        _, second = answered(folder, NOW, "run", "--data", "people", *run)
+        asked = ["--client", "anna", "--input", str(new), "--output", "day.csv", *dates]
+        row["answers"], third = answered(folder, NOW, "predict", *asked, "--page", "day.html")
         row["seconds"] = " + ".join(f"{seconds:.1f}" for seconds in (first, second, third))
     return row | {"written": today()}
 
 
 def kept_before(path: Path | None, logger: str) -> str:
-    """Return what an earlier run of this script wrote of another release."""
+    """Return the column of another release, as it stands in the file."""
     if path is None or not path.exists():
         return ""
     with path.open(newline="", encoding="utf-8") as file:
