@@ -16,6 +16,7 @@ from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.cohort import Cohort
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.stacks import inputs
 from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import METHODS as TABLE
@@ -106,7 +107,7 @@ def watch_backdoor(
         def evaluate(self, turn: Turn, scaling: Any, index: Sequence[int], state: Any) -> Any:
             _, test = self.data.at(turn.round, scaling)
             test = test.select(index)
-            x = test.x.clone()
+            x = inputs(test.x, test.scale).clone()
             mean, std = scaling.mean[..., -TRIGGER:], scaling.std[..., -TRIGGER:]
             x[..., -TRIGGER:] = torch.from_numpy((stamp - mean) / std).to(x.dtype)
             target = len(self.card.classes) - 1

@@ -26,6 +26,7 @@ from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sums import Statistics, statistics, total
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.stacks import inputs
 from fedsub_core.options import Value
 
 TINY = [
@@ -46,7 +47,7 @@ def encoded(people: Federation, keys: dict[str, Value]) -> list[tuple[np.ndarray
     for cohort in grid.cohorts:
         train, test = cohort.data.at(1, strategy.population.agreed.scaling)
         for i, (n, m) in enumerate(zip(train.counts, test.counts, strict=True)):
-            parts = train.x[i, :n], train.y[i, :n], test.x[i, :m], test.y[i, :m]
+            parts = inputs(train.x[i, :n]), train.y[i, :n], inputs(test.x[i, :m]), test.y[i, :m]
             found.append(tuple(part.numpy() for part in parts))
     grid.close()
     return found

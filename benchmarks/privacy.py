@@ -30,6 +30,7 @@ from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_client.cohort import Cohort
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
+from fedsub_core.data.stacks import inputs
 from fedsub_core.data.standardise import apply
 from fedsub_core.methods.table import METHODS
 from fedsub_core.models.model import Params
@@ -66,7 +67,9 @@ def losses(cohort: Cohort, i: int, params: Params, strategy: PersonalizedStrateg
     one = {name: tensor[i : i + 1] for name, tensor in params.items()}
     found = []
     for part in cohort.data.at(strategy.finished_rounds, scaling):
-        scaled, y = part.x[i : i + 1, : part.counts[i]], part.y[i : i + 1, : part.counts[i]]
+        scale = None if part.scale is None else part.scale[i : i + 1]
+        scaled = inputs(part.x[i : i + 1, : part.counts[i]], scale)
+        y = part.y[i : i + 1, : part.counts[i]]
         with torch.no_grad():
             learner = cohort.learner
             # The server gets one model, even where a person's predictor has more.
