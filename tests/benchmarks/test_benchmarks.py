@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "benchmarks"
 #: Seconds for a tiny size, on cores that have other things to do.
 PATIENCE = 600
-NUMBER = re.compile(r"\s[0-9]+(\.[0-9]+)?\b")
+NUMBER = re.compile(r"\s[+-]?[0-9]+(\.[0-9]+)?\b")
 
 
 #: What takes long to import, of all scripts.
