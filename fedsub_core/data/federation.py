@@ -164,7 +164,8 @@ def write_federation(
         (draft / "clients").mkdir()
         (draft / CARD_FILE).write_text(tomli_w.dumps(card_table(federation.card)), "utf-8")
         for data in clients:
-            with open(draft / "clients" / f"{data.client}.npz", "wb") as file:
+            # Nobody is overwritten on a disk that takes `anna` and `Anna` for one name.
+            with open(draft / "clients" / f"{data.client}.npz", "xb") as file:
                 write_npz(file, data.arrays())
         for name, text in (files or {}).items():
             (draft / name).write_text(text, "utf-8")

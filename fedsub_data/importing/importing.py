@@ -116,7 +116,8 @@ def write_client(
     """Write a client's arrays into a federation's folder; `unlabelled` ones without ``y``."""
     (folder / "clients").mkdir(parents=True, exist_ok=True)
     kept = {name: one for name, one in arrays.items() if not (unlabelled and name == "y")}
-    with open(folder / "clients" / f"{client}.npz", "wb") as file:
+    # Nobody is overwritten on a disk that takes `anna` and `Anna` for one name.
+    with open(folder / "clients" / f"{client}.npz", "xb") as file:
         # Not compressed, which would take longer than all the rest.
         np.savez(file, **kept)
 
