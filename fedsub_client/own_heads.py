@@ -116,7 +116,7 @@ def own_heads(
 def _reached(
     head: tuple[Floats, Floats], x: NDArray[np.float32], y: NDArray[np.int64]
 ) -> Mapping[str, float]:
-    """Return what a head reaches on test samples, features [n, D] and labels [n]."""
+    """Return a head's scores on test samples, features [n, D] and labels [n]."""
     weight, bias = head
     logits, labels = torch.from_numpy(x @ weight.T + bias), torch.from_numpy(y)
     valid = torch.ones_like(labels[None], dtype=torch.bool)

@@ -84,7 +84,7 @@ def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
 
 
 def with_sides(words: str, client: ClientData, card: Card, parts: tuple[IntArray, IntArray]) -> str:
-    """Return how a client is split in words, with the classes that one part of whole groups lacks.
+    """Return the words on a client's split, with the classes that one part of whole groups lacks.
 
     `words` are those of :func:`how_split`, `parts` the indices of training and test part.
     """

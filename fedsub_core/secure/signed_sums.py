@@ -29,7 +29,7 @@ from fedsub_core.secure.transcript import digest
 
 
 def quorum(people: int) -> int:
-    """Return of how many people of a sum the views must be the same: more than two thirds.
+    """Return the number of people of a sum whose views must be the same: more than two thirds.
 
     Two groups that are told different things then need a third or more who sign both views. So
     as many may go silent.

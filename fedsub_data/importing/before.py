@@ -213,7 +213,7 @@ class Before:
         return check_client(path, path.stem, {**arrays, **nothing}, self.card)
 
     def _last(self, client: str) -> _Last | None:
-        """Return what is last of a person; None where nothing is there, or no time is known.
+        """Return the last window of a person; None without samples or times.
 
         Raises
         ------

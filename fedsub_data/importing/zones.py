@@ -38,7 +38,7 @@ _FALL, _STEP = 60.0, 1.0
 
 
 def offsets(t: Seconds, zone: ZoneInfo) -> Seconds:
-    """Return how far a zone's clock is ahead of UTC at seconds since 1970, s, [n]."""
+    """Return a zone's offset from UTC at seconds since 1970, s, [n]."""
     bins, at = np.unique(np.floor(t / _CHANGE), return_inverse=True)
     moments = (_SINCE.replace(tzinfo=UTC) + timedelta(seconds=b * _CHANGE) for b in bins.tolist())
     ahead = [_seconds(moment.astimezone(zone).utcoffset()) for moment in moments]
@@ -46,7 +46,7 @@ def offsets(t: Seconds, zone: ZoneInfo) -> Seconds:
 
 
 def _on_the_wall(t: Seconds, zone: ZoneInfo) -> tuple[Seconds, Seconds]:
-    """Return the same of times that a clock shows, the first and the second time it shows them."""
+    """Return the offsets of times on a clock, at the first and the second time it shows them."""
     bins, at = np.unique(np.floor(t / _CHANGE), return_inverse=True)
     shown = [_SINCE + timedelta(seconds=b * _CHANGE) for b in bins.tolist()]
     first, second = (
@@ -104,7 +104,7 @@ class WallClock:
         return rows.at(t)
 
     def _ahead(self, rows: Rows, at: NDArray[np.int64], named: Mask) -> Seconds:
-        """Return how far the clock was ahead of UTC at some rows of one file, s."""
+        """Return the clock's offset from UTC at some rows of one file, s."""
         assert self.options.zone is not None
         t = rows.times[at]
         first, second = _on_the_wall(t, self.options.zone)

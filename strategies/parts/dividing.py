@@ -58,7 +58,7 @@ def divided_into(distances: NDArray[np.float64], linkage: str, selection: str) -
 
 
 def _tree(distances: NDArray[np.float64], linkage: str) -> NDArray[np.float64]:
-    """Return which groups are joined one after another, as SciPy says it."""
+    """Return the tree of a hierarchical clustering, in SciPy's form."""
     from scipy.cluster.hierarchy import linkage as hierarchy
     from scipy.spatial.distance import squareform
 
