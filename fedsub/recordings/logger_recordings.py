@@ -28,6 +28,7 @@ class LoggerRecordings:
         """Yield a recording's rows, `size` at a time; recordings are asked for in their order."""
         while self._at < file:
             self._at, self._now = self._at + 1, next(self._stream)
+        assert self._at == file, "recordings that have been passed over are gone"
         rows = self._now
         for at in range(0, len(rows), size):
             part = slice(at, at + size)
