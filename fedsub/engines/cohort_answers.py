@@ -6,7 +6,7 @@ share stacks again. Only who takes part has its data stacked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -14,20 +14,20 @@ from functools import partial
 import torch
 from flwr.app import Error, Message, MessageType, RecordDict
 
+from fedsub.engines.sum_people import SumPeople
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import read_download
-from fedsub_client.protections.accepted_sum import AcceptedSum, accepted, answered
+from fedsub_client.protections.accepted_sum import AcceptedSum, accepted, answered, vector_in
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure.messages import SECURE
-from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundle_tensors import LastTensors
 from fedsub_core.wire.in_process_message import answer, content_of
 
 #: Who takes part in no sums.
-NOBODY: Mapping[str, Participant] = {}
+NOBODY = SumPeople()
 _WORK = {MessageType.TRAIN: train, MessageType.EVALUATE: evaluate}
 
 
@@ -35,7 +35,7 @@ def replies(
     cohort: Cohort,
     kind: str,
     messages: Sequence[Message],
-    people: Mapping[str, Participant] = NOBODY,
+    people: SumPeople = NOBODY,
 ) -> list[Message]:
     """Let a cohort's clients answer messages of a kind, one to each, in their order.
 
@@ -56,7 +56,10 @@ def replies(
             if key not in origins:
                 origins[key] = part.made(cohort.learner.origin(received))
             try:
-                payload = part.masked(content[exchange.PAYLOAD], origins[key])
+                saved = content[exchange.PAYLOAD].to_bytes()
+                payload = part.masked(saved, origins[key])
+                if (vector := vector_in(saved)) is not None:
+                    people.keep(part.person.client, vector)
             except MessageRefused as error:
                 refused.append(Message(Error(0, str(error)), reply_to=message))
                 continue
@@ -65,17 +68,18 @@ def replies(
     return refused + answers
 
 
-def sum_reply(person: Participant, cohort: Cohort, i: int, message: Message) -> Message:
+def sum_reply(people: SumPeople, cohort: Cohort, i: int, message: Message) -> Message:
     """Let the `i`-th of a cohort answer a question about a secure sum, or say why it does not."""
-    moments = partial(cohort.data.shared_moments, i)
+    client, moments = cohort.clients[i].client, partial(cohort.data.shared_moments, i)
+    kept, person = partial(people.kept, client), people.participants[client]
     try:
-        return Message(answered(person, message.content[SECURE], moments), reply_to=message)
+        return Message(answered(person, message.content[SECURE], moments, kept), reply_to=message)
     except MessageRefused as error:
         return Message(Error(0, str(error)), reply_to=message)
 
 
 def _read(
-    cohort: Cohort, messages: Sequence[Message], people: Mapping[str, Participant]
+    cohort: Cohort, messages: Sequence[Message], people: SumPeople
 ) -> tuple[list[Asked], list[Message], dict[int, AcceptedSum]]:
     """Read each client's message; one whose download is refused is answered with an error.
 
@@ -91,7 +95,7 @@ def _read(
         try:
             payload = exchange.payload_of(content)
             asked = Asked(i, told, read_download(cohort, i, payload, told.turn.round, last))
-            person = people.get(cohort.clients[i].client)
+            person = people.participants.get(cohort.clients[i].client)
             if person is not None and SECURE in content:
                 half = cohort.settings
                 parts[i] = accepted(person, content, told, half.secure, half.noise)
@@ -128,7 +132,7 @@ def joined_replies(
     members: Members,
     told: Sequence[Message],
     keep_data: bool,
-    people: Mapping[str, Participant],
+    people: SumPeople,
 ) -> tuple[list[Message], Cohort | None]:
     """Return clients' replies, and the cohort that they were joined in; None: they are a whole one.
 

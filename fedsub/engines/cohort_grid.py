@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from fedsub.engines.cohort_answers import give_back, joined_replies, sum_reply
 from fedsub.engines.heap import keep_freed_pages
 from fedsub.engines.in_process_grid import SimulationGrid, by_size, check_clients, sizes, stacks_of
+from fedsub.engines.sum_people import SumPeople
 from fedsub_client.learner import State
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.personal_model import PersonalModel
@@ -31,7 +32,6 @@ from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.metric_names import CAPACITY
 from fedsub_core.secure.messages import SECURE
-from fedsub_core.secure.participant import Participant
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
@@ -81,13 +81,9 @@ class CohortGrid(SimulationGrid):
         self._node_of = dict(zip((one.client for one in clients), self._nodes, strict=True))
         self._resizes = method(settings.method).weak.resizes and any(one.drawn for one in clients)
         self._place(clients)
-        #: Who takes part in secure sums; what they keep of one outlives no process.
-        least = settings.secure.secure_least
-        self._people = (
-            {one.client: Participant(one.client, least) for one in clients}
-            if settings.secure.secure_aggregation
-            else {}
-        )
+        secure = settings.secure
+        in_sums = [one.client for one in clients] if secure.secure_aggregation else []
+        self._people = SumPeople(in_sums, secure.secure_least)
         #: Whether some rounds ask only some clients, and whether all stacks fit into memory.
         self._sampled = False
         seen = self.cohorts[0].learner.model.input_shape
@@ -192,7 +188,7 @@ class CohortGrid(SimulationGrid):
 
     def _sum_reply(self, message: Message) -> Message:
         cohort, i = self._where[message.metadata.dst_node_id]
-        return sum_reply(self._people[cohort.clients[i].client], cohort, i, message)
+        return sum_reply(self._people, cohort, i, message)
 
     def _answers(self, kind: str, asked: Sequence[Message]) -> Iterator[Message]:
         """Let clients answer messages of one kind, in stacks as full as can be."""

@@ -15,7 +15,7 @@ from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.secure import uploads
 from fedsub_core.secure.exact import words_of
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.messages import MOMENTS, SECURE, Plan, Reader, Record
+from fedsub_core.secure.messages import AGAIN, MOMENTS, SECURE, Plan, Reader, Record
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.transcript import Origin, beside_download, digest
@@ -50,6 +50,7 @@ def answered(
     person: Participant,
     record: Mapping[str, Any],
     moments: Callable[[str], Moments | None],
+    kept: Callable[[], Words | None],
     config: Mapping[str, Any] = OF_ONE_PROCESS,
 ) -> RecordDict:
     """Return the answer of a person to a question about a sum.
@@ -58,6 +59,7 @@ def answered(
     ----------
     moments : of the person's samples or features (:data:`SAMPLES`, :data:`FEATURES`), if the run
         standardises these by everybody's.
+    kept : the vector of the round before it was masked, if there is one.
     config : the run's configuration, as it came.
 
     Raises
@@ -65,8 +67,10 @@ def answered(
     MessageRefused
         If the person does not answer it.
     """
-    if record.get("phase") == MOMENTS:
+    if (phase := record.get("phase")) == MOMENTS or (phase == AGAIN and "of" in record):
         said = _masked_moments(person, record, moments, config)
+    elif phase == AGAIN:
+        said = _masked_again(person, record, kept, config)
     else:
         round = record.get("round")
         said = person.answer(record, round if isinstance(round, int) else 0)
@@ -92,8 +96,35 @@ def _masked_moments(
         vector = words_of(own.vector())
     except ValueError as error:
         raise reader.refuse(f"secure sum: moments of {part}", error, "finite numbers") from None
+    return _masked(person, plan, vector, Origin(f"moments of {part}", _made_of(config)))
+
+
+def _masked_again(
+    person: Participant,
+    record: Mapping[str, Any],
+    kept: Callable[[], Words | None],
+    config: Mapping[str, Any],
+) -> Record:
+    """Return the vector of a round once more, for the sum of a group that the round's is made of.
+
+    It is the very vector, which the person checks, so nothing is rounded anew.
+    """
+    round = record.get("round")
+    reader = Reader(person.client, round if isinstance(round, int) else 0)
+    plan, vector = reader.plan(record), kept()
+    if vector is None:
+        got, expected = "a question for it once more", "none: it is no longer kept"
+        raise reader.refuse("secure sum: vector", got, expected)
+    return _masked(person, plan, vector, Origin(made_of=_made_of(config)))
+
+
+def _made_of(config: Mapping[str, Any]) -> str:
+    return digest({"config": dict(config)})
+
+
+def _masked(person: Participant, plan: Plan, vector: Words, origin: Origin) -> Record:
+    """Return the answer to a question for a vector, which stands under masks in it."""
     person.accept(plan)
-    origin = Origin(f"moments of {part}", digest({"config": dict(config)}))
     masked = person.masked(vector, plan.name, origin)
     return {"vector": masked.astype("<u4", copy=False).tobytes()}
 
@@ -216,6 +247,11 @@ def rounded_again(
     return compose_upload(
         uploads.in_bundle(vector), of, uploads.declared_of(len(vector))
     ).to_bytes()
+
+
+def vector_in(payload: bytes) -> Words | None:
+    """Return the vector in an upload that was saved before it was masked; None: it holds none."""
+    return _vector(payload) if holds_tensors(payload) else None
 
 
 def _vector(payload: bytes) -> Words:

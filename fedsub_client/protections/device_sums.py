@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
@@ -14,6 +15,7 @@ from fedsub_client.protections.accepted_sum import (
     answered,
     holds_tensors,
     least_of,
+    vector_in,
 )
 from fedsub_client.protections.device_roster import ROSTER, signer_of
 from fedsub_client.store import Store
@@ -22,6 +24,7 @@ from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.data.standardise import Moments
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.methods.table import method
+from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.roster import Signer
@@ -111,7 +114,7 @@ class DeviceSums:
                     "server that is curious, and not from one that lies about people's keys",
                     self.client,
                 )
-            said = answered(person, record, moments, self._config)
+            said = answered(person, record, moments, partial(_kept, store, run), self._config)
             store.save_sums(person.kept(), run)
         return said
 
@@ -187,3 +190,11 @@ class DeviceSums:
     def _shows_sums_alone(self) -> bool:
         """Whether nothing may leave that tells of this person alone: by the run or its owner."""
         return self.settings.secure_aggregation or bool(self._node.get("secure-aggregation", False))
+
+
+def _kept(store: Store, run: str) -> Words | None:
+    """Return the vector of a run's last round; None without one."""
+    saved = store.load()
+    if saved is None or saved.run != run or saved.levels is None:
+        return None
+    return vector_in(saved.reply)

@@ -41,6 +41,17 @@ def range_of(kind: int, classes: int) -> float:
     return RANGE if kind == STATISTICS else 1.0
 
 
+def once(kind: int, version: int) -> str:
+    """Return the name of a vector that stays the same from round to round; "" if it changes.
+
+    Equations stay the same while the sums do that they are of, which have a `version`. Which
+    classes a person has is counted anew while people come.
+    """
+    if kind == EQUATIONS:
+        return f"equations of sums {version}"
+    return "statistics" if kind == STATISTICS else ""
+
+
 def numbers(kind: int, features: int, classes: int, equations: int) -> int:
     """Return how many numbers somebody adds to a sum of a kind, without the two behind."""
     if kind == EQUATIONS:
@@ -86,9 +97,19 @@ def of_equations(
     return vector
 
 
-def classes_in(total: Total) -> NDArray[np.int64]:
-    """Return how many people have each class, int64 [classes]."""
-    return np.rint(total.sum).astype(np.int64)
+def classes_in(total: Total, people: int) -> NDArray[np.int64]:
+    """Return the number of people who have each class, int64 [classes], of so many in a sum.
+
+    Raises
+    ------
+    ValueError
+        If a class has more people, or less than none.
+    """
+    found: NDArray[np.int64] = np.rint(total.sum).astype(np.int64)
+    if found.min() < 0 or found.max() > people:
+        got = f"{found.min()} to {found.max()} people with a class"
+        raise ValueError(f"{got}, expected 0 to {people}")
+    return found
 
 
 def statistics_in(total: Total, features: int, classes: int, people: int) -> Statistics:

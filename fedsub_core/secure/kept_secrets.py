@@ -8,11 +8,13 @@ from typing import Self
 
 from fedsub_core.secure.keys import KEY_BYTES, commitment, public_of
 from fedsub_core.secure.messages import Keys, Name, Reader
+from fedsub_core.secure.regrouping import OpenedSum
 from fedsub_core.secure.shamir import Entropy
 
 #: What stays of one sum when the next begins.
 _REMEMBERED = (
     "sent", "silent", "answer", "answered", "opened", "opened_run", "opened_of", "told", "lost",
+    "regroupable",
 )  # fmt: skip
 
 
@@ -41,6 +43,9 @@ class Secrets:
     opened, opened_run, opened_of : the last round that it opened, of which run and people.
     told : what it helped to open that is said once, by run: a hash of its vector, and of whom.
     lost : the run of which it no longer knows what it helped to open; None: there is none.
+    method, smallest : of the sum; :class:`~fedsub_core.secure.messages.Plan`'s.
+    group, asked : all people of a group's sum, and a hash of what they were asked; [] of others.
+    regroupable : the sum that it opened last, but for those of groups.
     """
 
     run: str = ""
@@ -71,6 +76,11 @@ class Secrets:
     opened_of: list[str] = field(default_factory=list)
     told: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     lost: str | None = None
+    method: str = ""
+    smallest: int = 0
+    group: list[str] = field(default_factory=list)
+    asked: str = ""
+    regroupable: OpenedSum = field(default_factory=OpenedSum)
 
     @classmethod
     def read(cls, kept: bytes) -> Self:
@@ -79,7 +89,8 @@ class Secrets:
             found = json.loads(kept)
             # Earlier releases opened nothing before the first round.
             found.setdefault("opened_of", found.get("sent", []))
-            return cls(**found)
+            opened = OpenedSum(**found.pop("regroupable", {}))
+            return cls(**found, regroupable=opened)
         except (AttributeError, TypeError) as error:
             raise ValueError(f"kept: {error}") from None
 
@@ -92,10 +103,11 @@ class Secrets:
         """Return the secrets as bytes."""
         return json.dumps(asdict(self)).encode()
 
-    def next_sum(self, run: str, round: int, session: str, entropy: Entropy) -> Self:
+    def next_sum(self, name: Name, entropy: Entropy) -> Self:
         """Return fresh secrets for another sum, with what is remembered of those opened."""
         seal, mask, seed = (entropy(KEY_BYTES).hex() for _ in range(3))
-        fresh = type(self)(run, round, session, seal, mask, seed)
+        session = name.session.hex()
+        fresh = type(self)(name.run, name.round, session, seal, mask, seed, method=name.method)
         return replace(fresh, **{name: getattr(self, name) for name in _REMEMBERED})
 
     def taken_part(self, run: str) -> bool:
@@ -116,8 +128,13 @@ class Secrets:
         """
         self.answer = {c: self.shares[c][1] for c in sent} | {c: self.shares[c][0] for c in silent}
         self.sent, self.silent, self.answered = sent, silent, self.session
-        if self.round:
-            self.opened_run, self.opened, self.opened_of = self.run, self.round, sent
+        if not self.group:
+            self.regroupable = OpenedSum(
+                *(self.run, self.method, self.round, self.session, self.vector, self.once),
+                *(self.smallest, sent, silent, self.seen),
+            )
+            if self.round:
+                self.opened_run, self.opened, self.opened_of = self.run, self.round, sent
         self.seal = self.mask = self.seed = ""
         self.shares, self.sealed = {}, {}
 

@@ -38,6 +38,7 @@ from fedsub_core.secure.messages import (
     by_client,
 )
 from fedsub_core.secure.people_list import PeopleList, leaf
+from fedsub_core.secure.regrouping import digest_of
 from fedsub_core.secure.roster import Signer
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, split
 from fedsub_core.secure.signed_sums import (
@@ -117,7 +118,7 @@ class Participant:
         reader, phase = Reader(self.client, round), record.get("phase")
         name = reader.name(record)
         if phase == KEYS:
-            return self._show_keys(reader, name)
+            return self._show_keys(reader, record)
         works = {SHARES: self._share, UNMASK: self._unmask, VIEW: self._see}
         if phase not in works or (phase == VIEW and self._signer is None):
             expected = f"{KEYS}, {SHARES} or {UNMASK}; {VIEW} with a roster"
@@ -157,7 +158,10 @@ class Participant:
             except ValueError as error:
                 raise reader.refuse(f"secure sum: shares of {other!r}", error, "its own") from None
             own.shares[other] = shares[:SHARE_BYTES].hex(), shares[SHARE_BYTES:].hex()
-        own.masked, own.plan = sorted(plan.sealed), plan.told
+        if own.group and len(plan.sealed) < len(own.keys):
+            gone = sorted(own.keys.keys() - plan.sealed.keys())
+            raise reader.refuse("secure sum: groups", f"a plan without {gone}", "the whole group")
+        own.masked, own.plan, own.smallest = sorted(plan.sealed), plan.told, plan.smallest
 
     def masked(self, vector: Words, name: Name, origin: Origin = NUMBERS_ALONE) -> Words:
         """Return its vector under its own mask and those that it shares with neighbours.
@@ -182,12 +186,16 @@ class Participant:
         if origin.outside and (own.opened_run, own.opened) == (own.run, origin.outside):
             got = f"a download as if it had not been in the sum of round {origin.outside}"
             raise reader.refuse("secure sum", got, f"one as to the others of {own.opened_of}")
-        if origin.once:
+        if own.group and hashed != own.regroupable.vector:
+            expected = "the one of the sum that is made anew"
+            raise reader.refuse("secure sum: vector", "another vector", expected)
+        if origin.once and not own.group:
             own.demand_untold(reader, origin.once, hashed)
-        told = digest({"made_of": origin.made_of, "people": own.listed, "plan": own.plan})
+        about = {"made_of": origin.made_of, "people": own.listed, "plan": own.plan}
+        told = digest(about | ({"group": own.asked} if own.group else {}))
         if own.transcript not in ("", told):
             raise reader.refuse("secure sum: told", "something else than before", "the same")
-        own.once = own.once or origin.once
+        own.once = own.once or ("" if own.group else origin.once)
         own.vector, own.transcript = hashed, told
         total = vector + expanded(bytes.fromhex(own.seed), len(vector))
         private = private_key(bytes.fromhex(own.mask))
@@ -203,11 +211,19 @@ class Participant:
 
     # The questions.
 
-    def _show_keys(self, reader: Reader, name: Name) -> Record:
-        own, session = self._own, name.session.hex()
+    def _show_keys(self, reader: Reader, record: Mapping[str, Any]) -> Record:
+        own, name = self._own, reader.name(record)
         own.demand_closed(reader, name)
-        if session != own.session:
-            self._own = own.next_sum(name.run, name.round, session, self._entropy)
+        group, asked = list[str](), ""
+        if "of" in record:
+            regrouping = reader.regrouping(record)
+            group = own.regroupable.group_of(reader, regrouping, self.least)
+            asked = digest_of(regrouping)
+        if name.session.hex() != own.session:
+            self._own = own.next_sum(name, self._entropy)
+            self._own.group, self._own.asked = group, asked
+        elif asked != own.asked:
+            raise reader.refuse("secure sum: groups", "another question than before", "the same")
         joined = self._own.public().joined()
         if self._signer is None:
             return {"keys": joined}
@@ -239,6 +255,9 @@ class Participant:
         listed = PeopleList(leaves or sorted(known))
         if fault := listed.fault(known):
             raise reader.refuse("secure sum: people", *fault)
+        if own.group and (len(listed.leaves) < len(own.group) or {*holders} - {*own.group}):
+            got = f"keys of {len(listed.leaves)} people, {', '.join(holders)} near it"
+            raise reader.refuse("secure sum: groups", got, f"those of {', '.join(own.group)}")
         own.people, own.listed = len(listed.leaves), listed.digest
         needed = threshold(len(holders))
         split_up = [
@@ -271,6 +290,9 @@ class Participant:
             raise reader.refuse("secure sum: view", got, expected)
         if strangers := sorted({*asked.sent, *asked.silent} - set(own.named)):
             raise reader.refuse("secure sum: view", f"{strangers}", "people who showed keys")
+        if own.group and sorted(asked.sent) != own.group:
+            got = f"a group of which {', '.join(sorted(asked.sent))} sent"
+            raise reader.refuse("secure sum: view", got, f"all of it: {', '.join(own.group)}")
         view = view_of(own.transcript, asked.sent, asked.silent)
         if own.view not in ("", view):
             # Who signs two lets two groups believe each that all saw the same.
@@ -282,6 +304,10 @@ class Participant:
     def _unmask(self, reader: Reader, record: Mapping[str, Any]) -> Record:
         own, asked = self._own, reader.unmask(record)
         sent, silent = sorted(asked.sent), sorted(asked.silent)
+        if own.group and silent:
+            # What lacks in a group's sum follows from the others.
+            got = f"a group without {', '.join(silent)}"
+            raise reader.refuse("secure sum: unmask", got, "a whole group")
         if own.answered == own.session:
             if (sent, silent) != (own.sent, own.silent):
                 raise reader.refuse(
@@ -298,14 +324,15 @@ class Participant:
                 expected = "those of whom it signed that they sent"
                 raise reader.refuse("secure sum: unmask", f"sent {sent}", expected)
             demand_one_view(self._signer, reader, asked, own.view, own.seen, own.people)
-        if own.round < 1 and not own.once:
+        if own.round < 1 and not (own.once or own.group):
             # Of what is told once it is remembered with whom, of others by the round.
             raise reader.refuse("secure sum: unmask", f"round {own.round}", "1 or more")
         again = own.round and (own.opened_run, own.opened) == (own.run, own.round)
-        if again and own.opened_of != sent:
+        before = own.opened_of, own.regroupable.smallest
+        if again and (sent, own.smallest) != before and not own.group:
             # The difference of two sums of one round would be of those who are in one alone.
-            got, expected = f"round {own.round} again with {sent}", f"{own.opened_of} again"
-            raise reader.refuse("secure sum: unmask", got, expected)
+            got = f"round {own.round} again with {sent}, in groups of {own.smallest}"
+            raise reader.refuse("secure sum: unmask", got, f"{before[0]} and {before[1]} again")
         if own.once:
             told = own.told.setdefault(own.run, {}).setdefault(own.once, [own.vector, *sent])
             if told[1:] != sent:

@@ -135,6 +135,10 @@ class Levels:
             most = f"at most {people * self.weight} and {people}"
             raise ValueError(f"weight and shortened: got {weight} and {shortened}, expected {most}")
         numbers = summed[:-BESIDE].astype(np.int32).astype(np.float64)
+        most_said = people * (self.weight * self.each + 1)
+        if not noised and (largest := np.abs(numbers).max(initial=0)) > most_said:
+            got, expected = largest * self.range / self.each, most_said * self.range / self.each
+            raise ValueError(f"a number: got {got:g}, expected {expected:g} at most")
         mean = numbers * (self.range / (self.each * weight)) if weight else 0 * numbers
         level = self.range / self.each
         return Total(mean.astype(np.float32), numbers * level, weight, shortened)

@@ -38,6 +38,7 @@ from fedsub_core.secure.messages import (
     Plan,
     Reader,
     Record,
+    Regrouping,
     Unmask,
     by_client,
 )
@@ -78,8 +79,12 @@ class Summation:
         entropy: Entropy = secrets.token_bytes,
     ) -> None:
         self.name, self.least = Name(round, entropy(SESSION_BYTES), run, method), least
-        #: Of how many people it may be opened.
-        self.opened_of = least
+        self.length = length
+        #: Of how many people it may be opened; of how many groups are at least, 0: there are none.
+        self.opened_of, self.smallest = least, 0
+        #: If it is of one group, that, and the session and people of the sum that is made anew.
+        self.group: tuple[str, ...] = ()
+        self.anew: tuple[bytes, tuple[str, ...]] | None = None
         self.keys: dict[str, Keys] = {}
         #: Of those who go by a roster: signatures of their keys, and signed views of the sum.
         self.signatures: dict[str, bytes] = {}
@@ -99,6 +104,8 @@ class Summation:
 
     def ask_keys(self) -> Record:
         """Return the question for keys, the same to all."""
+        if self.anew is not None:
+            return Regrouping(self.name, *self.anew).record()
         return self.name.record(KEYS)
 
     def take_keys(self, client: str, record: Mapping[str, Any]) -> None:
@@ -175,7 +182,8 @@ class Summation:
         for client in sorted(self.sealed):
             sealed = {other: self.sealed[other][client] for other in self._masked(client)}
             if len(sealed) + 1 >= max(self.least, self._needed(client)):
-                found[client] = Plan(self.name, sealed, levels.weight, levels.each)
+                whole = levels.weight, levels.each
+                found[client] = Plan(self.name, sealed, *whole, smallest=self.smallest)
         return found
 
     def take_vector(self, client: str, vector: Words) -> None:
@@ -191,7 +199,7 @@ class Summation:
         MessageRefused
             If it is none of this sum's length.
         """
-        vector, size = record.get("vector"), 4 * len(self._sum)
+        vector, size = record.get("vector"), 4 * self.length
         if not isinstance(vector, bytes) or len(vector) != size:
             got = f"{len(vector)} bytes" if isinstance(vector, bytes) else type(vector).__name__
             raise Reader(client, self.name.round).refuse("secure sum", got, f"{size} bytes")
@@ -264,7 +272,7 @@ class Summation:
             If somebody's secret cannot be had of the shares that came; or people were told
             different things, and their masks do not cancel.
         """
-        total, length, told = self._sum, len(self._sum), self._told_all()
+        total, length, told = self._sum, self.length, self._told_all()
         for client in sorted(self.sent):
             held_to = self.keys[client].commitment
             seed = self._secret(client, "seed", lambda s, to=held_to: commitment(s) == to)

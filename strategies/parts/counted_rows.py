@@ -100,23 +100,33 @@ class CountedRows(ServerHalf):
         """Take the counts of a sum, and let the method take its rows."""
         if opened is None or opened.total is None or round.requested is None:
             return self.lost(state, round), []
-        adds, people = self.adds(round.model), len(opened.clients)
+        people, totals = len(opened.clients), self._totals(round, opened)
+        after = state | {
+            count.name: torch.from_numpy(np.rint(totals[count.name]).astype(np.int64))
+            for count in addends.counting(self.adds(round.model))
+        }
+        after |= {COUNTED_IN + client: torch.tensor([round.number]) for client in opened.clients}
+        after[COUNTED] = torch.tensor([round.number, people])
+        return self.taken(after, round, opened, totals)
+
+    def fault(self, state: State, round: Round, opened: Opened) -> str:
+        """Return why nobody counts as a sum says; "" if people may."""
+        people, totals = len(opened.clients), self._totals(round, opened)
+        counts = [totals[count.name] for count in addends.counting(self.adds(round.model))]
+        every = np.rint(np.concatenate(counts))
+        if every.max() <= people and every.min() >= 0:
+            return ""
+        return f"{every.min():g} to {every.max():g} people, expected 0 to {people}"
+
+    def _totals(self, round: Round, opened: Opened) -> Mapping[str, Array]:
+        """Return a sum's numbers in which each person counts once, by addend."""
+        assert opened.total is not None
+        adds = self.adds(round.model)
         which = addend_numbers.asked_for(adds, requested(round))
         numbers = np.zeros(len(which))
         before = len(opened.total.sum) - int(which.sum())
         numbers[which] = slots.in_sum(opened.total, opened.levels, before)
-        totals = addend_numbers.by_name(numbers, adds)
-        names = [count.name for count in addends.counting(adds)]
-        counts = {name: np.rint(totals[name]) for name in names}
-        every = np.concatenate(list(counts.values()))
-        if every.max() > people or every.min() < 0:
-            got = f"{every.min():g} to {every.max():g} people, expected 0 to {people}"
-            log.warning("round %d: the secure sum is of no use: %s", round.number, got)
-            return self.lost(state, round), []
-        after = state | {n: torch.from_numpy(count.astype(np.int64)) for n, count in counts.items()}
-        after |= {COUNTED_IN + client: torch.tensor([round.number]) for client in opened.clients}
-        after[COUNTED] = torch.tensor([round.number, people])
-        return self.taken(after, round, opened, totals)
+        return addend_numbers.by_name(numbers, adds)
 
     @abstractmethod
     def taken(

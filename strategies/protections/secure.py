@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 from fedsub_core.metrics import MetricRow
@@ -74,7 +75,8 @@ class Secure(Protection):
         self.connection.transport.delivery.silent |= begun.left
         if begun.sum is not None:
             vectors = {client: one for client, one in uploads.items() if client in round.in_sum}
-            opened, rows = self.sums.close(self.connection, round.number, begun.sum, vectors)
+            fault = partial(self.half.fault, state, round)
+            opened, rows = self.sums.close(self.connection, round.number, begun.sum, vectors, fault)
         if self.means is not None and opened is not None:
             opened, more = self.means.of_sum(opened, round.number)
             rows = rows + more

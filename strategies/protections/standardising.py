@@ -17,6 +17,7 @@ from fedsub_core.models.architecture import Shape
 from fedsub_core.secure.messages import FEATURES, SAMPLES
 from fedsub_core.wire.handshake import Introduction
 from strategies.protections.secure_sums import SecureSums
+from strategies.protections.summed_moments import summed_moments
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
@@ -68,7 +69,7 @@ def agreed_scaling(
     else:
         nodes = {client: registry.nodes[client] for client in people}
         most = 0 if registry.simulated else most_of(len(people), rounds.quorum)
-        everybodys = partial(sums.moments, link, nodes, rounds.round_timeout, most)
+        everybodys = partial(summed_moments, sums, link, nodes, rounds.round_timeout, most)
     features = features_sent(settings, card, agreed.shape)
     return standardisation(agreed.shape, features, everybodys, known)
 

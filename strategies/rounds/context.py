@@ -44,6 +44,7 @@ class SumRequest:
     others : whether all others of the round are sent their downloads, too, and answer with nothing.
     needed : whether the run ends where too few people take part.
     detail : what that is, in the method's own words, for who makes downloads and takes the sum.
+    once : the vectors' name, as devices give it, if they stay the same from round to round.
     """
 
     clients: tuple[str, ...]
@@ -53,6 +54,7 @@ class SumRequest:
     others: bool = False
     needed: bool = True
     detail: Any = None
+    once: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,13 @@ class Opened:
     total : what it says; None: what no people who add up what they were asked for can say.
     clients : whose vectors are in it, ascending.
     levels : by which their numbers were rounded; as how many samples one of them counted at most.
+    lost : whose vectors were in an opened sum of which nothing is used, ascending.
     """
 
     total: Total | None
     clients: tuple[str, ...]
     levels: Levels
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

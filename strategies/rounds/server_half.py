@@ -92,6 +92,13 @@ class ServerHalf(ABC):
         numbers = vectors.length(round.sends)
         return SumRequest(tuple(clients), numbers, self.settings.secure.secure_range)
 
+    def fault(self, state: State, round: Round, opened: Opened) -> str:
+        """Return why no people who add up what they were asked for lead to a sum; "" if they can.
+
+        Here nobody can tell: of a mean, all that its range allows can be.
+        """
+        return ""
+
     def aggregate_sum(
         self, state: State, round: Round, opened: Opened | None, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from flwr.app import ConfigRecord, Message
@@ -19,8 +20,9 @@ from fedsub_client.protections.device_roster import SEEN_FILE
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import RunError
-from fedsub_core.secure.keys import commitment, public_of
+from fedsub_core.secure.keys import Words, commitment, public_of
 from fedsub_core.secure.messages import SECURE
+from fedsub_core.secure.participant import Participant
 
 from .server_of_sums import SUMS, Devices, Server, devices, give_roster, phase
 
@@ -207,3 +209,33 @@ def test_a_device_without_a_roster_says_once_what_protects_it(
     for i in grid.contexts:
         assert caplog.text.count(f"client p{i}: secure sums without secure-roster") == 1
     assert Device(grid.contexts[1]).client == "p1"
+
+
+@pytest.mark.parametrize("signed", [False, True], ids=["no roster", "roster"])
+def test_a_device_that_lies_in_a_sum_costs_its_group(
+    signed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each round it is in another one, so that the others are in most rounds."""
+    write_federation(tmp_path / "data", people(((0, 1, 2),) * 7))
+    config = RunConfig(
+        method="fedavg", beside="", data=str(tmp_path / "data"), **SUMS | {"rounds": 3}
+    )
+    grid = Devices(config, 7, **{"state-dir": str(tmp_path / "states")})
+    if signed:
+        give_roster(grid, tmp_path / "keys")
+    masked = Participant.masked
+
+    def wrong(self: Participant, vector: Words, *rest: Any) -> Words:
+        lie = np.zeros_like(vector)
+        lie[-1] = (self.client == "p3") << 30
+        return masked(self, vector, *rest) + lie
+
+    monkeypatch.setattr(Participant, "masked", wrong)
+    found = Server(config, grid)
+    groups = re.findall("left out: (.*): weight and shortened: got", caplog.text)
+    assert len(groups) == 3 and all("p3" in group for group in groups) and len({*groups}) > 1
+    assert not found.metric("secure_lost")
+    for round, group in enumerate(groups, 1):
+        left = {r.client for r in found.rows if (r.metric, r.round) == ("secure_left_out", round)}
+        assert left == {*group.split(", ")}
+        assert found.metric("secure_people")[round] == 7 - len(left)

@@ -129,10 +129,10 @@ class SummedRidgeServer(FedSubRidgeServer):
             return None
         features, classes = prod(round.model.input_shape), round.model.classes
         numbers = summing.numbers(asked.kind, features, classes, tensors.equations(self.hyper))
-        range = summing.range_of(asked.kind, classes)
-        needed = not state[VERSIONS][0]
+        range, version = summing.range_of(asked.kind, classes), int(state[VERSIONS][1])
+        needed, once = not state[VERSIONS][0], summing.once(asked.kind, version)
         return SumRequest(
-            asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked
+            asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked, once
         )
 
     def _asks(self, state: State, round: Round, clients: Sequence[str]) -> Asked | None:
@@ -146,8 +146,8 @@ class SummedRidgeServer(FedSubRidgeServer):
         if pools and len(whole) >= least:
             return Asked(summing.EQUATIONS, tuple(whole), every)
         owing = [c for c in whole if not self._member(state, c).round]
-        if of_sums and len(owing) < least:
-            return None
+        if (of_sums or not owing) and len(owing) < least:
+            return None  # where everybody's statistics were of no use, people have their own heads
         counted, people, missed = state[COUNTED].tolist()
         ready = [c for c in owing if counted and self._member(state, c).counted == counted]
         # Each of those who were counted and are not there may have had any class.
@@ -220,9 +220,9 @@ class SummedRidgeServer(FedSubRidgeServer):
         assert asked is not None
         kind, total = asked.kind, opened.total
         of_sums, found = int(state[VERSIONS][0]), State()
-        for client in opened.clients:
+        for client in sorted({*opened.clients, *opened.lost}):
             one = self._member(state, client)
-            if kind == summing.CLASSES and total is not None:
+            if kind == summing.CLASSES and total is not None and client not in opened.lost:
                 one = replace(one, counted=round.number)
             elif kind == summing.STATISTICS:  # of no use or not: once
                 weight = opened.levels.weight
@@ -232,11 +232,16 @@ class SummedRidgeServer(FedSubRidgeServer):
             found |= {ANSWERED: torch.tensor([of_sums])}
         if total is None:
             return found
+        return found | self._said(state | found, round, opened.clients, total)
+
+    def fault(self, state: State, round: Round, opened: Opened) -> str:
+        """Return why no samples lead to a sum; "" if some do."""
+        assert opened.total is not None
         try:
-            return found | self._said(state | found, round, opened.clients, total)
+            self._said(state, round, opened.clients, opened.total)
         except ValueError as error:
-            log.warning("round %d: the secure sum is of no use: %s", round.number, error)
-            return found
+            return str(error)
+        return ""
 
     def _said(self, state: State, round: Round, clients: Sequence[str], total: Total) -> State:
         """Return the part of the state that follows from what a sum says.
@@ -250,7 +255,7 @@ class SummedRidgeServer(FedSubRidgeServer):
         assert asked is not None
         if asked.kind == summing.CLASSES:
             return {
-                ASKED_LAST: torch.from_numpy(summing.classes_in(total)),
+                ASKED_LAST: torch.from_numpy(summing.classes_in(total, len(clients))),
                 COUNTED: torch.tensor([round.number, len(clients), 0]),
             }
         pooled, of_sums, found = state[POOLED], int(state[VERSIONS][0]), State()

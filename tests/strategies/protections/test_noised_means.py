@@ -119,7 +119,7 @@ def test_one_that_goes_astray_moves_no_more_than_others(
 def opened_sum(vectors: list[Words], levels: Levels) -> Opened:
     """Return a sum of people's vectors."""
     summed: Words = np.stack(vectors).sum(axis=0, dtype=np.uint32)
-    total = levels.total(summed, len(vectors))
+    total = levels.total(summed, len(vectors), noised=True)
     return Opened(total, tuple(f"p{i}" for i in range(len(vectors))), levels)
 
 

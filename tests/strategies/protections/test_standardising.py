@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from fedsub_core.config.halves import ServerSettings
 from fedsub_core.data.standardise import Scaling, pool, scaling
 from fedsub_core.errors import RunError
 from fedsub_core.secure.exact import words_of
-from fedsub_core.secure.messages import MOMENTS, SECURE
+from fedsub_core.secure.messages import AGAIN, MOMENTS, SECURE
 from strategies.strategy import PersonalizedStrategy
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
@@ -87,15 +88,15 @@ def test_of_too_few_people_there_is_no_run(people: MakePeople, run_method: RunMe
         run_method(people(), "fedavg", tamper=gone, **SUMS)
 
 
-def sending(change: Callable[[bytes], bytes | str], *, client: str) -> Any:
-    """Return what changes the vector of a client's moments on its way."""
+def sending(change: Callable[[bytes], bytes | str], *, client: str, people: int = 4) -> Any:
+    """Return what changes the vector of a client's moments on its way, as often as it is sent."""
 
     def tamper(reply: Reply) -> Message:
         asked = reply.asked.content
         if reply.kind == MessageType.QUERY and SECURE in asked:
             told = dict(asked[SECURE])
-            own = f"p{5 - reply.asked.metadata.dst_node_id}"
-            if told["phase"] == MOMENTS and own == client:
+            own = f"p{people + 1 - reply.asked.metadata.dst_node_id}"
+            if told["phase"] in (MOMENTS, AGAIN) and own == client:
                 said = reply.message.content.config_records[SECURE]
                 said["vector"] = change(cast(bytes, said["vector"]))
         return reply.message
@@ -122,18 +123,32 @@ def test_what_is_no_vector_is_refused_and_the_others_summed(
     assert f"client 'p3', round 0: secure sum: got {got}, expected 1080 bytes" in caplog.text
 
 
-def test_one_that_sends_what_is_no_sum_ends_the_run_with_what_to_do(
-    people: MakePeople, run_method: RunMethod
-) -> None:
-    """Masks let numbers be added to what is under them: here to a sum of squares."""
+def less(vector: bytes) -> bytes:
+    """Return a vector with less in it of a sum of squares: masks let numbers be added."""
     added = words_of(np.array([0.0] * 5 + [-1e9] + [0.0] * 3))
+    return (np.frombuffer(vector, "<u4") + added).astype("<u4").tobytes()
 
-    def less(vector: bytes) -> bytes:
-        return (np.frombuffer(vector, "<u4") + added).astype("<u4").tobytes()
 
-    said = "standardise by: got squares that sum to less .*Choose standardise = client or none"
+def test_one_of_few_that_sends_what_is_no_sum_ends_the_run_with_what_to_do(
+    people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "standardise by: got moments that no samples .*Choose standardise = client or none"
     with pytest.raises(RunError, match=said):
         run_method(people(), "fedavg", tamper=sending(less, client="p3"), **SUMS)
+    assert "of 4: squares that sum to less" in caplog.text
+
+
+def test_one_of_more_that_sends_what_is_no_sum_costs_its_group(
+    people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
+) -> None:
+    seven = people(((0, 1, 2),) * 7)
+    run = run_method(seven, "fedavg", tamper=sending(less, client="p3", people=7), **SUMS)
+    said = run_method(seven, "fedavg", **PLAIN).strategy.population.registry.introductions
+    (left,) = re.findall("left out: (.*): squares that", caplog.text)
+    assert "p3" in left
+    others = [own.moments for client, own in said.items() if client not in left]
+    assert len(others) in (3, 4) and agreed(run).bits == scaling(pool(others)).bits
+    assert run.metric("secure_people") == {(1, ""): 7}
 
 
 def test_samples_that_are_no_numbers_are_in_no_sum(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from flwr.app import Message, MessageType
 from torch import Tensor
 
 from fedsub_core.errors import RunError
+from fedsub_core.secure.messages import AGAIN, SECURE
 from strategies.methods.fedsub_ridge.strategy import FedSubRidgeServer
 from strategies.methods.fedsub_ridge.summed import SPENT, SummedRidgeServer
 
@@ -60,6 +62,32 @@ def together(*those: Tamper) -> Tamper:
         for one in those:
             if one(reply) is None:
                 return None
+        return reply.message
+
+    return tamper
+
+
+def wrong(client: str, round: int, at: int, people: int = 4) -> Tamper:
+    """Return what moves a number of a client's vector, also where it is asked for it again."""
+
+    def spoilt(data: bytes) -> bytes:
+        values = np.frombuffer(data, "<u4").copy()
+        values[[at]] -= np.uint32(2**30)
+        return values.tobytes()
+
+    def tamper(reply: Reply) -> Message:
+        if (reply.kind, reply.client, reply.round) == (MessageType.TRAIN, client, round):
+            bundle = reply.bundle().message
+            bundle.tensors[0].values = spoilt(bundle.tensors[0].values)
+            return reply.with_bundle(bundle)
+        asked, node = reply.asked.content, reply.asked.metadata.dst_node_id
+        if (
+            SECURE in asked
+            and asked[SECURE]["phase"] == AGAIN
+            and f"p{people + 1 - node}" == client
+        ):
+            record = reply.message.content[SECURE]
+            record["vector"] = spoilt(record["vector"])
         return reply.message
 
     return tamper
@@ -178,30 +206,41 @@ def test_who_comes_late_is_added_when_three_have_come(
     assert_same_heads(run, plain, 1e-4)
 
 
-@pytest.mark.parametrize(
-    ("at", "said"), [(-1, "lost, and the model stays"), (-28, "of no use: "), (2, "of no use: ")]
-)
-def test_a_sum_of_no_use_is_not_asked_for_again(
-    at: int,
-    said: str,
-    people: MakePeople,
-    run_method: RunMethod,
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("at", [-1, -28, 2], ids=["weight", "count", "product"])
+def test_of_too_few_for_groups_a_wrong_vector_leaves_people_their_own_heads(
+    at: int, people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who knows what one of them sent would otherwise get two sums to take from one another."""
+    """Nobody is asked for statistics again: two sums could be taken from one another."""
+    run = run_method(people(), NAME, tamper=wrong("p3", STATISTICS, at), **SUMS | {"rounds": 5})
+    assert inside(run) == dict.fromkeys(("p1", "p2", "p3", "p4"), SPENT)
+    assert run.metric("secure_lost") == {(STATISTICS, ""): 1}
+    assert "a secure sum is of no use, of 4: " in caplog.text
+    assert "they are too few for groups" in caplog.text
+    scores, alone = run.metric("macro_f1"), run.metric("own_heads_macro_f1")
+    for client in ("p1", "p2", "p3", "p4"):
+        assert abs(scores[5, client] - alone[5, client]) < 0.1
 
-    def spoil(reply: Reply) -> Message:
-        if (reply.kind, reply.client, reply.round) == (MessageType.TRAIN, "p3", STATISTICS):
-            bundle = reply.bundle().message
-            values = np.frombuffer(bundle.tensors[0].values, "<u4").copy()
-            values[[at]] -= np.uint32(2**30)
-            bundle.tensors[0].values = values.tobytes()
-            return reply.with_bundle(bundle)
-        return reply.message
 
-    with pytest.raises(RunError, match="round 3: secure-aggregation: 0 people take part"):
-        run_method(people(), NAME, tamper=spoil, **SUMS)
-    assert f"round 2: the secure sum is {said}" in caplog.text
+@pytest.mark.parametrize("round", [CLASSES, STATISTICS, EQUATIONS])
+def test_a_wrong_vector_costs_its_group(
+    round: int, people: MakePeople, run_method: RunMethod, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever sends one, in a round and once more in its group, spoils the sum of that alone."""
+    settings = SUMS | {"rounds": 5}
+    run = run_method(people((ALL,) * 7), NAME, tamper=wrong("p3", round, -1, 7), **settings)
+    left = sorted(client for of, client in run.metric("secure_left_out") if of == round)
+    assert "p3" in left and 3 <= len(left) <= 4
+    assert f"left out: {', '.join(left)}: " in caplog.text
+    assert run.metric("secure_people")[round, ""] == 7 - len(left)
+    inside_them = {client for client, of in inside(run).items() if of == STATISTICS}
+    everybody = {f"p{i}" for i in range(1, 8)}
+    assert inside_them == everybody - (set() if round == EQUATIONS else {*left})
+    if round == STATISTICS:
+        seven = people((ALL,) * 7)
+        rest = {client: one for client, one in seven.clients.items() if client not in left}
+        honest = replace(seven, clients=rest)
+        plain = run_method(honest, NAME, **PLAIN)
+        assert_same_sums(run.states[-1], plain.states[-1])
 
 
 def test_below_three_there_is_no_run(people: MakePeople, run_method: RunMethod) -> None:

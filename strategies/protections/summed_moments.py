@@ -1,0 +1,88 @@
+"""Moments of everybody's samples or features as a secure sum, before the first round."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+
+from fedsub_core.data.standardise import LARGEST_VALUE, Moments
+from fedsub_core.errors import RunError
+from fedsub_core.secure import exact
+from fedsub_core.secure.keys import Words
+from fedsub_core.secure.messages import FEATURES, MOMENTS
+from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.summation import CannotOpen
+from strategies.protections.groups import Anew, Group
+from strategies.protections.open_sum import TooFew
+from strategies.protections.secure_sums import SecureSums
+from strategies.rounds.link import Link
+
+log = logging.getLogger("fedsub")
+
+
+def summed_moments(
+    sums: SecureSums,
+    link: Link,
+    nodes: Mapping[str, int],
+    timeout: float,
+    most: int,
+    part: str,
+    numbers: int,
+) -> Moments:
+    """Return everybody's moments, of which the server sees nobody's, before the first round.
+
+    The sum is exact: it has the bits of what plain moments are pooled to.
+
+    Parameters
+    ----------
+    nodes : of those whose moments these are.
+    timeout, most : :meth:`Delivery.exchange`'s.
+    part : what the moments are of, :data:`SAMPLES` or :data:`FEATURES`.
+    numbers : how many of these each sample has.
+
+    Raises
+    ------
+    RunError
+        If people are too few or too many, or their sum cannot be opened, or is one that no
+        samples have.
+    """
+    if len(nodes) > exact.MOST_PEOPLE:
+        expected = f"{exact.MOST_PEOPLE} at most, or standardise = client or none"
+        raise RunError(f"secure-aggregation: got {len(nodes)} people, expected {expected}")
+
+    def said(words: Words, people: Group) -> Moments:
+        found = Moments.of_vector(exact.numbers_of(words))
+        if fault := found.fault(1.0 if part == FEATURES else LARGEST_VALUE):
+            raise ValueError(fault)
+        return found
+
+    asks = partial(sums.ask, link, nodes, 0, timeout, most)
+    try:
+        one = sums.prepared(asks, 0, sorted(nodes), exact.LIMBS * (1 + 2 * numbers))
+        levels, one.smallest = Levels(range=1.0, weight=1, each=1), one.least
+        plans = sums.plans(one, levels)
+        told = {"phase": MOMENTS, "of": part}
+        asks({client: plan.record() | told for client, plan in plans.items()}, one.take_words)
+        found, lost = sums.opened(asks, Anew(one, f"moments of {part}", levels, {"of": part}), said)
+    except (CannotOpen, TooFew) as error:
+        raise RunError(
+            f"what all standardise by cannot be added up: {error}. Start again. Devices that "
+            "ask for the people of before have opened a sum: bring these back, or begin a new "
+            "run"
+        ) from None
+
+    if found is None:
+        raise RunError(
+            "what all standardise by: got moments that no samples have: somebody sent a "
+            "wrong vector, and sums do not tell who (the log names their groups). Choose "
+            "standardise = client or none"
+        )
+    if (people := len(one.sent) - len(lost)) < len(nodes):
+        log.warning(
+            "what all standardise by is of %d of %d people; the others were silent or refused, "
+            "or left out above",
+            people,
+            len(nodes),
+        )
+    return found
