@@ -18,7 +18,8 @@ from fedsub.engines.sum_people import SumPeople
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import read_download
-from fedsub_client.protections.accepted_sum import AcceptedSum, accepted, answered, vector_in
+from fedsub_client.protections.accepted_sum import AcceptedSum, accepted, vector_in
+from fedsub_client.protections.sum_answers import answered
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.transcript import Origin

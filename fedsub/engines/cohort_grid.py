@@ -82,8 +82,8 @@ class CohortGrid(SimulationGrid):
         self._resizes = method(settings.method).weak.resizes and any(one.drawn for one in clients)
         self._place(clients)
         secure = settings.secure
-        in_sums = [one.client for one in clients] if secure.secure_aggregation else []
-        self._people = SumPeople(in_sums, secure.secure_least)
+        names = [one.client for one in clients] if secure.secure_aggregation else []
+        self._people = SumPeople(names, secure.secure_least)
         #: Whether some rounds ask only some clients, and whether all stacks fit into memory.
         self._sampled = False
         seen = self.cohorts[0].learner.model.input_shape

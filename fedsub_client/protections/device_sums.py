@@ -12,12 +12,12 @@ from flwr.app import ConfigRecord, RecordDict
 from fedsub_client.protections.accepted_sum import (
     AcceptedSum,
     accepted,
-    answered,
     holds_tensors,
     least_of,
     vector_in,
 )
 from fedsub_client.protections.device_roster import ROSTER, signer_of
+from fedsub_client.protections.sum_answers import answered
 from fedsub_client.store import Store
 from fedsub_core.addends import MEANS
 from fedsub_core.config.settings import NoiseSettings, SecureSettings

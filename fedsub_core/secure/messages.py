@@ -22,10 +22,8 @@ SECURE = "secure"
 #: What queries ask for. After the second the plan of the sum comes with a download, or, before the
 #: first round, with a query for moments.
 KEYS, SHARES, MOMENTS, UNMASK = "keys", "shares", "moments", "unmask"
-#: What those are asked for, before that, who go by a roster.
-VIEW = "view"
-#: And, of a sum that nobody's samples can have led to, for the vector once more, in groups.
-AGAIN = "again"
+#: What those are asked for, before the last, who go by a roster; and for a vector once more.
+VIEW, AGAIN = "view", "again"
 #: What moments are of.
 SAMPLES, FEATURES = "samples", "features"
 SESSION_BYTES = 16
@@ -95,8 +93,7 @@ class Plan:
     sealed : by neighbour.
     weight, each : :class:`fedsub_core.secure.quantise.Levels`.
     told : hash of all of it that everybody is told, also of what this release does not read.
-    smallest : people of a group at least in which the sum is made anew, if nobody's samples can
-        have led to it; 0: it is not.
+    smallest : people of a group at least, if the sum is made anew in groups; 0: it is not.
     """
 
     name: Name
@@ -108,34 +105,10 @@ class Plan:
 
     def record(self, phase: str = "sum") -> Record:
         """Return the message as plain values."""
-        groups = {"smallest": self.smallest} if self.smallest else {}
-        return {
-            **self.name.record(phase),
-            **by_client(self.sealed),
-            "weight": self.weight,
-            "each": self.each,
-            **groups,
-        }
-
-
-@dataclass(frozen=True)
-class Regrouping:
-    """The question for keys of a sum of one group, in which an opened sum is made anew.
-
-    Parameters
-    ----------
-    name : of the group's sum.
-    of : session of the opened sum.
-    people : of that sum, ascending.
-    """
-
-    name: Name
-    of: bytes
-    people: tuple[str, ...]
-
-    def record(self) -> Record:
-        """Return the message as plain values."""
-        return {**self.name.record(KEYS), "of": self.of, "sent": list(self.people)}
+        numbers = {"weight": self.weight, "each": self.each}
+        if self.smallest:
+            numbers["smallest"] = self.smallest
+        return {**self.name.record(phase), **by_client(self.sealed), **numbers}
 
 
 @dataclass(frozen=True)
@@ -241,15 +214,8 @@ class Reader:
         sealed = self.values(record, SEALED_BYTES)
         whole = self.whole(record, "weight"), self.whole(record, "each")
         smallest = self.whole(record, "smallest") if "smallest" in record else 0
-        said = digest(alike(record, OWN_OF_PLAN))
-        return Plan(self.name(record), sealed, *whole, said, smallest)
-
-    def regrouping(self, record: Mapping[str, Any]) -> Regrouping:
-        """Return the question for keys of a group's sum."""
-        of = record.get("of")
-        if not isinstance(of, bytes) or len(of) != SESSION_BYTES:
-            raise self.refuse("secure sum: of", type(of).__name__, f"{SESSION_BYTES} bytes")
-        return Regrouping(self.name(record), of, self.names(record, "sent"))
+        told = digest(alike(record, OWN_OF_PLAN))
+        return Plan(self.name(record), sealed, *whole, told, smallest)
 
     def people(self, record: Mapping[str, Any]) -> list[bytes]:
         """Return the list of a sum's people where it came, ascending; none: it did not."""

@@ -38,7 +38,7 @@ from fedsub_core.secure.messages import (
     by_client,
 )
 from fedsub_core.secure.people_list import PeopleList, leaf
-from fedsub_core.secure.regrouping import digest_of
+from fedsub_core.secure.regrouping import Regrouping
 from fedsub_core.secure.roster import Signer
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, split
 from fedsub_core.secure.signed_sums import (
@@ -216,9 +216,9 @@ class Participant:
         own.demand_closed(reader, name)
         group, asked = list[str](), ""
         if "of" in record:
-            regrouping = reader.regrouping(record)
+            regrouping = Regrouping.read(reader, record)
             group = own.regroupable.group_of(reader, regrouping, self.least)
-            asked = digest_of(regrouping)
+            asked = regrouping.digest
         if name.session.hex() != own.session:
             self._own = own.next_sum(name, self._entropy)
             self._own.group, self._own.asked = group, asked

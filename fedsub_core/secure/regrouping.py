@@ -13,12 +13,13 @@ vectors again, under fresh masks. Three rules keep what groups' sums tell to sum
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any, Self
 
 from fedsub_core.errors import MessageRefused
-from fedsub_core.secure.messages import Reader, Regrouping
+from fedsub_core.secure.messages import KEYS, SESSION_BYTES, Name, Reader, Record
 from fedsub_core.secure.transcript import digest
 
 
@@ -43,6 +44,39 @@ def name_of(run: str, method: str, once: str, round: int) -> str:
     A vector that stays the same from round to round has one partition in a run: `once` names it.
     """
     return "\x1f".join(("fedsub groups", run, method, once or f"round {round}"))
+
+
+@dataclass(frozen=True)
+class Regrouping:
+    """The question for keys of a sum of one group, in which an opened sum is made anew.
+
+    Parameters
+    ----------
+    name : of the group's sum.
+    of : session of the opened sum.
+    people : of that sum, ascending.
+    """
+
+    name: Name
+    of: bytes
+    people: tuple[str, ...]
+
+    def record(self) -> Record:
+        """Return the message as plain values."""
+        return {**self.name.record(KEYS), "of": self.of, "sent": list(self.people)}
+
+    @classmethod
+    def read(cls, reader: Reader, record: Mapping[str, Any]) -> Self:
+        """Inverse of :meth:`record`; raises MessageRefused."""
+        of = record.get("of")
+        if not isinstance(of, bytes) or len(of) != SESSION_BYTES:
+            raise reader.refuse("secure sum: of", type(of).__name__, f"{SESSION_BYTES} bytes")
+        return cls(reader.name(record), of, reader.names(record, "sent"))
+
+    @property
+    def digest(self) -> str:
+        """A hash of what all of a group are told of it."""
+        return digest({"of": self.of, "people": sorted(self.people)})
 
 
 @dataclass
@@ -104,8 +138,3 @@ class OpenedSum:
     @staticmethod
     def _refuse(reader: Reader, got: object, expected: object) -> MessageRefused:
         return reader.refuse("secure sum: groups", got, expected)
-
-
-def digest_of(asked: Regrouping) -> str:
-    """Return a hash of what all of a group were told of it."""
-    return digest({"of": asked.of, "people": sorted(asked.people)})

@@ -38,13 +38,13 @@ from fedsub_core.secure.messages import (
     Plan,
     Reader,
     Record,
-    Regrouping,
     Unmask,
     by_client,
 )
 from fedsub_core.secure.participant import between
 from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.regrouping import Regrouping
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, value_at
 
 #: Choices of shares that are tried where some are wrong: of l wrong ones each choice, of more than

@@ -63,24 +63,24 @@ class Anew:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def if_needed(
-        self, summed: Words, asks: Asks, said: Callable[[Words, Group], S]
+        self, summed: Words, asks: Asks, value_of: Callable[[Words, Group], S]
     ) -> tuple[S | None, Group]:
-        """Return what the sum says, or what that of some groups does; and who is left out.
+        """Return the value of the sum, or of that of some groups; and the people left out.
 
         Parameters
         ----------
         summed : the opened sum.
-        said : makes it of a sum over some people; raises ValueError if nobody's samples lead to it.
+        value_of : of a sum over some people; raises ValueError if nobody's samples lead to it.
         """
         people = tuple(sorted(self.opened.sent))
         try:
-            return said(summed, people), ()
+            return value_of(summed, people), ()
         except ValueError as error:
-            words, inside = self._possible(asks, error, said)
-        return said(words, inside) if inside else None, tuple(sorted({*people} - {*inside}))
+            words, inside = self._possible(asks, error, value_of)
+        return value_of(words, inside) if inside else None, tuple(sorted({*people} - {*inside}))
 
     def _possible(
-        self, asks: Asks, why: object, said: Callable[[Words, Group], object]
+        self, asks: Asks, why: object, value_of: Callable[[Words, Group], object]
     ) -> tuple[Words, Group]:
         """Return the sum over all groups whose sums can be, and their people; log the others."""
         round, groups = self.opened.name.round, self.groups()
@@ -92,7 +92,7 @@ class Anew:
             fault = summed
             if not isinstance(summed, str):
                 try:
-                    said(summed, group)
+                    value_of(summed, group)
                     total, inside = total + summed, [*inside, *group]
                     continue
                 except ValueError as error:

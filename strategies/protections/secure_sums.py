@@ -119,8 +119,8 @@ class SecureSums:
             one.take_vector(client, vectors.vector_of(upload))
         asks = partial(self.ask, connection.link, nodes, round, timeout, most)
 
-        def said(words: Words, people: Group) -> Opened:
-            """Return what a sum says; raises ValueError if nobody's samples lead to it."""
+        def value_of(words: Words, people: Group) -> Opened:
+            """Return the value of a sum; raises ValueError if nobody's samples lead to it."""
             total = begun.levels.total(words, len(people), begun.noised)
             found = Opened(total, people, begun.levels)
             if why := fault(found):
@@ -129,7 +129,7 @@ class SecureSums:
 
         people = tuple(sorted(one.sent))
         try:
-            opened, lost = self.opened(asks, Anew(one, begun.once, begun.levels), said)
+            opened, lost = self.opened(asks, Anew(one, begun.once, begun.levels), value_of)
         except CannotOpen as error:
             log.warning("round %d: the secure sum is lost, and the model stays: %s", round, error)
             return None, [MetricRow(round, "", None, "secure_lost", 1)]
@@ -177,14 +177,14 @@ class SecureSums:
         return plans
 
     def opened(
-        self, asks: Asks, of: Anew, said: Callable[[Words, Group], S]
+        self, asks: Asks, of: Anew, value_of: Callable[[Words, Group], S]
     ) -> tuple[S | None, Group]:
-        """Return what a sum says once those who sent its vectors open it; and who is left out.
+        """Return the value of a sum, once people open it; and the people left out.
 
         Parameters
         ----------
         of : the sum, and as what it is made anew where it says what cannot be.
-        said : :meth:`Anew.if_needed`'s.
+        value_of : :meth:`Anew.if_needed`'s.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class SecureSums:
             if views := one.ask_views():
                 asks(views, one.take_view)
             asks({c: asked.record() for c, asked in one.ask_unmask().items()}, one.take_unmasked)
-            return of.if_needed(one.open(), asks, said)
+            return of.if_needed(one.open(), asks, value_of)
         finally:
             # Who did not train is not asked to be tested; who did is, however it fared here.
             delivery.silent = silent

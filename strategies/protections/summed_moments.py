@@ -51,12 +51,6 @@ def summed_moments(
         expected = f"{exact.MOST_PEOPLE} at most, or standardise = client or none"
         raise RunError(f"secure-aggregation: got {len(nodes)} people, expected {expected}")
 
-    def said(words: Words, people: Group) -> Moments:
-        found = Moments.of_vector(exact.numbers_of(words))
-        if fault := found.fault(1.0 if part == FEATURES else LARGEST_VALUE):
-            raise ValueError(fault)
-        return found
-
     asks = partial(sums.ask, link, nodes, 0, timeout, most)
     try:
         one = sums.prepared(asks, 0, sorted(nodes), exact.LIMBS * (1 + 2 * numbers))
@@ -64,7 +58,8 @@ def summed_moments(
         plans = sums.plans(one, levels)
         told = {"phase": MOMENTS, "of": part}
         asks({client: plan.record() | told for client, plan in plans.items()}, one.take_words)
-        found, lost = sums.opened(asks, Anew(one, f"moments of {part}", levels, {"of": part}), said)
+        again = Anew(one, f"moments of {part}", levels, {"of": part})
+        found, lost = sums.opened(asks, again, partial(_moments_in, part))
     except (CannotOpen, TooFew) as error:
         raise RunError(
             f"what all standardise by cannot be added up: {error}. Start again. Devices that "
@@ -80,9 +75,17 @@ def summed_moments(
         )
     if (people := len(one.sent) - len(lost)) < len(nodes):
         log.warning(
-            "what all standardise by is of %d of %d people; the others were silent or refused, "
-            "or left out above",
+            "what all standardise by is of %d of %d people; the others were silent, refused or "
+            "left out",
             people,
             len(nodes),
         )
+    return found
+
+
+def _moments_in(part: str, summed: Words, people: Group) -> Moments:
+    """Return the moments in a sum; raises ValueError if no samples have them."""
+    found = Moments.of_vector(exact.numbers_of(summed))
+    if fault := found.fault(1.0 if part == FEATURES else LARGEST_VALUE):
+        raise ValueError(fault)
     return found

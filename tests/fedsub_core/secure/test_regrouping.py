@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from fedsub.testing.refusals import refused
 from fedsub_core.errors import MessageRefused
-from fedsub_core.secure.messages import Name, Reader, Regrouping, Unmask
+from fedsub_core.secure.messages import Name, Reader, Unmask
 from fedsub_core.secure.participant import Participant
-from fedsub_core.secure.regrouping import groups_of, name_of
+from fedsub_core.secure.regrouping import Regrouping, groups_of, name_of
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.secure.transcript import Origin
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.app import ConfigRecord, MessageType
 from numpy.typing import NDArray
 
-from fedsub_client.protections.accepted_sum import answered
+from fedsub_client.protections.sum_answers import answered
 from fedsub_core.capacity import Capacity
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Nodes, Pixels, Tokens
@@ -181,7 +181,7 @@ def moments_told() -> list[Mapping[str, Any]]:
     plan = server.plans(Levels(1.0, 1, 1))["a"]
     asked = plan.record() | {"phase": MOMENTS, "of": SAMPLES}
     own = Moments(2, np.array([1.5]), np.array([2.25]))
-    said = answered(people["a"], asked, lambda part: own).config_records[SECURE]
+    said = answered(people["a"], asked, lambda part: own, lambda: None).config_records[SECURE]
     server.take_words("a", said)
     return [asked, dict(said)]
 

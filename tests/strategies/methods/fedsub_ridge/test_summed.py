@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -86,8 +86,8 @@ def wrong(client: str, round: int, at: int, people: int = 4) -> Tamper:
             and asked[SECURE]["phase"] == AGAIN
             and f"p{people + 1 - node}" == client
         ):
-            record = reply.message.content[SECURE]
-            record["vector"] = spoilt(record["vector"])
+            record = reply.message.content.config_records[SECURE]
+            record["vector"] = spoilt(cast(bytes, record["vector"]))
         return reply.message
 
     return tamper
