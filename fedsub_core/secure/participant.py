@@ -215,7 +215,7 @@ class Participant:
         own, name = self._own, reader.name(record)
         own.demand_closed(reader, name)
         group, asked = list[str](), ""
-        if "of" in record:
+        if "anew" in record:
             regrouping = Regrouping.read(reader, record)
             group = own.regroupable.group_of(reader, regrouping, self.least)
             asked = regrouping.digest

@@ -63,14 +63,14 @@ class Regrouping:
 
     def record(self) -> Record:
         """Return the message as plain values."""
-        return {**self.name.record(KEYS), "of": self.of, "sent": list(self.people)}
+        return {**self.name.record(KEYS), "anew": self.of, "sent": list(self.people)}
 
     @classmethod
     def read(cls, reader: Reader, record: Mapping[str, Any]) -> Self:
         """Inverse of :meth:`record`; raises MessageRefused."""
-        of = record.get("of")
+        of = record.get("anew")
         if not isinstance(of, bytes) or len(of) != SESSION_BYTES:
-            raise reader.refuse("secure sum: of", type(of).__name__, f"{SESSION_BYTES} bytes")
+            raise reader.refuse("secure sum: anew", type(of).__name__, f"{SESSION_BYTES} bytes")
         return cls(reader.name(record), of, reader.names(record, "sent"))
 
     @property

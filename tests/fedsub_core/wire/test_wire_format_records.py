@@ -27,6 +27,7 @@ from fedsub_core.secure.messages import KEYS, MOMENTS, SAMPLES, SECURE, SHARES, 
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.regrouping import Regrouping
 from fedsub_core.secure.roster import Roster, Signer, is_signed, public_of
 from fedsub_core.secure.summation import Summation
 from fedsub_core.secure.transcript import digest
@@ -174,6 +175,7 @@ def moments_told() -> list[Mapping[str, Any]]:
     """Return the question for moments that comes before the first round, and its answer."""
     people = {name: Participant(name, 3) for name in ("a", "b", "c")}
     server = Summation(0, 3, 3 * LIMBS, "run", "fedavg")
+    server.smallest = 3
     for name, person in people.items():
         server.take_keys(name, person.answer(server.ask_keys(), 0))
     for name, shares in server.ask_shares().items():
@@ -183,7 +185,8 @@ def moments_told() -> list[Mapping[str, Any]]:
     own = Moments(2, np.array([1.5]), np.array([2.25]))
     said = answered(people["a"], asked, lambda part: own, lambda: None).config_records[SECURE]
     server.take_words("a", said)
-    return [asked, dict(said)]
+    group = Regrouping(server.name, bytes(16), ("a", "b", "c"))
+    return [asked, dict(said), group.record()]
 
 
 def signed_told() -> list[Mapping[str, Any]]:
