@@ -91,12 +91,15 @@ class SummedRidgeLearner(FedSubRidgeLearner):
         return There(version, samples, min(samples, weight), classes)
 
     def once(self, received: Bundle) -> str:
-        """Return the name of statistics, or of equations; "" of classes.
+        """Name statistics, and equations by the sums that they are of.
 
-        Of these :meth:`vector` says no more than evaluated rounds do.
+        Which classes a person has is counted anew while people come: of that :meth:`vector` says
+        no more than evaluated rounds do.
         """
         kind, _ = _asked(received, self.model.classes)
-        return summing.once(kind, received.version)
+        if kind == summing.EQUATIONS:
+            return f"equations of sums {received.version}"
+        return "statistics" if kind == summing.STATISTICS else ""
 
     def told_alike(self, received: Bundle) -> Bundle:
         """Return the part of a download on which a client's vector depends.

@@ -41,17 +41,6 @@ def range_of(kind: int, classes: int) -> float:
     return RANGE if kind == STATISTICS else 1.0
 
 
-def once(kind: int, version: int) -> str:
-    """Return the name of a vector that stays the same from round to round; "" if it changes.
-
-    Equations stay the same while the sums do that they are of, which have a `version`. Which
-    classes a person has is counted anew while people come.
-    """
-    if kind == EQUATIONS:
-        return f"equations of sums {version}"
-    return "statistics" if kind == STATISTICS else ""
-
-
 def numbers(kind: int, features: int, classes: int, equations: int) -> int:
     """Return how many numbers somebody adds to a sum of a kind, without the two behind."""
     if kind == EQUATIONS:

@@ -130,7 +130,7 @@ class Secrets:
         self.sent, self.silent, self.answered = sent, silent, self.session
         if not self.group:
             self.regroupable = OpenedSum(
-                *(self.run, self.method, self.round, self.session, self.vector, self.once),
+                *(self.run, self.method, self.round, self.session, self.vector),
                 *(self.smallest, sent, silent, self.seen),
             )
             if self.round:

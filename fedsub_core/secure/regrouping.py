@@ -4,8 +4,8 @@ One person with a wrong vector spoils a sum, and the sum does not say who. So it
 into groups, each as large as any sum of these vectors must be, and each group adds up the very
 vectors again, under fresh masks. Three rules keep what groups' sums tell to sums over as many:
 
-- There is one partition of a sum's people: it follows from the sum's name and its people. A second
-  one would have parts in common with the first, which may be of one person.
+- There is one partition of a sum's people in a run. A second one would have parts in common with
+  the first, which may be of one person; and what people add up changes little from round to round.
 - A group's sum is of the whole group, or of nobody: what lacks in it would follow from the others.
 - Each vector is the one that was in the first sum.
 """
@@ -23,27 +23,20 @@ from fedsub_core.secure.messages import KEYS, SESSION_BYTES, Name, Reader, Recor
 from fedsub_core.secure.transcript import digest
 
 
-def groups_of(people: Sequence[str], name: str, smallest: int) -> list[tuple[str, ...]]:
+def groups_of(people: Sequence[str], run: str, method: str, smallest: int) -> list[tuple[str, ...]]:
     """Return the partition of a sum's people into as many groups as can be, of like sizes.
 
     Parameters
     ----------
     people : of the sum.
-    name : of the sum, by which people are ordered.
+    run, method : of the sum; by them people are ordered, the same in all rounds.
     smallest : people of a group at least. One group, if there are fewer than two times as many.
     """
-    order = sorted(people, key=lambda one: hashlib.sha256(f"{name}\x1f{one}".encode()).digest())
+    of = f"fedsub groups\x1f{run}\x1f{method}\x1f"
+    order = sorted(people, key=lambda one: hashlib.sha256(f"{of}{one}".encode()).digest())
     count = max(1, len(order) // smallest)
     ends = [len(order) * i // count for i in range(count + 1)]
     return [tuple(sorted(order[a:b])) for a, b in pairwise(ends)]
-
-
-def name_of(run: str, method: str, once: str, round: int) -> str:
-    """Return the name by which a sum's people are parted.
-
-    A vector that stays the same from round to round has one partition in a run: `once` names it.
-    """
-    return "\x1f".join(("fedsub groups", run, method, once or f"round {round}"))
 
 
 @dataclass(frozen=True)
@@ -87,7 +80,6 @@ class OpenedSum:
     ----------
     run, method, round, session : of the sum; bytes in hexadecimal, as all here.
     vector : hash of the person's vector in it.
-    once : what the vector says, if it stays the same from round to round.
     smallest : people of a group at least, as the plan said to all; 0: it is not made anew.
     sent, silent : of the person and its neighbours, who was in it and who was not.
     seen : by a roster, all who were in it; [] without one.
@@ -98,7 +90,6 @@ class OpenedSum:
     round: int = 0
     session: str = ""
     vector: str = ""
-    once: str = ""
     smallest: int = 0
     sent: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
@@ -128,7 +119,7 @@ class OpenedSum:
             got = f"{len(asked.people)} people: {', '.join(sorted(asked.people))}"
             expected = f"the {len(self.seen or self.sent)} with whom it opened that sum"
             raise self._refuse(reader, got, expected if self.seen else f"{expected}, at least")
-        parted = groups_of(asked.people, name_of(*said[:2], self.once, name.round), self.smallest)
+        parted = groups_of(asked.people, self.run, self.method, self.smallest)
         (own,) = (group for group in parted if client in group)
         if len(parted) < 2:
             got = f"one group of {len(asked.people)} people"

@@ -18,7 +18,7 @@ from fedsub_core.errors import listed
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import AGAIN, Record
 from fedsub_core.secure.quantise import Levels
-from fedsub_core.secure.regrouping import groups_of, name_of
+from fedsub_core.secure.regrouping import groups_of
 from fedsub_core.secure.summation import CannotOpen, Summation
 
 log = logging.getLogger("fedsub")
@@ -52,13 +52,11 @@ class Anew:
     Parameters
     ----------
     opened : the sum.
-    once : what its vectors say, if they stay the same from round to round.
     levels : by which their numbers are rounded.
     about : what the question for vectors says beside the plan.
     """
 
     opened: Summation
-    once: str
     levels: Levels
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -105,8 +103,7 @@ class Anew:
         opened, name = self.opened, self.opened.name
         if not opened.smallest or len(opened.sent) < 2 * opened.smallest:
             return []
-        of = name_of(name.run, name.method, self.once, name.round)
-        return groups_of(sorted(opened.sent), of, opened.smallest)
+        return groups_of(sorted(opened.sent), name.run, name.method, opened.smallest)
 
     def sums(self, asks: Asks, groups: Sequence[Group]) -> dict[Group, Words | str]:
         """Return each group's sum, or why it has none."""

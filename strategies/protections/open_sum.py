@@ -33,7 +33,6 @@ class OpenSum:
     vectors : what each of them sends, by client, ascending.
     records : what goes beside their downloads.
     left : who was asked, and is not in it, for it did not say what it takes.
-    once : what the vectors say, if they stay the same from round to round.
     """
 
     summation: Summation
@@ -42,7 +41,6 @@ class OpenSum:
     vectors: Mapping[str, Declaration]
     records: Mapping[str, ConfigRecord]
     left: frozenset[str]
-    once: str
 
 
 def check_clip(round: int, levels: Levels, numbers: int, longest: float) -> None:

@@ -93,7 +93,7 @@ class SecureSums:
         records = {client: ConfigRecord(plan.record()) for client, plan in plans.items()}
         left = frozenset(asked.clients) - plans.keys()
         declared = dict.fromkeys(sorted(plans), vectors.declared_of(asked.numbers))
-        return OpenSum(one, levels, longest < inf, declared, records, left, asked.once)
+        return OpenSum(one, levels, longest < inf, declared, records, left)
 
     def close(
         self,
@@ -129,7 +129,7 @@ class SecureSums:
 
         people = tuple(sorted(one.sent))
         try:
-            opened, lost = self.opened(asks, Anew(one, begun.once, begun.levels), value_of)
+            opened, lost = self.opened(asks, Anew(one, begun.levels), value_of)
         except CannotOpen as error:
             log.warning("round %d: the secure sum is lost, and the model stays: %s", round, error)
             return None, [MetricRow(round, "", None, "secure_lost", 1)]

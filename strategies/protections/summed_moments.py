@@ -58,7 +58,7 @@ def summed_moments(
         plans = sums.plans(one, levels)
         told = {"phase": MOMENTS, "of": part}
         asks({client: plan.record() | told for client, plan in plans.items()}, one.take_words)
-        again = Anew(one, f"moments of {part}", levels, {"of": part})
+        again = Anew(one, levels, {"of": part})
         found, lost = sums.opened(asks, again, partial(_moments_in, part))
     except (CannotOpen, TooFew) as error:
         raise RunError(

@@ -44,7 +44,6 @@ class SumRequest:
     others : whether all others of the round are sent their downloads, too, and answer with nothing.
     needed : whether the run ends where too few people take part.
     detail : what that is, in the method's own words, for who makes downloads and takes the sum.
-    once : the vectors' name, as devices give it, if they stay the same from round to round.
     """
 
     clients: tuple[str, ...]
@@ -54,7 +53,6 @@ class SumRequest:
     others: bool = False
     needed: bool = True
     detail: Any = None
-    once: str = ""
 
 
 @dataclass(frozen=True)

@@ -129,10 +129,10 @@ class SummedRidgeServer(FedSubRidgeServer):
             return None
         features, classes = prod(round.model.input_shape), round.model.classes
         numbers = summing.numbers(asked.kind, features, classes, tensors.equations(self.hyper))
-        range, version = summing.range_of(asked.kind, classes), int(state[VERSIONS][1])
-        needed, once = not state[VERSIONS][0], summing.once(asked.kind, version)
+        range = summing.range_of(asked.kind, classes)
+        needed = not state[VERSIONS][0]
         return SumRequest(
-            asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked, once
+            asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked
         )
 
     def _asks(self, state: State, round: Round, clients: Sequence[str]) -> Asked | None:

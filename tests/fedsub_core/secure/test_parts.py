@@ -146,7 +146,7 @@ def test_the_largest_sum_fits() -> None:
 
 def test_a_number_beyond_what_people_may_send_is_refused() -> None:
     levels = Levels.of_people(people=3, weight=4, range=2.0)
-    summed = sum(levels.vector(np.array([-2.0], np.float32), 4) for _ in range(3))
+    summed = levels.vector(np.array([-2.0], np.float32), 4) * np.uint32(3)
     assert levels.total(summed, 3).mean.tolist() == [-2.0]
     with pytest.raises(ValueError, match="a number: got 30, expected 24 at most"):
         levels.total(summed - np.array([3 * levels.each, 0, 0], np.uint32), 3)

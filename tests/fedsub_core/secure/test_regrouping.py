@@ -15,7 +15,7 @@ from fedsub.testing.refusals import refused
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure.messages import Name, Reader, Unmask
 from fedsub_core.secure.participant import Participant
-from fedsub_core.secure.regrouping import Regrouping, groups_of, name_of
+from fedsub_core.secure.regrouping import Regrouping, groups_of
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.secure.transcript import Origin
 
@@ -37,8 +37,7 @@ def opened(people: int = 8, smallest: int = 3, **own: Any) -> Sum:
 
 def groups(one: Sum, smallest: int = 3) -> list[Group]:
     name = one.server.name
-    of = name_of(name.run, name.method, one.once, name.round)
-    return groups_of(sorted(one.server.sent), of, smallest)
+    return groups_of(sorted(one.server.sent), name.run, name.method, smallest)
 
 
 def again(one: Sum, group: Sequence[str], seed: int = 1) -> Sum:
@@ -65,12 +64,12 @@ def summed(group: Sum) -> np.ndarray:
 @given(st.integers(2, 60), st.integers(1, 9))
 def test_a_partition_is_of_all_and_no_group_is_smaller(people: int, smallest: int) -> None:
     names = [f"p{i}" for i in range(people)]
-    found = groups_of(names, "a sum", smallest)
+    found = groups_of(names, "a run", "fedavg", smallest)
     assert sorted(client for group in found for client in group) == sorted(names)
     assert len(found) == max(1, people // smallest)
     assert all(len(group) >= min(smallest, people) for group in found)
     assert max(map(len, found)) - min(map(len, found)) <= 1
-    assert groups_of(names[::-1], "a sum", smallest) == found
+    assert groups_of(names[::-1], "a run", "fedavg", smallest) == found
 
 
 @pytest.mark.parametrize("signed", [False, True], ids=["no roster", "roster"])
