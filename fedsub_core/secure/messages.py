@@ -93,6 +93,7 @@ class Plan:
     sealed : by neighbour.
     weight, each : :class:`fedsub_core.secure.quantise.Levels`.
     told : hash of all of it that everybody is told, also of what this release does not read.
+    head : of the run's transcript (:mod:`fedsub_core.secure.chain`); none: the server keeps none.
     """
 
     name: Name
@@ -100,14 +101,17 @@ class Plan:
     weight: int
     each: int
     told: str = ""
+    head: bytes = b""
 
     def record(self) -> Record:
         """Return the message as plain values."""
+        head = {"head": self.head} if self.head else {}
         return {
             **self.name.record("sum"),
             **by_client(self.sealed),
             "weight": self.weight,
             "each": self.each,
+            **head,
         }
 
 
@@ -213,7 +217,10 @@ class Reader:
         """Return the plan that came with a download."""
         sealed = self.values(record, SEALED_BYTES)
         whole = self.whole(record, "weight"), self.whole(record, "each")
-        return Plan(self.name(record), sealed, *whole, digest(alike(record, OWN_OF_PLAN)))
+        head = record.get("head", b"")
+        if not isinstance(head, bytes) or len(head) not in (0, TOLD_BYTES):
+            raise self.refuse("secure sum: head", type(head).__name__, f"{TOLD_BYTES} bytes")
+        return Plan(self.name(record), sealed, *whole, digest(alike(record, OWN_OF_PLAN)), head)
 
     def people(self, record: Mapping[str, Any]) -> list[bytes]:
         """Return the list of a sum's people where it came, ascending; none: it did not."""

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from flwr.app import ConfigRecord
@@ -28,6 +29,7 @@ from fedsub_core.secure.quantise import BESIDE, Levels
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.wire.bundles import Bundle
 from strategies.protections.open_sum import OpenSum, TooFew, check_clip
+from strategies.protections.sum_transcript import SumTranscript
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Opened, SumRequest
 from strategies.rounds.link import Link
@@ -50,13 +52,19 @@ class SecureSums:
     settings : of how many people, and in which range.
     transport : by which they are asked.
     run, method : as in a turn.
+    path : of the transcript; None: there is none.
     """
 
     def __init__(
-        self, settings: SecureSettings, transport: Transport, run: str, method: str
+        self,
+        settings: SecureSettings,
+        transport: Transport,
+        run: str,
+        method: str,
+        path: Path | None = None,
     ) -> None:
         self.settings, self.transport = settings, transport
-        self._of = run, method
+        self._of, self.transcript = (run, method), SumTranscript(path, run, method)
 
     def begin(
         self,
@@ -83,11 +91,10 @@ class SecureSums:
             what it may be long.
         """
         timeout, most = connection.rounds.round_timeout, connection.most_of(len(asked.clients))
-        asks = partial(
-            self._ask, connection.link, connection.population.nodes, round, timeout, most
-        )
+        nodes = connection.population.nodes
+        asks = self._asks(connection.link, nodes, round, timeout, most)
         one = self._prepared(asks, round, sorted(asked.clients), asked.numbers)
-        one.opened_of = max(one.least, asked.opened_of)
+        one.opened_of, one.once = max(one.least, asked.opened_of), asked.once
         try:
             # Of the list that all were shown: each device makes the same of it.
             levels = Levels.of_people(len(one.keys), weight, asked.range)
@@ -119,9 +126,7 @@ class SecureSums:
         for client, upload in uploads.items():
             one.take_vector(client, vectors.vector_of(upload))
         try:
-            summed = self._opened(
-                partial(self._ask, connection.link, nodes, round, timeout, most), one
-            )
+            summed = self._opened(self._asks(connection.link, nodes, round, timeout, most), one)
             total = begun.levels.total(summed, len(one.sent), begun.noised)
         except (CannotOpen, ValueError) as error:
             log.warning("round %d: the secure sum is lost, and the model stays: %s", round, error)
@@ -161,11 +166,12 @@ class SecureSums:
         if len(nodes) > exact.MOST_PEOPLE:
             expected = f"{exact.MOST_PEOPLE} at most, or standardise = client or none"
             raise RunError(f"secure-aggregation: got {len(nodes)} people, expected {expected}")
-        asks = partial(self._ask, link, nodes, 0, timeout, most)
+        asks = self._asks(link, nodes, 0, timeout, most)
         try:
             one = self._prepared(asks, 0, sorted(nodes), exact.LIMBS * (1 + 2 * numbers))
             plans = self._plans(one, Levels(range=1.0, weight=1, each=1))
-            told = {"phase": MOMENTS, "of": part}
+            told, one.once = {"phase": MOMENTS, "of": part}, f"moments of {part}"
+            one.plan |= told
             asks({client: plan.record() | told for client, plan in plans.items()}, one.take_words)
             summed = self._opened(asks, one)
         except (CannotOpen, TooFew) as error:
@@ -190,17 +196,11 @@ class SecureSums:
 
     # One sum, step by step.
 
-    def _ask(
-        self,
-        link: Link,
-        nodes: Mapping[str, int],
-        round: int,
-        timeout: float,
-        most: int,
-        questions: Mapping[str, Mapping[str, Any]],
-        take: Callable[[str, Mapping[str, Any]], None],
-    ) -> None:
-        ask(self.transport, link, questions, take, nodes, round, timeout, most)
+    def _asks(
+        self, link: Link, nodes: Mapping[str, int], round: int, timeout: float, most: int
+    ) -> Asks:
+        about = {"nodes": nodes, "round": round, "timeout": timeout, "most": most}
+        return partial(ask, self.transport, link, **about)
 
     def _prepared(self, asks: Asks, round: int, people: list[str], length: int) -> Summation:
         """Return a sum of `people`, once they have shown keys and shared their secrets."""
@@ -217,20 +217,23 @@ class SecureSums:
         return one
 
     def _plans(self, one: Summation, levels: Levels) -> dict[str, Plan]:
+        one.head = self.transcript.head
         plans = one.plans(levels)
         self._demand(one.name.round, len(plans), "people have neighbours enough")
         return plans
 
     def _opened(self, asks: Asks, one: Summation) -> Words:
         """Return a sum of the vectors that came, once those who sent them open it."""
-        delivery = self.transport.delivery
+        delivery, summed = self.transport.delivery, None
         silent = delivery.silent
         try:
             if views := one.ask_views():
                 asks(views, one.take_view)
             asks({c: asked.record() for c, asked in one.ask_unmask().items()}, one.take_unmasked)
-            return one.open()
+            summed = one.open()
+            return summed
         finally:
+            self.transcript.add(one, summed)
             # Who did not train is not asked to be tested; who did is, however it fared here.
             delivery.silent = silent
             for holder, client in sorted(one.wrong):
