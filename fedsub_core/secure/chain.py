@@ -13,30 +13,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from fedsub_core.errors import cut
+from fedsub_core.secure.chain_form import NOISE, START, SUM, are_people, are_seeds, is_entry
 from fedsub_core.secure.transcript import digest
 
 #: Form of the file.
 FORM = 1
-#: Kinds of entries: the first one; noise that is promised; a sum; noise on what follows from one.
-START, PROMISE, SUM, NOISE = "start", "promise", "sum", "noise"
 KEY_BYTES = SEED_BYTES = 32
 
 Entry = dict[str, Any]
-#: Of each kind, its keys and the types of these.
-_KEYS: Mapping[str, Mapping[str, type]] = {
-    START: {"form": int, "run": str, "method": str, "key": str},
-    PROMISE: {"noise": dict, "secret": str},
-    SUM: {
-        "plan": dict, "once": str, "least": int, "people": list, "sent": dict, "silent": list,
-        "views": dict, "told": str, "sum": str,
-    },
-    NOISE: {"session": str, "draws": list},
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -92,15 +80,10 @@ class Line:
         try:
             parts = json.loads(data)
             line = cls(parts["entry"], parts.get("people", {}), parts.get("sealed", []))
-            keys = _KEYS[line.entry["kind"]] | {"kind": str, "before": str}
-            fits = line.entry.keys() == keys.keys() and all(
-                type(line.entry[key]) is kind for key, kind in keys.items()
-            )
-            if fits and line.kind == SUM:
-                fits = type(line.round) is int and bool(line.session)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            fits = False
-        if not fits:
+            line = cls({})
+        fits = is_entry(line.entry) and are_people(line.people) and are_seeds(line.sealed)
+        if not fits or (line.kind == NOISE and len(line.sealed) != len(line.entry["draws"])):
             raise ValueError(f"got {cut(data[:60].decode(errors='replace'))}, expected an entry")
         return line
 

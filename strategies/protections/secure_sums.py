@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -199,8 +198,9 @@ class SecureSums:
     def _asks(
         self, link: Link, nodes: Mapping[str, int], round: int, timeout: float, most: int
     ) -> Asks:
-        about = {"nodes": nodes, "round": round, "timeout": timeout, "most": most}
-        return partial(ask, self.transport, link, **about)
+        return lambda questions, take: ask(
+            self.transport, link, questions, take, nodes, round, timeout, most
+        )
 
     def _prepared(self, asks: Asks, round: int, people: list[str], length: int) -> Summation:
         """Return a sum of `people`, once they have shown keys and shared their secrets."""

@@ -17,11 +17,7 @@ from fedsub_core.files import private, write_new, write_whole
 from fedsub_core.secure.chain import (
     FORM,
     KEY_BYTES,
-    NOISE,
-    PROMISE,
     SEED_BYTES,
-    START,
-    SUM,
     Entry,
     Line,
     key_commitment,
@@ -31,6 +27,7 @@ from fedsub_core.secure.chain import (
     seed_commitment,
     sum_commitment,
 )
+from fedsub_core.secure.chain_form import NOISE, PROMISE, START, SUM
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.people_list import leaf
 from fedsub_core.secure.summation import Summation
@@ -98,7 +95,7 @@ class SumTranscript:
         made = {
             "plan": {k: v.hex() if isinstance(v, bytes) else v for k, v in one.plan.items()},
             "once": one.once,
-            "least": one.opened_of,
+            "least": one.least,
             "people": sorted(leaves.values()),
             "sent": {leaves[client]: one.vectors[client] for client in one.sent},
             "silent": sorted(leaves[client] for client in one.sealed.keys() - one.sent),
