@@ -79,16 +79,16 @@ class SumTranscript:
             return
         secret = secret_commitment(self._key, noise.secret)
         promised: Entry = {"noise": dict(noise.options), "secret": secret}
-        if self._promised and self._owes:
-            self.drawn([])  # the process died before it released anything of that sum
         if promised != self._promised:
             self._append(PROMISE, promised)
-            self._promised = promised
+            self._promised, self._owes = promised, ""  # moments of before get none
 
     def add(self, one: Summation, words: Words | None) -> None:
         """Write a sum that was opened, or that could not be: without `words`."""
         if self._path is None:
             return
+        # Of the sum before nothing was released: it was of no use, or the process died.
+        self.drawn([])
         joined = {client: keys.joined() for client, keys in one.keys.items()}
         leaves = {client: leaf(client, joined[client]).hex() for client in joined}
         session = one.name.session.hex()
