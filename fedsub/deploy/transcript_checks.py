@@ -110,11 +110,11 @@ def check_differences(
     for group in alike.values():
         for one, other in combinations(group, 2):
             pairs += 1
-            (ids, nameless), (others, more) = (
+            (ids, unnamed), (others, more) = (
                 named(line, [*line.entry["sent"]]) for line in (one, other)
             )
             # Who has no name may be in both: so it is by these at least.
-            few = len(ids ^ others) + abs(nameless - more)
+            few = len(ids ^ others) + abs(unnamed - more)
             needed = max(least, one.entry["least"], other.entry["least"])
             if 0 < few < needed:
                 who = ", ".join(sorted(ids ^ others)) or "people without a name"

@@ -36,7 +36,7 @@ from fedsub_core.secure.transcript import digest
 def verified(
     transcript: Path, state: Path | None, owner: Path | None, key: Path | None
 ) -> list[Finding]:
-    """Return what a transcript's checks find, one finding a line.
+    """Return the findings of a transcript's checks.
 
     Parameters
     ----------
@@ -126,22 +126,22 @@ def _receipt_faults(line: Line, one: Receipt, promise: Mapping[str, float]) -> F
     """Yield what in the entry of a sum is not as the device was told."""
     entry, client = line.entry, f"client {one.client!r}"
     people = PeopleList([bytes.fromhex(leaf) for leaf in entry["people"]])
-    told = [
+    hashes = [
         ("plan", digest(entry["plan"]), one.plan),
         ("list of people", people.digest, one.people),
         ("name of the vector", entry["once"], one.once),
     ]
     if line.opened:
-        told.append(("what all were told", entry["told"], one.told))
+        hashes.append(("what all were told", entry["told"], one.transcript))
         if one.opened or one.leaf in entry["sent"]:
-            told.append(("vector", entry["sent"].get(one.leaf, "none"), one.vector))
+            hashes.append(("vector", entry["sent"].get(one.leaf, "none"), one.vector))
         if len(entry["sent"]) < one.least:
             yield fault(
                 line, f"{client}: vectors in the sum", len(entry["sent"]), f"{one.least} at least"
             )
         if line.round and promise != one.noise:
             yield fault(line, f"{client}: noise", promise or "none promised", one.noise or "none")
-    for what, got, expected in told:
+    for what, got, expected in hashes:
         if got != expected:
             yield fault(line, f"{client}: {what}", got[:16] or "none", expected[:16] or "none")
 

@@ -32,7 +32,7 @@ class Receipt:
     ----------
     client, run, round, session : whose it is, and of which sum.
     head : of the transcript, as the plan had it; "": it had none.
-    plan, people, told : hashes of the plan, the list of people, and all that it was told.
+    plan, people, transcript : hashes of the plan, the list of people, and all that it was told.
     leaf : the person in that list.
     vector : hash of the vector under masks.
     once : the name of a vector that stays the same from round to round.
@@ -48,7 +48,7 @@ class Receipt:
     head: str
     plan: str
     people: str
-    told: str
+    transcript: str
     leaf: str
     vector: str
     once: str

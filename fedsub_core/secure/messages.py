@@ -105,14 +105,9 @@ class Plan:
 
     def record(self) -> Record:
         """Return the message as plain values."""
+        levels: Record = {"weight": self.weight, "each": self.each}
         head = {"head": self.head} if self.head else {}
-        return {
-            **self.name.record("sum"),
-            **by_client(self.sealed),
-            "weight": self.weight,
-            "each": self.each,
-            **head,
-        }
+        return self.name.record("sum") | by_client(self.sealed) | levels | head
 
 
 @dataclass(frozen=True)
@@ -217,9 +212,7 @@ class Reader:
         """Return the plan that came with a download."""
         sealed = self.values(record, SEALED_BYTES)
         whole = self.whole(record, "weight"), self.whole(record, "each")
-        head = record.get("head", b"")
-        if not isinstance(head, bytes) or len(head) not in (0, TOLD_BYTES):
-            raise self.refuse("secure sum: head", type(head).__name__, f"{TOLD_BYTES} bytes")
+        head = self.hash(record, "head") if "head" in record else b""
         return Plan(self.name(record), sealed, *whole, digest(alike(record, OWN_OF_PLAN)), head)
 
     def people(self, record: Mapping[str, Any]) -> list[bytes]:
@@ -232,12 +225,12 @@ class Reader:
             raise self.refuse("secure sum: people", "a list out of order", "each once, ascending")
         return leaves
 
-    def told(self, record: Mapping[str, Any]) -> bytes:
-        """Return the hash of what somebody was told of a sum that it helps to open."""
-        told = record.get("told")
-        if not isinstance(told, bytes) or len(told) != TOLD_BYTES:
-            raise self.refuse("secure sum: told", type(told).__name__, f"{TOLD_BYTES} bytes")
-        return told
+    def hash(self, record: Mapping[str, Any], key: str) -> bytes:
+        """Return a hash in a record: of what somebody was told of a sum, or of a transcript."""
+        value = record.get(key)
+        if not isinstance(value, bytes) or len(value) != TOLD_BYTES:
+            raise self.refuse(f"secure sum: {key}", type(value).__name__, f"{TOLD_BYTES} bytes")
+        return value
 
     def unmask(self, record: Mapping[str, Any]) -> Unmask:
         """Return the request to open masks."""

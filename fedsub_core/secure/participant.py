@@ -208,7 +208,7 @@ class Participant:
             "head": self._head.hex(),
             "plan": own.plan,
             "people": own.listed,
-            "told": told,
+            "transcript": told,
             "leaf": leaf(self.client, own.public().joined()).hex(),
             "vector": hash_of(total),
             "once": origin.once,

@@ -93,7 +93,7 @@ class Summation:
         #: Of the run's transcript: its head, what the plan tells everybody, hashes of the vectors
         #: that came, the name of vectors that stay the same, and what all were told, once opened.
         self.head, self.plan, self.vectors = b"", Record(), dict[str, str]()
-        self.once = self.told = ""
+        self.once = self.transcript = ""
         self._near: dict[str, tuple[str, ...]] = {}
         self._shares: dict[str, dict[str, bytes]] = {}
         #: What those who open it were told, as a hash.
@@ -258,7 +258,7 @@ class Summation:
         """
         reader = Reader(client, self.name.round)
         held = [client, *self._masked(client)]
-        told = reader.told(record).hex()
+        told = reader.hash(record, "told").hex()
         self._shares[client] = reader.values(record, SHARE_BYTES, held)
         self._told[client] = told
 
@@ -274,7 +274,7 @@ class Summation:
             different things, and their masks do not cancel.
         """
         total, length, told = self._sum, len(self._sum), self._told_all()
-        self.told = told
+        self.transcript = told
         for client in sorted(self.sent):
             held_to = self.keys[client].commitment
             seed = self._secret(client, "seed", lambda s, to=held_to: commitment(s) == to)

@@ -100,7 +100,7 @@ class SumTranscript:
             "sent": {leaves[client]: one.vectors[client] for client in one.sent},
             "silent": sorted(leaves[client] for client in one.sealed.keys() - one.sent),
             "views": {leaves[client]: view.hex() for client, view in one.views.items()},
-            "told": one.told,
+            "told": one.transcript,
             "sum": "",
         }
         if words is not None:
