@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,15 @@ from typing import Any
 import pytest
 
 from fedsub.testing.refusals import refused
-from fedsub_core.secure.chain import Line, read_chain, sealed_seed
+from fedsub_core.secure.chain import (
+    Line,
+    key_commitment,
+    read_chain,
+    sealed_seed,
+    secret_commitment,
+    seed_commitment,
+    sum_commitment,
+)
 from fedsub_core.secure.chain_form import NOISE, PROMISE, START, SUM
 
 KEY = bytes(range(32))
@@ -127,3 +136,20 @@ def test_a_sealed_seed_is_read_with_the_key_alone() -> None:
     assert sealed != seed and sealed_seed(KEY, SESSIONS[0], 0, sealed) == seed
     others = [(bytes(32), SESSIONS[0], 0), (KEY, SESSIONS[1], 0), (KEY, SESSIONS[0], 1)]
     assert all(sealed_seed(*one, sealed) != seed for one in others)
+
+
+def test_commitments_are_those_of_the_wire_formats_page() -> None:
+    def hashed(*parts: bytes) -> str:
+        return hashlib.sha256(b"".join(parts)).hexdigest()
+
+    session, words, seed = SESSIONS[1], bytes(8), bytes(32)
+    about = f"{session} 2".encode()
+    assert key_commitment(KEY) == hashed(b"fedsub key ", KEY)
+    made = hashed(b"fedsub sum ", KEY, b" ", session.encode(), b" ", words)
+    assert sum_commitment(KEY, session, words) == made
+    assert secret_commitment(KEY, 17) == hashed(b"fedsub noise secret ", KEY, b" 17")
+    made = hashed(b"fedsub noise ", KEY, b" ", about, b" ", seed)
+    assert seed_commitment(KEY, session, 2, seed) == made
+    assert sealed_seed(KEY, session, 2, seed).hex() == hashed(
+        b"fedsub noise seed ", KEY, b" ", about
+    )
