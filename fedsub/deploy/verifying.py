@@ -89,12 +89,9 @@ def check_receipts(lines: Sequence[Line], receipts: Sequence[Receipt]) -> Findin
     for one in receipts:
         who = f"client {client!r}, round {one.round}"
         shown = at.get(one.head, -1)
-        if shown < last or not one.head or one.head not in at:
-            got = (
-                f"the head {one.head[:16]}..., which is not in it"
-                if shown < 0
-                else "an earlier head"
-            )
+        if shown < max(last, 0):
+            got = "an earlier head than before" if shown >= 0 else "which is not in it"
+            got = f"the head {one.head[:16]}..., {got}"
             expected = "all that the device was shown, in order: it is cut, changed or another one"
             yield Finding(f"{who}: transcript: got {got}, expected {expected}", fault=True)
         last = max(last, shown)
@@ -105,9 +102,8 @@ def check_receipts(lines: Sequence[Line], receipts: Sequence[Receipt]) -> Findin
                 yield Finding(f"{who}: transcript: got {got}, expected it once", fault=True)
             continue
         if shown >= place:
-            yield Finding(
-                f"{who}: transcript: got a head from behind the sum, expected one before it", True
-            )
+            got, expected = "a head from behind the sum", "one from before it"
+            yield Finding(f"{who}: transcript: got {got}, expected {expected}", fault=True)
         line = lines[place]
         yield from _receipt_faults(line, one, _promise(lines[:place]))
         counted += line.opened and line.entry["sent"].get(one.leaf) == one.vector
