@@ -38,7 +38,7 @@ def run_of(folder: Path, run: str = "a run", **keys: Any) -> tuple[RunConfig, De
     """Run four people's devices, who have a roster; the transcript lies in the folder."""
     write_federation(folder / "data", people())
     config = RunConfig(
-        **dict(method="fedavg", beside="", data=str(folder / "data")) | SUMS | keys  # type: ignore[arg-type]
+        **dict(method="fedavg", beside="", data=str(folder / "data")) | SUMS | keys
     )
     grid = devices(folder, config)
     give_roster(grid, folder / "keys")
