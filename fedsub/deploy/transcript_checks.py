@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import isclose
+from math import isclose, sqrt
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from fedsub_core.secure.signed_sums import quorum, said_of_keys, said_of_view, v
 
 #: Deviations by which that of redrawn noise may miss what was promised.
 _FAR = 6.0
+#: Numbers that are drawn at once.
+_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def check_noise(lines: Sequence[Line]) -> Findings:
         drawn, nothing = drawn + bool(own.entry["draws"]), nothing + (not own.entry["draws"])
         for one in own.entry["draws"]:
             for _, deviation in one["draws"]:
-                expected = noise["dp-noise"] * noise["dp-clip"] if "dp-noise" in noise else None
+                expected = noise.get("dp-noise", 0) * noise.get("dp-clip", 0)
                 if expected and not isclose(deviation, expected, rel_tol=1e-9):
                     yield fault(line, "noise", f"a deviation of {deviation:g}", f"{expected:g}")
     if found:
@@ -181,6 +183,13 @@ def check_roster(lines: Sequence[Line], roster: Roster) -> Findings:
     yield Finding(f"roster: {signatures} signatures of keys are those of the roster's people")
 
 
+def _deviation(stream: np.random.Generator, deviation: float, numbers: int) -> float:
+    """Return the deviation of so many numbers of noise, drawn few at a time."""
+    sizes = (min(_AT_ONCE, numbers - i) for i in range(0, numbers, _AT_ONCE))
+    squares = sum(float(np.sum(stream.normal(0.0, deviation, size) ** 2)) for size in sizes)
+    return sqrt(squares / numbers)
+
+
 def check_key(lines: Sequence[Line], key: bytes) -> Findings:
     """Check noise with the transcript's key: draw it again from the committed seeds."""
     if key_commitment(key) != lines[0].entry["key"]:
@@ -196,8 +205,8 @@ def check_key(lines: Sequence[Line], key: bytes) -> Findings:
                 continue
             stream = np.random.default_rng(int.from_bytes(seed, "big"))
             for numbers, deviation in one["draws"]:
-                found = float(np.sqrt(np.mean(stream.normal(0.0, deviation, numbers) ** 2)))
-                if abs(found - deviation) > _FAR * deviation / np.sqrt(2 * numbers):
+                found = _deviation(stream, deviation, numbers)
+                if abs(found - deviation) > _FAR * deviation / sqrt(2 * numbers):
                     got = f"{numbers} numbers of deviation {found:g}"
                     yield Finding(f"{where}: got {got}, expected {deviation:g}", fault=True)
                 drawn += 1

@@ -19,6 +19,7 @@ from fedsub.deploy.transcript_checks import (
 )
 from fedsub_client.protections.device_roster import SEEN_FILE
 from fedsub_client.protections.receipts import (
+    DP_NOISE,
     ENDING,
     PREFIX,
     Receipt,
@@ -27,8 +28,9 @@ from fedsub_client.protections.receipts import (
 )
 from fedsub_core.errors import RunError, cut, listed
 from fedsub_core.secure.chain import Line, read_chain
-from fedsub_core.secure.chain_form import PROMISE, SUM
+from fedsub_core.secure.chain_form import NOISE, PROMISE, SUM
 from fedsub_core.secure.people_list import PeopleList
+from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.secure.roster import Roster, public_line
 from fedsub_core.secure.transcript import digest
 
@@ -84,6 +86,7 @@ def check_receipts(lines: Sequence[Line], receipts: Sequence[Receipt]) -> Findin
     """Check what a device keeps of its sums against the transcript."""
     at = {line.hash: place for place, line in enumerate(lines)}
     by_session = {line.session: place for place, line in enumerate(lines) if line.kind == SUM}
+    noise = {line.session: line for line in lines if line.kind == NOISE}
     known, counted, lost, last = {one.session for one in receipts}, 0, 0, -1
     client = receipts[0].client
     for one in receipts:
@@ -106,6 +109,8 @@ def check_receipts(lines: Sequence[Line], receipts: Sequence[Receipt]) -> Findin
             yield Finding(f"{who}: transcript: got {got}, expected {expected}", fault=True)
         line = lines[place]
         yield from _receipt_faults(line, one, _promise(lines[:place]))
+        if DP_NOISE in one.noise and (own := noise.get(one.session)) is not None:
+            yield from _few_numbers(line, one, own)
         counted += line.opened and line.entry["sent"].get(one.leaf) == one.vector
         lost += not line.opened
     first = min((by_session[s] for s in known & by_session.keys()), default=len(lines))
@@ -140,6 +145,14 @@ def _receipt_faults(line: Line, one: Receipt, promise: Mapping[str, float]) -> F
     for what, got, expected in hashes:
         if got != expected:
             yield fault(line, f"{client}: {what}", got[:16] or "none", expected[:16] or "none")
+
+
+def _few_numbers(line: Line, one: Receipt, noise: Line) -> Findings:
+    """Yield noise that is not on each number of a mean."""
+    expected = one.numbers - BESIDE
+    for drawn in noise.entry["draws"]:
+        if (numbers := sum(number for number, _ in drawn["draws"])) != expected:
+            yield fault(line, f"client {one.client!r}: noise", f"{numbers} numbers", expected)
 
 
 def _promise(lines: Sequence[Line]) -> Mapping[str, float]:

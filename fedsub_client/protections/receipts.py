@@ -20,8 +20,8 @@ from fedsub_core.files import make_folder, private
 FOLDER = "state-dir"
 #: A run's receipts: what stands before and behind a digest of its name.
 PREFIX, ENDING = "receipts-", ".jsonl"
-#: Options of a run that promise noise; a method has one of its own beside.
-NOISE = ("dp-noise", "dp-clip")
+#: Options of a run that promise noise on means; a method has one of its own beside.
+DP_NOISE, DP_CLIP = "dp-noise", "dp-clip"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Receipt:
     head : of the transcript, as the plan had it; "": it had none.
     plan, people, transcript : hashes of the plan, the list of people, and all that it was told.
     leaf : the person in that list.
-    vector : hash of the vector under masks.
+    vector, numbers : hash of the vector under masks, and its length.
     once : the name of a vector that stays the same from round to round.
     least : of how many people it demanded the sum to be.
     noise : the options by which the run promises noise.
@@ -51,6 +51,7 @@ class Receipt:
     transcript: str
     leaf: str
     vector: str
+    numbers: int
     once: str
     least: int
     noise: dict[str, float] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Receipt:
 
 def promised(config: Mapping[str, Any], method: str) -> dict[str, float]:
     """Return the options of a run by which it promises noise, with their values."""
-    keys = [f"{method}.noise", *(NOISE if config.get(NOISE[0]) else ())]
+    keys = [f"{method}.noise", *((DP_NOISE, DP_CLIP) if config.get(DP_NOISE) else ())]
     return {key: float(config[key]) for key in keys if config.get(key)}
 
 

@@ -40,14 +40,15 @@ def _mapping(keys: Check, values: Check) -> Check:
     )
 
 
-def _record(parts: Mapping[str, Check], more: bool = False) -> Check:
-    """Return the check of a mapping with these keys, and with `more` also others."""
+def _record(parts: Mapping[str, Check], more: Check | None = None) -> Check:
+    """Return the check of a mapping with these keys; other values must be as `more` says."""
 
     def check(value: object) -> bool:
-        return (
-            isinstance(value, dict)
-            and (parts.keys() <= value.keys() if more else parts.keys() == value.keys())
-            and all(fits(value[key]) for key, fits in parts.items())
+        if not isinstance(value, dict) or parts.keys() - value.keys():
+            return False
+        return all(
+            parts[key](own) if key in parts else more is not None and more(own)
+            for key, own in value.items()
         )
 
     return check
@@ -65,8 +66,13 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and isfinite(value) and value > 0
 
 
+def _plain(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
 def _draw(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and _whole(value[0]) and _number(value[1])
+    pair = isinstance(value, list) and len(value) == 2 and all(map(_number, value))
+    return pair and _whole(value[0])  # type: ignore[index]
 
 
 _HASH, _HASH_OR_NONE, _SESSION = _hex(TOLD_BYTES), _hex(0, TOLD_BYTES), _hex(SESSION_BYTES)
@@ -75,7 +81,7 @@ _ENTRIES: Mapping[str, Mapping[str, Check]] = {
     START: {"form": _whole, "run": _text, "method": _text, "key": _HASH},
     PROMISE: {"noise": _mapping(_text, _number), "secret": _HASH},
     SUM: {
-        "plan": _record(_PLAN, more=True),
+        "plan": _record(_PLAN, more=_plain),
         "once": _text,
         "least": _whole,
         "people": _list(_HASH),

@@ -211,6 +211,7 @@ class Participant:
             "transcript": told,
             "leaf": leaf(self.client, own.public().joined()).hex(),
             "vector": hash_of(total),
+            "numbers": len(total),
             "once": origin.once,
             "least": self.least,
         }

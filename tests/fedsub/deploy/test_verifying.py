@@ -37,9 +37,7 @@ Change = Callable[[list[Line]], list[Line]]
 def run_of(folder: Path, run: str = "a run", **keys: Any) -> tuple[RunConfig, Devices]:
     """Run four people's devices, who have a roster; the transcript lies in the folder."""
     write_federation(folder / "data", people())
-    config = RunConfig(
-        **dict(method="fedavg", beside="", data=str(folder / "data")) | SUMS | keys
-    )
+    config = RunConfig(**dict(method="fedavg", beside="", data=str(folder / "data")) | SUMS | keys)
     grid = devices(folder, config)
     give_roster(grid, folder / "keys")
     Server(config, grid, run, folder / TRANSCRIPT_FILE)
@@ -257,6 +255,8 @@ def test_a_roster_that_lacks_a_signature_is_named(run: Path, tmp_path: Path) -> 
         (PROMISE, None, "round 2, client 'p1': noise: got none promised"),
         (NOISE, None, "round 2, noise: got no entry"),
         (NOISE, {"draws": [{"seed": "0" * 64, "draws": [[3, 0.1]]}]}, "got a deviation of 0.1"),
+        (NOISE, {"draws": [{"seed": "0" * 64, "draws": [[3, 0.2]]}]}, "'p1': noise: got 3 numbers"),
+        (PROMISE, {"noise": {"dp-noise": 1.0}}, "round 2, client 'p1': noise"),
     ],
 )
 def test_noise_that_lacks_is_found(
@@ -372,6 +372,13 @@ def test_the_command_says_what_is_wrong(run: Path, tmp_path: Path) -> None:
     path.write_bytes((run / TRANSCRIPT_FILE).read_bytes().replace(b'"least":3', b'"least":2', 1))
     done = CliRunner().invoke(cli, ["deploy", "verify", str(path)])
     assert done.exit_code == 1 and done.output.startswith("WRONG: chain: ")
+    path.write_bytes(b'{"entry": {"kind": "\\u001b[2J\\ud800"}}\n')
+    done = CliRunner().invoke(cli, ["deploy", "verify", str(path)])
+    assert done.exit_code == 1 and "\x1b" not in done.output
+    start = read_chain((run / TRANSCRIPT_FILE).read_bytes())[0]
+    path.write_bytes(other(start, method="\x1b[2J\ud800").written())
+    done = CliRunner().invoke(cli, ["deploy", "verify", str(path)])
+    assert done.exit_code == 0 and "\x1b" not in done.output
     with refused(RunError, got=["p1", "p2"], expected="one person"):
         verified(run / TRANSCRIPT_FILE, run / "states", None, None)
 

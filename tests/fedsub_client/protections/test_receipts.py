@@ -19,7 +19,7 @@ from fedsub_core.errors import RunError
 
 FACTS: dict[str, Any] = dict(
     client="anna", run="run", round=1, session="01", head="a", plan="b", people="c", transcript="d",
-    leaf="e", vector="f", once="", least=3, noise={"dp-noise": 1.0},
+    leaf="e", vector="f", numbers=9, once="", least=3, noise={"dp-noise": 1.0},
 )  # fmt: skip
 
 

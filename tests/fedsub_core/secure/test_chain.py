@@ -99,6 +99,8 @@ def test_a_line_that_is_cut_off_is_refused() -> None:
         (1, "noise", {"dp-noise": float("nan")}),
         (2, "plan", {}),
         (2, "plan", {"round": 1, "session": "0", "run": "", "method": ""}),
+        (2, "plan", {"round": 1, "session": SESSIONS[0], "run": "", "method": "", "later": []}),
+        (2, "plan", {"round": -1, "session": SESSIONS[0], "run": "", "method": ""}),
         (2, "people", ["A" * 64]),
         (2, "people", [3]),
         (2, "sent", {"a" * 64: "b" * 63}),
@@ -108,6 +110,7 @@ def test_a_line_that_is_cut_off_is_refused() -> None:
         (2, "told", "x" * 64),
         (3, "draws", [{"seed": "a" * 64, "draws": [[3]]}]),
         (3, "draws", [{"seed": "a" * 64, "draws": [[2**31, 0.1]]}]),
+        (3, "draws", [{"seed": "a" * 64, "draws": [[0, 0.1]]}]),
         (3, "draws", []),
     ],
 )
