@@ -22,6 +22,7 @@ from fedsub_client.protections.receipts import ENDING, PREFIX
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import RunError
+from fedsub_core.methods.table import method
 from fedsub_core.secure.chain import Line, read_chain
 from fedsub_core.secure.chain_form import NOISE, PROMISE, SUM
 from fedsub_core.secure.messages import SECURE
@@ -110,6 +111,35 @@ def test_noise_verifies_and_is_drawn_again_with_the_key(noised: Path, tmp_path: 
     assert not faults(found) and "2 draws of noise" in found[-1].text
     (tmp_path / "other.key").write_bytes(bytes(32))
     assert "key" in faults(verified(path, None, None, tmp_path / "other.key"))
+
+
+@pytest.mark.parametrize(("noise", "sums"), [(0.0, 3), (1.0, 2)])
+def test_sums_of_features_verify(noise: float, sums: int, tmp_path: Path) -> None:
+    name = "fedsub-ridge"
+    hyper = {name: method(name).hyperparameters(noise=noise)}
+    run_of(tmp_path, method=name, hyper=hyper, encoder="relu:8", rounds=3)
+    path, key = tmp_path / TRANSCRIPT_FILE, tmp_path / "transcript.key"
+    found = verified(path, tmp_path / "states" / "p1", None, key)
+    assert not faults(found) and f"{sums} vectors were counted" in found[-2].text
+    names = [line.entry["once"] for line in read_chain(path.read_bytes()) if line.kind == SUM]
+    assert names[:2] == ["", "statistics"] and len(names) == sums
+    # Gram and cross are drawn apart.
+    assert f"{2 if noise else 0} draws of noise" in found[-1].text
+
+
+def test_a_server_that_dies_and_repeats_a_round_of_the_same_people_is_no_fault(
+    tmp_path: Path,
+) -> None:
+    config, grid = run_of(tmp_path, rounds=1)
+    path = tmp_path / TRANSCRIPT_FILE
+    assert Server(config, grid, transcript=path).metric("secure_people") == {1: 4}
+    assert "1 pairs of sums" in verified(path, None, None, None)[3].text
+    # Of fewer people nobody helps.
+    grid.passes = lambda m: m.metadata.message_type != "train" or m.metadata.dst_node_id != 3
+    assert Server(config, grid, transcript=path).metric("secure_lost") == {1: 1}
+    for client in ("p1", "p3"):
+        found = verified(path, tmp_path / "states" / client, None, None)
+        assert not faults(found) and "2 vectors were counted" in found[-1].text
 
 
 def dropped(at: int) -> Change:
