@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -30,6 +30,7 @@ from trained import metrics_of
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.secure.graph import enough
+from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import Reader
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
@@ -98,16 +99,17 @@ def signers(names: Sequence[str]) -> dict[str, Signer]:
     return {name: Signer(name, key, roster) for name, key in own.items()}
 
 
-def protocol(people: int, silent: float, signed: bool = False) -> tuple[float, float]:
-    """Return CPU seconds of a device, on average, and of the server to open the sum.
+def answered(
+    people: int, silent: float, own: Mapping[str, Signer]
+) -> tuple[Summation, Words, float]:
+    """Return a sum that can be opened, each person's vector, and CPU seconds of a device.
 
     Parameters
     ----------
     silent : the share of people who send no vector.
-    signed : whether they go by a roster.
+    own : who signs, by name; nobody: they have no roster.
     """
     names = [f"p{i:03}" for i in range(people)]
-    own = signers(names) if signed else {}
     persons = {name: Participant(name, 3, signer=own.get(name)) for name in names}
     server = Summation(1, 3, NUMBERS)
     levels = Levels.of_people(people, SAMPLES, 8.0)
@@ -126,7 +128,16 @@ def protocol(people: int, silent: float, signed: bool = False) -> tuple[float, f
         server.take_view(name, persons[name].answer(seen, 1))
     for name, unmask in server.ask_unmask().items():
         server.take_unmasked(name, persons[name].answer(unmask.record(), 1))
-    devices = (time.process_time() - begun) / people
+    return server, vector, (time.process_time() - begun) / people
+
+
+def protocol(people: int, silent: float, signed: bool = False) -> tuple[float, float]:
+    """Return CPU seconds of a device, on average, and of the server to open the sum.
+
+    `silent` is :func:`answered`'s; `signed` is whether people go by a roster.
+    """
+    own = signers([f"p{i:03}" for i in range(people)]) if signed else {}
+    server, vector, devices = answered(people, silent, own)
     begun = time.process_time()
     opened = server.open()
     seconds = time.process_time() - begun

@@ -10,6 +10,7 @@ from flwr.serverapp import Grid
 
 from fedsub_core.metrics import MetricRow
 from fedsub_server.resuming import SERVER
+from fedsub_server.run_folder import TRANSCRIPT_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.server_half import State
 from strategies.strategy import PersonalizedStrategy
@@ -96,7 +97,7 @@ def drive(
             clients.load_state(state)
     progress(finished)
     rounds = strategy.settings.rounds.rounds
-    took = strategy.own_time.take
+    took, strategy.transcript = strategy.own_time.take, database.path.with_name(TRANSCRIPT_FILE)
     checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took)
     strategy.on_connected = lambda: database.note_model(strategy.model_record())
     strategy.on_round, strategy.on_begun = checkpoints, checkpoints.begun

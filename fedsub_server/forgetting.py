@@ -15,8 +15,16 @@ from fedsub_server.forgotten import alias, note_forgotten
 from fedsub_server.live_file import forget_live
 from fedsub_server.results import export_csv, summarise_run
 from fedsub_server.resuming import SERVER
-from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE, SUMMARY_FILE
+from fedsub_server.run_folder import (
+    DATABASE_FILE,
+    METRICS_FILE,
+    MODELS,
+    RUN_FILE,
+    SUMMARY_FILE,
+    TRANSCRIPT_FILE,
+)
 from fedsub_server.rundb import RunDatabase, State
+from strategies.protections.sum_transcript import forget_in_transcript
 from strategies.strategy import PersonalizedStrategy
 
 #: Group of a simulated client's own state.
@@ -52,6 +60,7 @@ def forget(folder: Path, client: str) -> str:
             _without(folder, name, database, client)  # who cannot says so before anything changes
         note_forgotten(folder, client)
         for name, database in databases.items():
+            forget_in_transcript(folder / name / TRANSCRIPT_FILE, client)
             database.forget(client, name_then, *_without(folder, name, database, client))
             (folder / name / MODELS / f"{client}.safetensors").unlink(missing_ok=True)
             if (folder / name / METRICS_FILE).is_file():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 RUN_FILE, SUMMARY_FILE = "run.toml", "summary.json"
 DATABASE_FILE, METRICS_FILE, MODELS = "state.db", "metrics.csv", "models"
+#: Of a method's secure sums, what devices can check; its key lies beside it.
+TRANSCRIPT_FILE = "transcript.jsonl"
 
 
 def humanise_bytes(count: float) -> str:

@@ -65,19 +65,17 @@ def connect(
     memory: Memory,
     transport: Transport,
     registry: NodeRegistry,
-    run: str,
+    sums: SecureSums | None,
     known: Scaling | None,
 ) -> Beginning:
     """Hold the handshake, or recall the agreement that the run began with; note it in `memory`.
 
     Parameters
     ----------
-    run : its name.
+    sums : what makes secure sums; None: the run asks for none.
     known : what another method of the same run standardises by.
     """
-    link, rounds, secure, sums = Link(grid), settings.rounds, settings.secure, None
-    if secure.secure_aggregation:
-        sums = SecureSums(secure, transport, run, card.name)
+    link, rounds = Link(grid), settings.rounds
     anew = memory.agreed is None
     if memory.agreed is None:
         agreed = agree(

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
@@ -27,6 +28,7 @@ from fedsub_core.wire.exchange import Instructions
 from strategies.connecting import connect, registry_of
 from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, ProtectedRun, Protection
+from strategies.protections.secure_sums import SecureSums
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Start
 from strategies.rounds.memory import Memory
@@ -94,6 +96,8 @@ class PersonalizedStrategy(Strategy):
         self.card, self.hyper = self.half.card, self.half.hyper
         #: The run's name, by which a device tells this run from another; may be empty.
         self.run_name = ""
+        #: The file of a transcript of secure sums; None: there is none.
+        self.transcript: Path | None = None
         self.state: State | None = None
         self.finished_rounds = 0
         #: How long the method's own part takes.
@@ -181,7 +185,10 @@ class PersonalizedStrategy(Strategy):
 
     def connect(self, grid: Grid) -> None:
         """Hold the handshake, or recall the agreement that the run began with."""
-        settings, memory = self.settings, self.memory
+        settings, memory, sums = self.settings, self.memory, None
+        if (secure := settings.secure).secure_aggregation:
+            name = self.card.name
+            sums = SecureSums(secure, self.transport, self.run_name, name, self.transcript)
         self.registry = registry_of(settings, memory, self.departures)
         begun = connect(
             grid,
@@ -190,7 +197,7 @@ class PersonalizedStrategy(Strategy):
             memory,
             self.transport,
             self.registry,
-            self.run_name,
+            sums,
             self.standardised_before,
         )
         self.connection, self.models = begun.connection, begun.models

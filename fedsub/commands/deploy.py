@@ -10,6 +10,7 @@ from rich.console import Console
 from fedsub.commands.declared import Command
 from fedsub.commands.interruption import say_interrupted
 from fedsub.commands.nearest import Group
+from fedsub.commands.verify import verify
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError, listed
@@ -28,6 +29,9 @@ def deploy() -> None:
 
     Start with `fedsub deploy local`: it rehearses a complete deployment on this machine.
     """
+
+
+deploy.add_command(verify)
 
 
 @deploy.command(short_help="Rehearse a complete deployment on this machine.")

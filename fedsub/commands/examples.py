@@ -108,6 +108,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub deploy roster phone-17=phone-17.pub --dir keys",
         "fedsub deploy roster carl=/media/carl/node.key.pub --dir /srv/fedsub/admin",
     ),
+    "fedsub deploy verify": (
+        "fedsub deploy verify transcript.jsonl --state /var/lib/fedsub/state",
+        "fedsub deploy verify transcript.jsonl --state state/anna --owner roster-owner.pub",
+        "fedsub deploy verify run/fedavg/transcript.jsonl --key run/fedavg/transcript.key",
+    ),
     "fedsub deploy app": (
         "fedsub deploy app --out app",
         "fedsub deploy app run.toml --out app --set rounds=100",

@@ -17,6 +17,7 @@ from fedsub_client.protections.accepted_sum import (
     vector_in,
 )
 from fedsub_client.protections.device_roster import ROSTER, signer_of
+from fedsub_client.protections.receipts import note_receipt, promised
 from fedsub_client.protections.sum_answers import answered
 from fedsub_client.store import Store
 from fedsub_core.addends import MEANS
@@ -116,6 +117,7 @@ class DeviceSums:
                 )
             said = answered(person, record, moments, partial(_kept, store, run), self._config)
             store.save_sums(person.kept(), run)
+            self._note(person, run, str(record.get("method", "")))
         return said
 
     def train(
@@ -151,12 +153,21 @@ class DeviceSums:
         part = accepted(person, content, told, self.settings, self._noise, self._config)
         answer = work(exchange.unpack(content), told, part)
         store.save_sums(person.kept(), told.run)
+        self._note(person, told.run, told.method)
         return answer
 
     def single(self, told: Instructions) -> MessageRefused:
         """Return the error for a server that wants an upload by itself."""
         got, expected = "a question for the upload itself", "a plan of a sum beside it"
         return MessageRefused(self.client, told.turn.round, "secure sum", got, expected)
+
+    def _note(self, person: Participant, run: str, method: str) -> None:
+        """Keep what the person's last answer is, to check the server's transcript by."""
+        if (facts := person.receipt) and "vector" in facts:
+            noise = promised(self._config, method)
+            facts = {"client": self.client, "run": run, "noise": noise, **facts}
+        if facts:
+            note_receipt(self._node, self.client, run, facts)
 
     def _took_part(self, run: str, store: Store) -> bool:
         return self._person(store, 0, run).took_part(run)

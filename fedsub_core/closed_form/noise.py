@@ -29,6 +29,12 @@ def deviation(features: int, multiplier: float) -> float:
     return multiplier * sensitivity(features)
 
 
+def draws(sums: Statistics, multiplier: float) -> tuple[tuple[int, float], ...]:
+    """Return the draws of :func:`noisy`: of each how many numbers, and their deviation."""
+    large = deviation(sums.features, multiplier)
+    return (sums.gram.size, large * UNIT**2), (sums.cross.size, large * UNIT)
+
+
 def noisy(sums: Statistics, multiplier: float, stream: np.random.Generator) -> Statistics:
     """Return sums with noise, and with a ridge that keeps them sums that could be.
 
@@ -45,8 +51,8 @@ def noisy(sums: Statistics, multiplier: float, stream: np.random.Generator) -> S
     width = sums.features + 1
     large = deviation(sums.features, multiplier)
     gram, cross = (
-        of + np.rint(stream.normal(0, large * scale, of.shape)).astype(np.int64)
-        for of, scale in ((sums.gram, UNIT**2), (sums.cross, UNIT))
+        of + np.rint(stream.normal(0, scale, of.shape)).astype(np.int64)
+        for of, (_, scale) in zip((sums.gram, sums.cross), draws(sums, multiplier), strict=True)
     )
     diagonal = np.cumsum(np.arange(1, width + 1)) - 1
     gram[diagonal] += round(2 * large * sqrt(width) * UNIT**2)

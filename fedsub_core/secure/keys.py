@@ -71,6 +71,11 @@ def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes:
         raise ValueError("a message that its sender did not seal") from None
 
 
+def hash_of(vector: Words) -> str:
+    """Return SHA-256 of a vector's words, little-endian, in hexadecimal."""
+    return hashlib.sha256(vector.astype("<u4", copy=False).tobytes()).hexdigest()
+
+
 def expanded(seed: bytes, length: int) -> Words:
     """Return the mask ``[length]`` of a seed: ChaCha20's stream as words, little-endian."""
     stream = Cipher(ChaCha20(seed, bytes(16)), mode=None).encryptor()

@@ -94,6 +94,7 @@ class Plan:
     weight, each : :class:`fedsub_core.secure.quantise.Levels`.
     told : hash of all of it that everybody is told, also of what this release does not read.
     smallest : people of a group at least, if the sum is made anew in groups; 0: it is not.
+    head : of the run's transcript (:mod:`fedsub_core.secure.chain`); none: the server keeps none.
     """
 
     name: Name
@@ -102,13 +103,16 @@ class Plan:
     each: int
     told: str = ""
     smallest: int = 0
+    head: bytes = b""
 
     def record(self, phase: str = "sum") -> Record:
         """Return the message as plain values."""
-        numbers = {"weight": self.weight, "each": self.each}
+        numbers: Record = {"weight": self.weight, "each": self.each}
         if self.smallest:
             numbers["smallest"] = self.smallest
-        return {**self.name.record(phase), **by_client(self.sealed), **numbers}
+        if self.head:
+            numbers["head"] = self.head
+        return self.name.record(phase) | by_client(self.sealed) | numbers
 
 
 @dataclass(frozen=True)
@@ -214,8 +218,9 @@ class Reader:
         sealed = self.values(record, SEALED_BYTES)
         whole = self.whole(record, "weight"), self.whole(record, "each")
         smallest = self.whole(record, "smallest") if "smallest" in record else 0
+        head = self.hash(record, "head") if "head" in record else b""
         told = digest(alike(record, OWN_OF_PLAN))
-        return Plan(self.name(record), sealed, *whole, told, smallest)
+        return Plan(self.name(record), sealed, *whole, told, smallest, head)
 
     def people(self, record: Mapping[str, Any]) -> list[bytes]:
         """Return the list of a sum's people where it came, ascending; none: it did not."""
@@ -227,12 +232,12 @@ class Reader:
             raise self.refuse("secure sum: people", "a list out of order", "each once, ascending")
         return leaves
 
-    def told(self, record: Mapping[str, Any]) -> bytes:
-        """Return the hash of what somebody was told of a sum that it helps to open."""
-        told = record.get("told")
-        if not isinstance(told, bytes) or len(told) != TOLD_BYTES:
-            raise self.refuse("secure sum: told", type(told).__name__, f"{TOLD_BYTES} bytes")
-        return told
+    def hash(self, record: Mapping[str, Any], key: str) -> bytes:
+        """Return a hash in a record: of what somebody was told of a sum, or of a transcript."""
+        value = record.get(key)
+        if not isinstance(value, bytes) or len(value) != TOLD_BYTES:
+            raise self.refuse(f"secure sum: {key}", type(value).__name__, f"{TOLD_BYTES} bytes")
+        return value
 
     def unmask(self, record: Mapping[str, Any]) -> Unmask:
         """Return the request to open masks."""

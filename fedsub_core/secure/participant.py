@@ -8,7 +8,6 @@ these are it knows by a roster alone.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from fedsub_core.secure.keys import (
     Words,
     agreed,
     expanded,
+    hash_of,
     private_key,
     seal,
     unseal,
@@ -86,6 +86,9 @@ class Participant:
     ) -> None:
         self.client, self.least, self._entropy = client, least, entropy
         self._signer = signer
+        #: What is to be kept of the last message, to check the server's transcript by.
+        self.receipt: Record = {}
+        self._head = b""
         try:
             self._own = Secrets(lost=lost) if kept is None else Secrets.read(kept)
         except ValueError as error:
@@ -162,6 +165,7 @@ class Participant:
             gone = sorted(own.keys.keys() - plan.sealed.keys())
             raise reader.refuse("secure sum: groups", f"a plan without {gone}", "the whole group")
         own.masked, own.plan, own.smallest = sorted(plan.sealed), plan.told, plan.smallest
+        self._head = plan.head
 
     def masked(self, vector: Words, name: Name, origin: Origin = NUMBERS_ALONE) -> Words:
         """Return its vector under its own mask and those that it shares with neighbours.
@@ -180,7 +184,7 @@ class Participant:
         own, reader = self._own, Reader(self.client, name.round)
         own.demand(reader, name)
         own.demand_closed(reader, name)
-        hashed = hashlib.sha256(vector.tobytes()).hexdigest()
+        hashed = hash_of(vector)
         if own.vector not in ("", hashed):
             raise reader.refuse("secure sum: vector", "another than before", "the same")
         if origin.outside and (own.opened_run, own.opened) == (own.run, origin.outside):
@@ -207,6 +211,19 @@ class Participant:
                 raise reader.refuse(f"secure sum: keys of {other!r}", error, "a key") from None
             mask = expanded(pair, len(vector))
             total = total + mask if self.client < other else total - mask
+        self.receipt = {
+            "session": own.session,
+            "round": own.round,
+            "head": self._head.hex(),
+            "plan": own.plan,
+            "people": own.listed,
+            "transcript": told,
+            "leaf": leaf(self.client, own.public().joined()).hex(),
+            "vector": hash_of(total),
+            "numbers": len(total),
+            "once": origin.once,
+            "least": self.least,
+        }
         return total
 
     # The questions.
@@ -338,6 +355,7 @@ class Participant:
             if told[1:] != sent:
                 raise reader.refuse(f"secure sum: {own.once} again", sent, told[1:])
         own.opening(sent, silent)
+        self.receipt = {"session": own.session, "opened": True}
         return self._opens()
 
     def _opens(self) -> Record:

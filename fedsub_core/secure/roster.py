@@ -108,6 +108,23 @@ class Roster:
             keys = ", ".join(f"{shown(seen.people[one])} of {one!r}" for one in changed)
             raise ValueError(f"got another key of {cut(', '.join(changed))}, expected {cut(keys)}")
 
+    def fault(
+        self, client: str, signature: bytes, record: Mapping[str, object]
+    ) -> tuple[str, str] | None:
+        """Return the fault of somebody's signature of plain values; None without one.
+
+        That is what came and what was expected.
+        """
+        if (key := self.people.get(client)) is None:
+            return (
+                f"{client!r}, who is not in the roster",
+                f"one of the {self.number} of the roster",
+            )
+        if not is_signed(key, signature, _statement(client, record)):
+            got = f"what {client!r} did not sign for this run, round and session"
+            return got, f"a signature of its key in the roster, {shown(key)}"
+        return None
+
     def _text(self) -> bytes:
         lines = [FIRST_LINE, *(f"{client} {key}" for client, key in self.people.items())]
         return "".join(f"{line}\n" for line in lines).encode()
@@ -133,17 +150,8 @@ class Signer:
     def fault(
         self, client: str, signature: bytes, record: Mapping[str, object]
     ) -> tuple[str, str] | None:
-        """Return the fault of somebody's signature of plain values; None without one.
-
-        That is what came and what was expected.
-        """
-        if (key := self.roster.people.get(client)) is None:
-            expected = f"one of the {self.roster.number} of the roster"
-            return f"{client!r}, who is not in the roster", expected
-        if not is_signed(key, signature, _statement(client, record)):
-            got = f"what {client!r} did not sign for this run, round and session"
-            return got, f"a signature of its key in the roster, {shown(key)}"
-        return None
+        """Return :meth:`Roster.fault`."""
+        return self.roster.fault(client, signature, record)
 
 
 def _statement(client: str, record: Mapping[str, object]) -> bytes:

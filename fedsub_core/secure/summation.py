@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -22,6 +23,7 @@ from fedsub_core.secure.keys import (
     agreed,
     commitment,
     expanded,
+    hash_of,
     private_key,
     public_of,
 )
@@ -46,6 +48,7 @@ from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.regrouping import Regrouping
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, value_at
+from fedsub_core.secure.transcript import OWN_OF_PLAN, alike
 
 #: Choices of shares that are tried where some are wrong: of l wrong ones each choice, of more than
 #: half of the shares, has a chance of 1 in 2**l or so.
@@ -92,6 +95,10 @@ class Summation:
         self.sealed: dict[str, dict[str, bytes]] = {}
         #: Who sent its vector; and, by whom they came, shares of everybody's secrets.
         self.sent: set[str] = set()
+        #: Of the run's transcript: its head, what the plan tells everybody, hashes of the vectors
+        #: that came, the name of vectors that stay the same, and what all were told, once opened.
+        self.head, self.plan, self.vectors = b"", Record(), dict[str, str]()
+        self.once = self.transcript = ""
         self._near: dict[str, tuple[str, ...]] = {}
         self._shares: dict[str, dict[str, bytes]] = {}
         #: What those who open it were told, as a hash.
@@ -178,17 +185,19 @@ class Summation:
 
     def plans(self, levels: Levels) -> dict[str, Plan]:
         """Return the plans beside the downloads of those who shared, and can be in the sum."""
-        found = {}
+        made = partial(Plan, weight=levels.weight, each=levels.each)
+        made, found = partial(made, smallest=self.smallest, head=self.head), {}
+        self.plan = alike(made(self.name, {}).record(), OWN_OF_PLAN)
         for client in sorted(self.sealed):
             sealed = {other: self.sealed[other][client] for other in self._masked(client)}
             if len(sealed) + 1 >= max(self.least, self._needed(client)):
-                whole = levels.weight, levels.each
-                found[client] = Plan(self.name, sealed, *whole, smallest=self.smallest)
+                found[client] = made(self.name, sealed)
         return found
 
     def take_vector(self, client: str, vector: Words) -> None:
         """Add somebody's masked vector."""
         self.sent.add(client)
+        self.vectors[client] = hash_of(vector)
         self._sum = self._sum + vector
 
     def take_words(self, client: str, record: Mapping[str, Any]) -> None:
@@ -257,7 +266,7 @@ class Summation:
         """
         reader = Reader(client, self.name.round)
         held = [client, *self._masked(client)]
-        told = reader.told(record).hex()
+        told = reader.hash(record, "told").hex()
         self._shares[client] = reader.values(record, SHARE_BYTES, held)
         self._told[client] = told
 
@@ -273,6 +282,7 @@ class Summation:
             different things, and their masks do not cancel.
         """
         total, length, told = self._sum, self.length, self._told_all()
+        self.transcript = told
         for client in sorted(self.sent):
             held_to = self.keys[client].commitment
             seed = self._secret(client, "seed", lambda s, to=held_to: commitment(s) == to)

@@ -20,6 +20,7 @@ from fedsub_core.secure.messages import AGAIN, Record
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.regrouping import groups_of
 from fedsub_core.secure.summation import CannotOpen, Summation
+from strategies.protections.sum_transcript import SumTranscript
 
 log = logging.getLogger("fedsub")
 #: Asks people questions, and lets each answer be taken.
@@ -61,7 +62,11 @@ class Anew:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def if_needed(
-        self, summed: Words, asks: Asks, value_of: Callable[[Words, Group], S]
+        self,
+        summed: Words,
+        asks: Asks,
+        value_of: Callable[[Words, Group], S],
+        transcript: SumTranscript,
     ) -> tuple[S | None, Group]:
         """Return the value of the sum, or of that of some groups; and the people left out.
 
@@ -69,16 +74,21 @@ class Anew:
         ----------
         summed : the opened sum.
         value_of : of a sum over some people; raises ValueError if nobody's samples lead to it.
+        transcript : of the run.
         """
         people = tuple(sorted(self.opened.sent))
         try:
             return value_of(summed, people), ()
         except ValueError as error:
-            words, inside = self._possible(asks, error, value_of)
+            words, inside = self._possible(asks, error, value_of, transcript)
         return value_of(words, inside) if inside else None, tuple(sorted({*people} - {*inside}))
 
     def _possible(
-        self, asks: Asks, why: object, value_of: Callable[[Words, Group], object]
+        self,
+        asks: Asks,
+        why: object,
+        value_of: Callable[[Words, Group], object],
+        transcript: SumTranscript,
     ) -> tuple[Words, Group]:
         """Return the sum over all groups whose sums can be, and their people; log the others."""
         round, groups = self.opened.name.round, self.groups()
@@ -86,7 +96,7 @@ class Anew:
         what = f"made anew in {len(groups)} groups" if groups else "they are too few for groups"
         people = len(self.opened.sent)
         log.warning("round %d: a secure sum is of no use, of %d: %s; %s", round, people, why, what)
-        for group, summed in self.sums(asks, groups).items():
+        for group, summed in self.sums(asks, groups, transcript).items():
             fault = summed
             if not isinstance(summed, str):
                 try:
@@ -105,9 +115,11 @@ class Anew:
             return []
         return groups_of(sorted(opened.sent), name.run, name.method, opened.smallest)
 
-    def sums(self, asks: Asks, groups: Sequence[Group]) -> dict[Group, Words | str]:
+    def sums(
+        self, asks: Asks, groups: Sequence[Group], transcript: SumTranscript
+    ) -> dict[Group, Words | str]:
         """Return each group's sum, or why it has none."""
-        sums = {group: _begun(self.opened, group) for group in groups}
+        sums = {group: _begun(self.opened, group, transcript.head) for group in groups}
         of = {client: one for group, one in sums.items() for client in group}
         found = dict[Group, Words | str]()
         for step in (
@@ -124,11 +136,14 @@ class Anew:
             for group in left:
                 if gone := sorted({*group} - {*step.answered(sums[group])}):
                     found[group] = f"{listed(gone, NAMED)} {step.lacks}"
-        for group in sums.keys() - found.keys():
-            try:
-                found[group] = sums[group].open()
-            except CannotOpen as error:
-                found[group] = str(error)
+        for group, one in sums.items():
+            if group not in found:
+                try:
+                    found[group] = one.open()
+                except CannotOpen as error:
+                    found[group] = str(error)
+            summed = found[group]
+            transcript.add(one, None if isinstance(summed, str) else summed)
         return dict(sorted(found.items()))
 
     def _vectors(self, one: Summation) -> dict[str, Record]:
@@ -141,10 +156,11 @@ def _taken(step: Step, of: Mapping[str, Summation], client: str, record: Mapping
     step.take(of[client], client, record)
 
 
-def _begun(opened: Summation, group: Group) -> Summation:
+def _begun(opened: Summation, group: Group, head: bytes) -> Summation:
     name = opened.name
     one = Summation(name.round, opened.least, opened.length, name.run, name.method)
     one.opened_of, one.group = len(group), group
+    one.head, one.once = head, opened.once
     one.anew = name.session, tuple(sorted(opened.sent))
     return one
 

@@ -23,7 +23,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.secure.quantise import BESIDE, HALF, Total, no_longer
 from fedsub_core.secure.uploads import change_of, length, mean_upload
 from fedsub_core.wire.bundles import Bundle, Declaration
-from strategies.rounds.context import Opened
+from strategies.rounds.context import DrawnNoise, Opened, PromisedNoise
 from strategies.rounds.noise_ledger import FORGOTTEN, NoiseLedger
 
 #: How names of running statistics end.
@@ -90,6 +90,18 @@ class NoisedMeans:
         found, rows = self._noised(opened.total.sum, list(opened.clients), round, wraps)
         return replace(opened, total=replace(found, shortened=opened.total.shortened)), rows
 
+    def promised(self) -> PromisedNoise:
+        """Return the noise that a run promises."""
+        assert self.ledger.secret is not None
+        options = {"dp-noise": self.settings.dp_noise, "dp-clip": self.settings.dp_clip}
+        return PromisedNoise(options, self.ledger.secret)
+
+    def drawn(self, total: NDArray[np.float64], round: int) -> DrawnNoise:
+        """Return the noise on a sum: the same on the same, so that nothing is told twice."""
+        told = f"noise on means\x1f{self.ledger.secret}\x1f{round}\x1f".encode() + total.tobytes()
+        seed = int.from_bytes(hashlib.sha256(told).digest(), "little")
+        return DrawnNoise(seed, ((total.size, self.settings.dp_noise * self.settings.dp_clip),))
+
     def _noised(
         self,
         total: NDArray[np.float64],
@@ -97,12 +109,11 @@ class NoisedMeans:
         round: int,
         wraps: float = inf,
     ) -> tuple[Total, list[MetricRow]]:
-        """Return a sum with noise; the same with the same, so that nothing is told twice."""
+        """Return a sum with noise on it (:meth:`drawn`)."""
         own, ledger = self.settings, self.ledger
-        assert ledger.secret is not None
-        told = f"noise on means\x1f{ledger.secret}\x1f{round}\x1f".encode() + total.tobytes()
-        stream = np.random.default_rng(int.from_bytes(hashlib.sha256(told).digest(), "little"))
-        noised = total + stream.normal(0.0, own.dp_noise * own.dp_clip, total.shape)
+        drawn = self.drawn(total, round)
+        ((_, deviation),) = drawn.draws
+        noised = total + np.random.default_rng(drawn.seed).normal(0.0, deviation, total.shape)
         if wraps < inf:
             noised = (noised + wraps / 2) % wraps - wraps / 2
         people = len(clients)

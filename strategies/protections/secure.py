@@ -14,6 +14,7 @@ from strategies.protections.noised_means import NoisedMeans
 from strategies.protections.open_sum import TooFew, most_weight
 from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums
+from strategies.rounds.context import DrawnNoise
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -47,6 +48,8 @@ class Secure(Protection):
             asked = self.half.sum_request(state, round, clients)
         if asked is None:
             return Begun(round, clients)
+        promised = self.half.promised_noise(state) if self.means is None else self.means.promised()
+        self.sums.transcript.promise(promised)
         round = replace(round, requested=asked)
         try:
             weight, longest = self._most_weight(asked.clients), self.half.settings.noise.longest
@@ -77,9 +80,13 @@ class Secure(Protection):
             vectors = {client: one for client, one in uploads.items() if client in round.in_sum}
             fault = partial(self.half.fault, state, round)
             opened, rows = self.sums.close(self.connection, round.number, begun.sum, vectors, fault)
+        drawn = list[DrawnNoise]()
         if self.means is not None and opened is not None:
+            if opened.total is not None:
+                drawn = [self.means.drawn(opened.total.sum, round.number)]
             opened, more = self.means.of_sum(opened, round.number)
             rows = rows + more
         with self.own_time:
-            state, more = self.half.aggregate_sum(state, round, opened, uploads)
-        return state, rows + more
+            after, more = self.half.aggregate_sum(state, round, opened, uploads)
+        self.sums.transcript.drawn(drawn or self.half.drawn_noise(state, after))
+        return after, rows + more

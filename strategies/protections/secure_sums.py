@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from math import inf
-from typing import Any
+from pathlib import Path
 
 from flwr.app import ConfigRecord
 
@@ -26,6 +25,7 @@ from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.wire.bundles import Bundle
 from strategies.protections.groups import NAMED, Anew, Asks, Group, S
 from strategies.protections.open_sum import OpenSum, TooFew, check_clip
+from strategies.protections.sum_transcript import SumTranscript
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Opened, SumRequest
 from strategies.rounds.link import Link
@@ -43,13 +43,19 @@ class SecureSums:
     settings : of how many people, and in which range.
     transport : by which they are asked.
     run, method : as in a turn.
+    path : of the transcript; None: there is none.
     """
 
     def __init__(
-        self, settings: SecureSettings, transport: Transport, run: str, method: str
+        self,
+        settings: SecureSettings,
+        transport: Transport,
+        run: str,
+        method: str,
+        path: Path | None = None,
     ) -> None:
         self.settings, self.transport = settings, transport
-        self._of = run, method
+        self._of, self.transcript = (run, method), SumTranscript(path, run, method)
 
     def begin(
         self,
@@ -76,9 +82,10 @@ class SecureSums:
             what it may be long.
         """
         timeout, most = connection.rounds.round_timeout, connection.most_of(len(asked.clients))
-        asks = partial(self.ask, connection.link, connection.population.nodes, round, timeout, most)
+        nodes = connection.population.nodes
+        asks = self.asks(connection.link, nodes, round, timeout, most)
         one = self.prepared(asks, round, sorted(asked.clients), asked.numbers)
-        one.opened_of = max(one.least, asked.opened_of)
+        one.opened_of, one.once = max(one.least, asked.opened_of), asked.once
         # With noise nobody may learn whether the numbers can be, which have none.
         one.smallest = 0 if longest < inf else one.opened_of
         try:
@@ -117,7 +124,7 @@ class SecureSums:
         nodes, most = connection.population.nodes, connection.most_of(len(uploads))
         for client, upload in uploads.items():
             one.take_vector(client, vectors.vector_of(upload))
-        asks = partial(self.ask, connection.link, nodes, round, timeout, most)
+        asks = self.asks(connection.link, nodes, round, timeout, most)
 
         def value_of(words: Words, people: Group) -> Opened:
             """Return the value of a sum; raises ValueError if nobody's samples lead to it."""
@@ -143,18 +150,13 @@ class SecureSums:
 
     # One sum, step by step.
 
-    def ask(
-        self,
-        link: Link,
-        nodes: Mapping[str, int],
-        round: int,
-        timeout: float,
-        most: int,
-        questions: Mapping[str, Mapping[str, Any]],
-        take: Callable[[str, Mapping[str, Any]], None],
-    ) -> None:
-        """Ask people questions, and let each answer be taken."""
-        ask(self.transport, link, questions, take, nodes, round, timeout, most)
+    def asks(
+        self, link: Link, nodes: Mapping[str, int], round: int, timeout: float, most: int
+    ) -> Asks:
+        """Return what asks people questions, and lets each answer be taken."""
+        return lambda questions, take: ask(
+            self.transport, link, questions, take, nodes, round, timeout, most
+        )
 
     def prepared(self, asks: Asks, round: int, people: list[str], length: int) -> Summation:
         """Return a sum of `people`, once they have shown keys and shared their secrets."""
@@ -172,6 +174,7 @@ class SecureSums:
 
     def plans(self, one: Summation, levels: Levels) -> dict[str, Plan]:
         """Return the plans of a sum's people."""
+        one.head = self.transcript.head
         plans = one.plans(levels)
         self._demand(one.name.round, len(plans), "people have neighbours enough")
         return plans
@@ -191,19 +194,23 @@ class SecureSums:
         CannotOpen
             If its masks cannot be taken off.
         """
-        one, delivery = of.opened, self.transport.delivery
+        one, delivery, summed = of.opened, self.transport.delivery, None
         silent = delivery.silent
         try:
             if views := one.ask_views():
                 asks(views, one.take_view)
             asks({c: asked.record() for c, asked in one.ask_unmask().items()}, one.take_unmasked)
-            return of.if_needed(one.open(), asks, value_of)
+            summed = one.open()
         finally:
+            self.transcript.add(one, summed)
             # Who did not train is not asked to be tested; who did is, however it fared here.
             delivery.silent = silent
             for holder, client in sorted(one.wrong):
                 round = one.name.round
                 log.warning("round %d, client %s: its share of %s is wrong", round, holder, client)
+        found = of.if_needed(summed, asks, value_of, self.transcript)
+        delivery.silent = silent
+        return found
 
     def _demand(self, round: int, people: int, what: str) -> None:
         if people < self.settings.secure_least:

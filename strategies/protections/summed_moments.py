@@ -51,12 +51,13 @@ def summed_moments(
         expected = f"{exact.MOST_PEOPLE} at most, or standardise = client or none"
         raise RunError(f"secure-aggregation: got {len(nodes)} people, expected {expected}")
 
-    asks = partial(sums.ask, link, nodes, 0, timeout, most)
+    asks = sums.asks(link, nodes, 0, timeout, most)
     try:
         one = sums.prepared(asks, 0, sorted(nodes), exact.LIMBS * (1 + 2 * numbers))
         levels, one.smallest = Levels(range=1.0, weight=1, each=1), one.least
         plans = sums.plans(one, levels)
-        told = {"phase": MOMENTS, "of": part}
+        told, one.once = {"phase": MOMENTS, "of": part}, f"moments of {part}"
+        one.plan |= told
         asks({client: plan.record() | told for client, plan in plans.items()}, one.take_words)
         again = Anew(one, levels, {"of": part})
         found, lost = sums.opened(asks, again, partial(_moments_in, part))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,7 @@ class SumRequest:
     others : whether all others of the round are sent their downloads, too, and answer with nothing.
     needed : whether the run ends where too few people take part.
     detail : what that is, in the method's own words, for who makes downloads and takes the sum.
+    once : the name of vectors that stay the same from round to round; "": they change.
     """
 
     clients: tuple[str, ...]
@@ -53,6 +55,7 @@ class SumRequest:
     others: bool = False
     needed: bool = True
     detail: Any = None
+    once: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,34 @@ class Opened:
     clients: tuple[str, ...]
     levels: Levels
     lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PromisedNoise:
+    """Noise that a run promises on what leaves the server of its sums.
+
+    Parameters
+    ----------
+    options : that say how much, with their values.
+    secret : what it follows from.
+    """
+
+    options: Mapping[str, float]
+    secret: int
+
+
+@dataclass(frozen=True)
+class DrawnNoise:
+    """Noise that was drawn: normal, of one stream.
+
+    Parameters
+    ----------
+    seed : of the stream.
+    draws : of each draw, one after another, how many numbers, and their deviation.
+    """
+
+    seed: int
+    draws: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)

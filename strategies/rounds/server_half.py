@@ -19,7 +19,15 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import uploads as vectors
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.rounds.context import Opened, Sender, Start, SummedPeople, SumRequest
+from strategies.rounds.context import (
+    DrawnNoise,
+    Opened,
+    PromisedNoise,
+    Sender,
+    Start,
+    SummedPeople,
+    SumRequest,
+)
 from strategies.rounds.round import Round
 
 State = dict[str, Tensor]
@@ -116,6 +124,14 @@ class ServerHalf(ABC):
         received = round.sent[min(opened.clients)]  # the same to all
         mean = vectors.mean_upload(opened.total, received, round.sends)
         return self.aggregate(state, round, {"": mean})
+
+    def promised_noise(self, state: State) -> PromisedNoise | None:
+        """Return the noise that the method promises on what leaves the server; None: none."""
+        return None
+
+    def drawn_noise(self, before: State, after: State) -> list[DrawnNoise]:
+        """Return the noise on what leaves the server after a sum, and did not before it."""
+        return []
 
     def placed(self, state: State, round: Round, client: str, bundle: Bundle) -> Bundle:
         """Return a client's upload or download with the places of its numbers in the run's model.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from fedsub_core.accounting import spent_epsilon
-from fedsub_core.closed_form.noise import noisy
+from fedsub_core.closed_form.noise import draws, noisy
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.method_parts.ridge_tensors import CROSS, EVERYBODY, GRAM
 from fedsub_core.seeds import derive_seed
 from fedsub_core.wire.bundles import Floats, Part
 from strategies.methods.fedsub_ridge.everybody import by_features
+from strategies.rounds.context import DrawnNoise
 from strategies.rounds.server_half import State
 
 VERSIONS = "versions"
@@ -41,12 +43,23 @@ def released(state: State, noise: float) -> dict[int, Statistics]:
     sums = by_features(state)
     if not noise:
         return sums
+    seeds = _seeds(state, sums)
+    return {n: noisy(one, noise, np.random.default_rng(seeds[n])) for n, one in sums.items()}
+
+
+def drawn(state: State, noise: float) -> list[DrawnNoise]:
+    """Return the noise on what :func:`released` returns."""
+    sums = by_features(state)
+    seeds = _seeds(state, sums)
+    return [DrawnNoise(seeds[n], draws(one, noise)) for n, one in sums.items()]
+
+
+def _seeds(state: State, sums: Mapping[int, Statistics]) -> dict[int, int]:
     found = {}
     for features, one in sums.items():
         whose = EVERYBODY if features == max(sums) else f"{EVERYBODY} {features}"
         content = name_of(one.gram, one.cross)
-        seed = derive_seed(int(state[SECRET]), whose, content, "noise on sums")
-        found[features] = noisy(one, noise, np.random.default_rng(seed))
+        found[features] = derive_seed(int(state[SECRET]), whose, content, "noise on sums")
     return found
 
 

@@ -39,14 +39,24 @@ from strategies.methods.fedsub_ridge.everybody import noted as sums_of_all
 from strategies.methods.fedsub_ridge.people import key
 from strategies.methods.fedsub_ridge.release import (
     RELEASES,
+    SECRET,
     VERSIONS,
+    drawn,
     name_of,
     parts,
     released,
     released_anew,
 )
 from strategies.methods.fedsub_ridge.strategy import FedSubRidgeServer
-from strategies.rounds.context import Opened, Sender, Start, SummedPeople, SumRequest
+from strategies.rounds.context import (
+    DrawnNoise,
+    Opened,
+    PromisedNoise,
+    Sender,
+    Start,
+    SummedPeople,
+    SumRequest,
+)
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -130,9 +140,14 @@ class SummedRidgeServer(FedSubRidgeServer):
         features, classes = prod(round.model.input_shape), round.model.classes
         numbers = summing.numbers(asked.kind, features, classes, tensors.equations(self.hyper))
         range = summing.range_of(asked.kind, classes)
-        needed = not state[VERSIONS][0]
+        needed, of_sums = not state[VERSIONS][0], int(state[VERSIONS][1])
+        # As devices name them (`fedsub_client/methods/fedsub_ridge_sums.py`).
+        once = {
+            summing.STATISTICS: "statistics",
+            summing.EQUATIONS: f"equations of sums {of_sums}",
+        }.get(asked.kind, "")
         return SumRequest(
-            asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked
+            asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked, once
         )
 
     def _asks(self, state: State, round: Round, clients: Sequence[str]) -> Asked | None:
@@ -186,6 +201,17 @@ class SummedRidgeServer(FedSubRidgeServer):
                 tensors[OF_CLASSES] = Floats(asks.classes.astype(np.float32))
             found.append(Bundle(version=version, tensors=tensors))
         return found
+
+    def promised_noise(self, state: State) -> PromisedNoise | None:
+        """Return the noise on sums."""
+        if not self.hyper.noise:
+            return None
+        return PromisedNoise({f"{self.card.name}.noise": self.hyper.noise}, int(state[SECRET]))
+
+    def drawn_noise(self, before: State, after: State) -> list[DrawnNoise]:
+        """Return the noise on a new release of the sums."""
+        new = self.hyper.noise and int(after[RELEASES]) > int(before[RELEASES])
+        return drawn(after, self.hyper.noise) if new else []
 
     # What comes of it.
 

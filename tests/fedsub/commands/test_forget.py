@@ -16,6 +16,7 @@ from fedsub_core.config.run_config import dump_toml, read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import RunError
 from fedsub_server.forgotten import FORGOTTEN_FILE
+from fedsub_server.run_folder import TRANSCRIPT_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.parts.roster import Roster
 
@@ -179,6 +180,22 @@ def test_whom_secure_sums_hold_is_forgotten_by_no_method(fedsub: Call, people: F
     said = "with secure-aggregation: everybody's sums hold this person"
     assert_refused(fedsub("forget", made, GONE, "--yes"), said)
     assert holding(made, GONE) == before
+
+
+def test_its_name_is_taken_out_of_a_transcript(fedsub: Call, people: Federation) -> None:
+    code, _, err = fedsub(
+        *("run", "--data", "data", "--threads", 1, "--rounds", 1, "--out", "out"),
+        *("--method", "fedavg", "--beside", "", "--robust", "none"),
+        *("--standardise", "client", "--secure-aggregation", "true"),
+    )
+    assert (code, err) == (0, "")
+    (made,) = Path("out").iterdir()
+    transcript = made / "fedavg" / TRANSCRIPT_FILE
+    assert TRANSCRIPT_FILE in holding(made, GONE)
+    assert fedsub("forget", made, GONE, "--yes")[0] == 0
+    assert holding(made, GONE) == []
+    code, out, _ = fedsub("deploy", "verify", transcript)
+    assert code == 0 and "1 have no name" in out
 
 
 def test_a_round_that_is_committed_meanwhile_is_not_undone(fedsub: Call, folder: Path) -> None:

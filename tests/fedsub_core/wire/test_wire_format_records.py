@@ -236,7 +236,7 @@ def test_a_secure_sums_records_have_the_keys_of_its_page() -> None:
     for name, asked in server.ask_shares().items():
         told += [asked, people[name].answer(asked, 1)]
         server.take_shares(name, told[-1])
-    levels = Levels.of_people(3, 9, 8.0)
+    levels, server.head = Levels.of_people(3, 9, 8.0), bytes(32)
     for name, plan in server.plans(levels).items():
         told.append(plan.record())
         people[name].accept(plan)
