@@ -147,9 +147,9 @@ class Anew:
         return dict(sorted(found.items()))
 
     def _vectors(self, one: Summation) -> dict[str, Record]:
-        return {
-            c: {**plan.record(AGAIN), **self.about} for c, plan in one.plans(self.levels).items()
-        }
+        plans = one.plans(self.levels)
+        one.plan |= {"phase": AGAIN, **self.about}
+        return {client: {**plan.record(AGAIN), **self.about} for client, plan in plans.items()}
 
 
 def _taken(step: Step, of: Mapping[str, Summation], client: str, record: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ import torch
 from flwr.app import ConfigRecord, Message
 
 from fedsub.deploy.roster import ROSTER_FILE, add_to_roster
+from fedsub.deploy.verifying import verified
 from fedsub.testing.runs import people
 from fedsub_client.device import Device
 from fedsub_client.protections.device_roster import SEEN_FILE
@@ -23,6 +24,7 @@ from fedsub_core.errors import RunError
 from fedsub_core.secure.keys import Words, commitment, public_of
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
+from fedsub_server.run_folder import TRANSCRIPT_FILE
 
 from .server_of_sums import SUMS, Devices, Server, devices, give_roster, phase
 
@@ -231,7 +233,8 @@ def test_a_device_that_lies_in_a_sum_costs_its_group(
         return masked(self, vector, *rest) + lie
 
     monkeypatch.setattr(Participant, "masked", wrong)
-    found = Server(config, grid)
+    transcript = tmp_path / TRANSCRIPT_FILE
+    found = Server(config, grid, transcript=transcript)
     groups = re.findall("left out: (.*): weight and shortened: got", caplog.text)
     assert len(groups) == 3 and all("p3" in group for group in groups) and len({*groups}) == 1
     assert not found.metric("secure_lost")
@@ -239,3 +242,9 @@ def test_a_device_that_lies_in_a_sum_costs_its_group(
         left = {r.client for r in found.rows if (r.metric, r.round) == ("secure_left_out", round)}
         assert left == {*group.split(", ")}
         assert found.metric("secure_people")[round] == 7 - len(left)
+    # Three rounds, each with a sum of all and two of groups. A vector that lies is not as it came.
+    for client in ("p1", "p2", "p4"):
+        findings = verified(transcript, tmp_path / "states" / client, None, None)
+        assert not [one.text for one in findings if one.fault]
+        assert any("thresholds: 9 opened sums, the smallest of 3" in one.text for one in findings)
+        assert any("6 vectors were counted" in one.text for one in findings)
