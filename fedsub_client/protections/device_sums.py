@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 from flwr.app import ConfigRecord, RecordDict
@@ -112,6 +113,8 @@ class DeviceSums:
                     self.client,
                 )
             said = answered(person, record, moments, self._config)
+            # First whom it opened the sum with: what is answered twice is the same then.
+            store.save_opened(person.opened)
             store.save_sums(person.kept(), run)
         return said
 
@@ -169,10 +172,11 @@ class DeviceSums:
     def _person(
         self, store: Store, least: int, run: str, signer: Signer | None = None
     ) -> Participant:
-        elsewhere = [kept for one in self._stores if (kept := one.load_sums(run)) is not None]
+        # By the device's clock: for readers of a refusal.
+        opened = store.load_opened(date.today().isoformat())
         try:
             kept = store.load_sums(run)
-            return Participant(self.client, least, kept, elsewhere=elsewhere, signer=signer)
+            return Participant(self.client, least, kept, opened=opened, signer=signer)
         except ValueError as error:
             # Of its run nobody knows any more which sums were opened.
             saved = store.load()
@@ -182,7 +186,7 @@ class DeviceSums:
                 error,
             )
             lost = run or (saved.run if saved else None)
-            return Participant(self.client, least, lost=lost, signer=signer)
+            return Participant(self.client, least, lost=lost, opened=opened, signer=signer)
 
     def _shows_sums_alone(self) -> bool:
         """Whether nothing may leave that tells of this person alone: by the run or its owner."""

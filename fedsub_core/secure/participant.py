@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fedsub_core.secure.graph import threshold
@@ -37,6 +36,7 @@ from fedsub_core.secure.messages import (
     Record,
     by_client,
 )
+from fedsub_core.secure.opened_sums import OpenedSum, OpenedSums
 from fedsub_core.secure.people_list import PeopleList, leaf
 from fedsub_core.secure.roster import Signer
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, split
@@ -63,8 +63,7 @@ class Participant:
     kept : what an earlier process kept (:meth:`kept`); None: nothing.
     entropy : see :data:`Entropy`.
     lost : a run of which what it kept is lost.
-    elsewhere : what it kept for other methods: what it told once, it told. What is damaged of it is
-        left out.
+    opened : the sums that it opened in any run, which it adds to.
     signer : signs what it shows, and knows whose the others' keys are; None: without a roster.
 
     Raises
@@ -80,18 +79,15 @@ class Participant:
         kept: bytes | None = None,
         entropy: Entropy = secrets.token_bytes,
         lost: str | None = None,
-        elsewhere: Iterable[bytes] = (),
+        opened: OpenedSums | None = None,
         signer: Signer | None = None,
     ) -> None:
         self.client, self.least, self._entropy = client, least, entropy
-        self._signer = signer
+        self._signer, self.opened = signer, opened or OpenedSums()
         try:
             self._own = Secrets(lost=lost) if kept is None else Secrets.read(kept)
         except ValueError as error:
             raise ValueError(f"{client!r}: {error}") from None
-        for other in elsewhere:
-            with suppress(ValueError):
-                self._own.remember(Secrets.read(other))
 
     def kept(self) -> bytes:
         """Return all that it keeps, secrets among it."""
@@ -104,7 +100,7 @@ class Participant:
 
     def took_part(self, run: str) -> bool:
         """Return whether it sent a vector of a run, or may have."""
-        return self._own.taken_part(run)
+        return self._own.taken_part(run) or self.opened.of_run(run)
 
     def answer(self, record: Mapping[str, Any], round: int) -> Record:
         """Answer a question about a round's sum.
@@ -183,7 +179,11 @@ class Participant:
             got = f"a download as if it had not been in the sum of round {origin.outside}"
             raise reader.refuse("secure sum", got, f"one as to the others of {own.opened_of}")
         if origin.once:
-            own.demand_untold(reader, origin.once, hashed)
+            own.demand_known(reader, origin.once)
+            there = own.named if self._signer else [self.client, *own.masked]
+            planned = self._sum_of(origin.once, hashed, set(there) - self._unshared())
+            if fault := self.opened.fault(planned, True):
+                raise reader.refuse(f"secure sum: {origin.once} again", *fault)
         told = digest({"made_of": origin.made_of, "people": own.listed, "plan": own.plan})
         if own.transcript not in ("", told):
             raise reader.refuse("secure sum: told", "something else than before", "the same")
@@ -301,15 +301,13 @@ class Participant:
         if own.round < 1 and not own.once:
             # Of what is told once it is remembered with whom, of others by the round.
             raise reader.refuse("secure sum: unmask", f"round {own.round}", "1 or more")
-        again = own.round and (own.opened_run, own.opened) == (own.run, own.round)
-        if again and own.opened_of != sent:
-            # The difference of two sums of one round would be of those who are in one alone.
-            got, expected = f"round {own.round} again with {sent}", f"{own.opened_of} again"
-            raise reader.refuse("secure sum: unmask", got, expected)
-        if own.once:
-            told = own.told.setdefault(own.run, {}).setdefault(own.once, [own.vector, *sent])
-            if told[1:] != sent:
-                raise reader.refuse(f"secure sum: {own.once} again", sent, told[1:])
+        opening = self._sum_of(own.once, own.vector, own.seen if self._signer else sent, silent)
+        if not own.once:
+            own.demand_forward(reader, opening)
+        elif fault := self.opened.fault(opening):
+            raise reader.refuse(f"secure sum: {own.once} again", *fault)
+        else:
+            self.opened.add(opening)
         own.opening(sent, silent)
         return self._opens()
 
@@ -323,6 +321,21 @@ class Participant:
     def _demand_people(self, reader: Reader, people: int) -> None:
         if people < self.least:
             raise reader.refuse("secure sum: people", people, f"{self.least} at least")
+
+    def _unshared(self) -> set[str]:
+        """Return the neighbours who showed keys, and shared no secrets."""
+        return set(self._own.keys) - set(self._own.masked)
+
+    def _sum_of(
+        self, once: str, vector: str, sent: Collection[str], silent: Collection[str] = ()
+    ) -> OpenedSum:
+        """Return the sum that it takes part in, of people who sent a vector or did not."""
+        own = self._own
+        # By a roster all people are known, without one those whose keys it was shown.
+        whole = self._signer is not None or own.people == len(own.keys) + 1
+        out = [] if whole else sorted({*silent, *self._unshared()})
+        people = sorted(sent), out, whole, self.least
+        return OpenedSum(once or "models", own.run, own.round, vector, *people)
 
     def _about(self, sender: str, receiver: str) -> bytes:
         about = f"fedsub shares {self._own.session} {self._own.round} {sender} {receiver}"
