@@ -65,9 +65,8 @@ def load_opened(folder: Path, today: str) -> OpenedSums:
         return OpenedSums(_opened_before(folder), today)
     try:
         return OpenedSums.read(kept, today)
-    except ValueError as error:
-        lost = f"{path} is damaged: {error}; its owner may remove it, and what it protects"
-        return OpenedSums(lost=lost)
+    except ValueError:
+        return OpenedSums(lost=f"{path} is damaged")
 
 
 def save_opened(folder: Path, opened: OpenedSums) -> None:

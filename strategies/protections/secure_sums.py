@@ -171,8 +171,8 @@ class SecureSums:
         except (CannotOpen, TooFew) as error:
             raise RunError(
                 f"what all standardise by cannot be added up: {error}. Start again. Devices that "
-                "ask for the people of before have opened a sum: bring these back, or begin a new "
-                "run"
+                "name an earlier sum answer none of nearly the same people, in any run: bring back "
+                "or leave out whom they name, or choose standardise = client or none"
             ) from None
         found = Moments.of_vector(exact.numbers_of(summed))
         if fault := found.fault(1.0 if part == FEATURES else LARGEST_VALUE):
