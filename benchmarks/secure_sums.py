@@ -152,7 +152,7 @@ class Protocol:
         """
         names, server = list(self.persons), Summation(1, 3, NUMBERS)
         sending = names[: self.people - int(silent * self.people)]
-        before = OpenedSum("sums", "", 2, "", sending, (), True, 3)
+        before = OpenedSum("sums", "", 2, "", tuple(sending), (), True, 3)
         earlier = (replace(before, run=f"run {i}") for i in range(self.runs))
         self.kept = OpenedSums(earlier).written()
         levels = Levels.of_people(self.people, SAMPLES, 8.0)

@@ -65,9 +65,9 @@ class Device:
         self.client = self.person.client
         self.states = KeptStates(self.client, self.config.methods, self.node, context.state)
         own = self.config
-        stores = self.states.everywhere()
+        kept, opened = self.states.everywhere(), self.states.opened()
         self.sums = DeviceSums(
-            self.client, own, own, self.node, own.methods, stores, context.run_config
+            self.client, own, own, self.node, own.methods, kept, opened, context.run_config
         )
 
     def query(self, content: RecordDict) -> RecordDict:

@@ -11,12 +11,7 @@ from typing import Protocol, cast
 
 from flwr.app import ArrayRecord, RecordDict
 
-from fedsub_client.protections.sums_files import (
-    load_opened,
-    load_sums,
-    save_opened,
-    save_sums,
-)
+from fedsub_client.protections.sums_files import load_sums, save_sums
 from fedsub_client.saved_state import Saved
 from fedsub_client.state_files import (
     kept_name,
@@ -29,7 +24,6 @@ from fedsub_client.state_files import (
 )
 from fedsub_core.errors import RunError
 from fedsub_core.files import lock, make_folder, private, remove_drafts, replace_file
-from fedsub_core.secure.opened_sums import OpenedSums
 from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
@@ -40,8 +34,6 @@ PREVIOUS_FILE = "previous.safetensors"
 RECORD = "fedsub"
 #: What a participant in secure sums keeps from message to message, each run's in a file of its own.
 SUMS_FILE, SUMS_RECORD = "sums.json", "fedsub-sums"
-#: Where there is no folder: the sums that it opened.
-OPENED_RECORD = "fedsub-opened-sums"
 
 
 def kept_as(name: str, method: str) -> str:
@@ -74,12 +66,6 @@ class Store(Protocol):
 
     def save_sums(self, kept: bytes, run: str) -> None:
         """Keep the secrets in place of those before."""
-
-    def load_opened(self, today: str) -> OpenedSums:
-        """Return the sums that the client opened, of all runs and methods."""
-
-    def save_opened(self, opened: OpenedSums) -> None:
-        """Keep these in place of those before."""
 
 
 class ContextStore:
@@ -119,18 +105,6 @@ class ContextStore:
     def save_sums(self, kept: bytes, run: str) -> None:
         """Keep a participant's secrets."""
         self.records[self.sums] = exchange.pack(kept)
-
-    def load_opened(self, today: str) -> OpenedSums:
-        """Return the sums that the client opened in the context's run."""
-        if OPENED_RECORD not in self.records:
-            return OpenedSums(today=today)
-        record = cast(ArrayRecord, self.records[OPENED_RECORD])
-        return OpenedSums.read(record[exchange.PAYLOAD].data, today)
-
-    def save_opened(self, opened: OpenedSums) -> None:
-        """Keep them."""
-        if opened.sums:
-            self.records[OPENED_RECORD] = exchange.pack(opened.written())
 
 
 class FolderStore:
@@ -243,24 +217,10 @@ class FolderStore:
             Where it cannot be written, as on a full disk.
         """
         own, before = self._sums(run)
-        with self._written(own):
-            save_sums(own, before, kept)
-
-    def load_opened(self, today: str) -> OpenedSums:
-        """Return the sums that the client opened; raises as :meth:`load_sums`."""
-        return load_opened(self.folder, today)
-
-    def save_opened(self, opened: OpenedSums) -> None:
-        """Write a new file and move it over the old one; raises as :meth:`save_sums`."""
-        with self._written(self.folder):
-            save_opened(self.folder, opened)
-
-    @contextmanager
-    def _written(self, path: Path) -> Iterator[None]:
         try:
-            yield
+            save_sums(own, before, kept)
         except OSError as error:
-            why = f"{path} could not be written ({error}). Free some space"
+            why = f"{own} could not be written ({error}). Free some space"
             raise RunError(f"client {self.client!r}: {why}") from error
 
     def _sums(self, run: str) -> tuple[Path, Path]:

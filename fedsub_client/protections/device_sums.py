@@ -17,6 +17,7 @@ from fedsub_client.protections.accepted_sum import (
     least_of,
 )
 from fedsub_client.protections.device_roster import ROSTER, signer_of
+from fedsub_client.protections.opened_store import OpenedStore
 from fedsub_client.store import Store
 from fedsub_core.addends import MEANS
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
@@ -43,6 +44,7 @@ class DeviceSums:
     methods : those of the run.
     stores : all in which the person may have kept something of sums: a run may go on with another
         main method, which is kept elsewhere then.
+    opened : where the person keeps the sums that it opened.
     config : the run's configuration, as it came.
 
     Raises
@@ -59,10 +61,11 @@ class DeviceSums:
         node: Mapping[str, Any],
         methods: Sequence[str],
         stores: Sequence[Store],
+        opened: OpenedStore,
         config: Mapping[str, Any],
     ) -> None:
         self.client, self.settings, self._noise, self._node = client, settings, noise, node
-        self._stores, self._config = stores, config
+        self._stores, self._opened, self._config = stores, opened, config
         self._least = least_of(node, client)
         self._of_classes = [name for name in methods if method(name).sums not in (None, MEANS)]
 
@@ -114,7 +117,7 @@ class DeviceSums:
                 )
             said = answered(person, record, moments, self._config)
             # First whom it opened the sum with: what is answered twice is the same then.
-            store.save_opened(person.opened)
+            self._opened.save(person.opened)
             store.save_sums(person.kept(), run)
         return said
 
@@ -173,7 +176,7 @@ class DeviceSums:
         self, store: Store, least: int, run: str, signer: Signer | None = None
     ) -> Participant:
         # By the device's clock: for readers of a refusal.
-        opened = store.load_opened(date.today().isoformat())
+        opened = self._opened.load(date.today().isoformat())
         try:
             kept = store.load_sums(run)
             return Participant(self.client, least, kept, opened=opened, signer=signer)

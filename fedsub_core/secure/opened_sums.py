@@ -40,8 +40,8 @@ class OpenedSum:
     run: str
     round: int
     vector: str
-    sent: Sequence[str]
-    silent: Sequence[str] = ()
+    sent: tuple[str, ...]
+    silent: tuple[str, ...] = ()
     whole: bool = False
     least: int = 0
     date: str = ""
@@ -79,7 +79,7 @@ class OpenedSums:
         """Inverse of :meth:`written`; raises ValueError if damaged or of another release."""
         try:
             found = json.loads(kept)
-            people = found["people"]
+            people = [tuple(names) for names in found["people"]]
             each = [(one, people[one["sent"]], people[one["silent"]]) for one in found["sums"]]
             return cls((OpenedSum(**one | {"sent": s, "silent": n}) for one, s, n in each), today)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
@@ -91,7 +91,7 @@ class OpenedSums:
         sums = []
         for one in self.sums:
             sent, silent = (
-                people.setdefault(tuple(names), len(people)) for names in (one.sent, one.silent)
+                people.setdefault(names, len(people)) for names in (one.sent, one.silent)
             )
             sums.append(asdict(one) | {"sent": sent, "silent": silent})
         return json.dumps({"people": list(people), "sums": sums}).encode()

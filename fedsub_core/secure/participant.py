@@ -333,8 +333,8 @@ class Participant:
         own = self._own
         # By a roster all people are known, without one those whose keys it was shown.
         whole = self._signer is not None or own.people == len(own.keys) + 1
-        out = [] if whole else sorted({*silent, *self._unshared()})
-        people = sorted(sent), out, whole, self.least
+        out = () if whole else tuple(sorted({*silent, *self._unshared()}))
+        people = tuple(sorted(sent)), out, whole, self.least
         return OpenedSum(once or "models", own.run, own.round, vector, *people)
 
     def _about(self, sender: str, receiver: str) -> bytes:

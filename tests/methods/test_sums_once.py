@@ -17,7 +17,7 @@ from fedsub.engines.simulation import build_strategy
 from fedsub.testing.refusals import refused
 from fedsub.testing.runs import people
 from fedsub_client.device import Device
-from fedsub_client.protections.sums_files import OPENED_FILE
+from fedsub_client.protections.opened_store import OPENED_FILE
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation

@@ -13,7 +13,7 @@ from fedsub_core.secure.opened_sums import OpenedSum, OpenedSums
 def of(people: str, silent: str = "", **other: Any) -> OpenedSum:
     """Return a sum of people of one letter each, all of whom are known."""
     facts = {"what": "statistics", "run": "a", "round": 2, "vector": "v", "whole": True, "least": 3}
-    return OpenedSum(**{**facts, "sent": list(people), "silent": list(silent), **other})
+    return OpenedSum(**{**facts, "sent": tuple(people), "silent": tuple(silent), **other})
 
 
 #: Of other runs of the same people.
