@@ -110,7 +110,7 @@ class OpenedSums:
 
         Parameters
         ----------
-        planned : whether people of `new` may still go silent.
+        planned : whether people of `new` may still go silent: what is a fault then stays one.
         """
         if self.lost:
             return f"round {new.round}", f"none: which sums it opened is lost ({self.lost})"
@@ -122,9 +122,7 @@ class OpenedSums:
         for one in known:
             if fault := _apart(one, new, planned):
                 return fault
-        if planned or not new.whole:
-            return None
-        return _joint([*(one for one in known if one.whole), new])
+        return _joint([*(one for one in known if one.whole), new], planned) if new.whole else None
 
 
 def _apart(one: OpenedSum, new: OpenedSum, planned: bool) -> Fault | None:
@@ -151,15 +149,19 @@ def _or(limit: float, other: str) -> str:
     return "" if limit == inf else f", or {other}"
 
 
-def _joint(sums: Sequence[OpenedSum]) -> Fault | None:
+def _joint(sums: Sequence[OpenedSum], planned: bool) -> Fault | None:
     """Return the fault of sums of the same numbers that together tell few people apart."""
-    inside = [set(one.sent) for one in sums]
+    inside = list({frozenset(one.sent) for one in sums})
     alike = defaultdict(list)
-    for client in sorted(set().union(*inside)):
+    for client in sorted(frozenset().union(*inside)):
         alike[tuple(client in people for people in inside)].append(client)
+    if planned:
+        # Of the others it is not known yet; the person itself is in all of them.
+        in_all = (True,) * len(inside)
+        alike = {in_all: alike[in_all]}
     least = max(one.least for one in sums)
     fewest = min(alike.values(), key=len)
-    if len(fewest) >= least or len(alike) == 1:
+    if len(fewest) >= least or len(inside) == 1:
         return None
     before = ", ".join(str(one) for one in sums[:-1])
     expected = f"{least} people at least in whatever it and {before} tell apart"

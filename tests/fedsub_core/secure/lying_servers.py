@@ -5,7 +5,8 @@ Each gets people with a roster, or without one, and returns the vector that it r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from fedsub_core.secure.messages import Keys, Plan, Reader, Unmask
 from fedsub_core.secure.participant import between
 from fedsub_core.secure.shamir import SHARE_BYTES, value_at
 from fedsub_core.secure.signed_sums import said_of_view, view_of
+from fedsub_core.secure.summation import CannotOpen
 
 from .people import LEVELS, Sum
 
@@ -140,50 +142,79 @@ class Federation:
 
     def __init__(self, signed: bool, once: str = "") -> None:
         self.first, self.once, self.sums = Sum(8, signed=signed), once, 0
+        self.refusals: list[MessageRefused] = []
 
     def opened(self, people: Sequence[int], round: int = 1, run: str = "run") -> Words:
-        """Return an opened sum.
-
-        Raises
-        ------
-        MessageRefused
-            Of the first who does not help to open it.
-        """
+        """Return the sum that opens without whoever refuses; zeros where it does not open."""
         self.sums += 1
         one = Sum(8, seed=self.sums, round=round, run=run, once=self.once)
         one.people = {name: self.first.people[name] for name in (f"p{i:03}" for i in people)}
         one.x = self.first.x
-        for step in (one.keys, one.shares, one.vectors):
+        for step in (one.keys, one.shares):
             step()
-        return one.unmask()
+        for client in one.people:
+            with self.noted():
+                one.vectors(but=one.people.keys() - {client})
+        for client, asked in one.server.ask_views().items():
+            one.server.take_view(client, one.people[client].answer(asked, round))
+        try:
+            for client, question in one.server.ask_unmask().items():
+                with self.noted():
+                    answer = one.people[client].answer(question.record(), round)
+                    one.server.take_unmasked(client, answer)
+            return one.server.open()
+        except CannotOpen:
+            return np.zeros_like(one.x[VICTIM])
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note a refusal, and go on."""
+        try:
+            yield
+        except MessageRefused as error:
+            self.refusals.append(error)
+
+    def read(self, vector: Words) -> Words:
+        """Return a vector less the victim's; raises the first refusal where it is another."""
+        left = as_of(self.first, vector)
+        if left.any() and self.refusals:
+            raise self.refusals[0]
+        return left
 
 
 def model_again(signed: bool, *rounds: int) -> Words:
     """Open sums of models of all, in some rounds, and the first round's without one person."""
     people = Federation(signed)
     first, *_ = (people.opened(range(8), round) for round in rounds)
-    return as_of(people.first, first - people.opened(range(1, 8), rounds[0]))
+    return people.read(first - people.opened(range(1, 8), rounds[0]))
 
 
 def another_name(signed: bool) -> Words:
     """Open a sum of statistics of all, and in another run's name one without one person."""
     people = Federation(signed, "statistics")
     first = people.opened(range(8))
-    return as_of(people.first, first - people.opened(range(1, 8), 3, "another"))
+    return people.read(first - people.opened(range(1, 8), 3, "another"))
+
+
+def one_more(signed: bool) -> Words:
+    """Open a sum of statistics, and in another run's name one of one person more."""
+    people = Federation(signed, "statistics")
+    first = people.opened(range(1, 8))
+    return people.read(people.opened(range(8), 3, "another") - first)
 
 
 def through_one(signed: bool) -> Words:
     """Open sums that have one person in common, each of four, and one of all these people."""
     people = Federation(signed, "statistics")
     one, two = people.opened([0, 1, 2, 3], 1, "a"), people.opened([0, 4, 5, 6], 2, "b")
-    return as_of(people.first, one + two - people.opened(range(7), 3, "c"))
+    return people.read(one + two - people.opened(range(7), 3, "c"))
 
 
 def all_others_apart(signed: bool) -> Words:
     """Open sums of three and of three others, each in a run, and one of these and the victim."""
     people = Federation(signed, "statistics")
     one, two = people.opened([1, 2, 3], 1, "a"), people.opened([4, 5, 6], 2, "b")
-    return as_of(people.first, people.opened(range(7), 3, "c") - one - two)
+    return people.read(people.opened(range(7), 3, "c") - one - two)
 
 
 def wrong_vector(signed: bool) -> Words:

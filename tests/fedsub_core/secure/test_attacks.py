@@ -17,6 +17,7 @@ from .lying_servers import (
     all_others_apart,
     another_name,
     model_again,
+    one_more,
     replaced_keys,
     split_view,
     through_one,
@@ -39,6 +40,7 @@ ATTACKS: dict[str, tuple[Attack, dict[str, Any], dict[str, Any]]] = {
     "rounds 1, 2, 1 without one": (lambda signed: model_again(signed, 1, 2), BACK, BACK),
     "a round again without one": (lambda s: model_again(s, 1), AGAIN | FIRST, AGAIN | FIRST),
     "another run's name": (another_name, NAME | FIRST, NAME | FIRST),
+    "another run's, of one more": (one_more, NAME | FIRST, NAME | FIRST),
     "sums through one": (through_one, THROUGH, THROUGH),
     "all others apart": (all_others_apart, READ, READ),
 }
