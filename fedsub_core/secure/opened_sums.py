@@ -9,7 +9,6 @@ subtracting, is of as many. Of sums that it was not in it knows nothing.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf
@@ -152,13 +151,13 @@ def _or(limit: float, other: str) -> str:
 def _joint(sums: Sequence[OpenedSum], planned: bool) -> Fault | None:
     """Return the fault of sums of the same numbers that together tell few people apart."""
     inside = list({frozenset(one.sent) for one in sums})
-    alike = defaultdict(list)
+    alike: dict[tuple[bool, ...], list[str]] = {}
     for client in sorted(frozenset().union(*inside)):
-        alike[tuple(client in people for people in inside)].append(client)
+        alike.setdefault(tuple(client in people for people in inside), []).append(client)
     if planned:
         # Of the others it is not known yet; the person itself is in all of them.
         in_all = (True,) * len(inside)
-        alike = {in_all: alike[in_all]}
+        alike = {in_all: alike.get(in_all, [])}
     least = max(one.least for one in sums)
     fewest = min(alike.values(), key=len)
     if len(fewest) >= least or len(inside) == 1:
