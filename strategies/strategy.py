@@ -104,6 +104,8 @@ class PersonalizedStrategy(Strategy):
         #: What another method of the same run standardises by, where that was learnt as a sum: a
         #: second one, over other people, would tell of those who are in one alone.
         self.standardised_before: Scaling | None = None
+        #: The file of a roster of people, which devices are told in the handshake; b"": none.
+        self.roster = b""
         #: Called before the first round with the state that it begins with, where another process
         #: must not begin with another: after a sum, or the draw of a secret.
         self.on_begun: Callable[[State], None] | None = None
@@ -183,6 +185,7 @@ class PersonalizedStrategy(Strategy):
         """Hold the handshake, or recall the agreement that the run began with."""
         settings, memory = self.settings, self.memory
         self.registry = registry_of(settings, memory, self.departures)
+        self.registry.roster = self.roster
         begun = connect(
             grid,
             settings,

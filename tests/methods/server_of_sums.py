@@ -45,9 +45,11 @@ class Devices(DeviceGrid):
 class Server:
     """A server's process: a strategy, the states after its rounds, and what it wrote of them."""
 
-    def __init__(self, config: RunConfig, grid: Devices, run: str = "a run") -> None:
+    def __init__(
+        self, config: RunConfig, grid: Devices, run: str = "a run", roster: bytes = b""
+    ) -> None:
         self.strategy = build_strategy(config, config.method)
-        self.strategy.run_name = run
+        self.strategy.run_name, self.strategy.roster = run, roster
         self.states: list[dict[str, Tensor]] = []
         self.rows: list[MetricRow] = []
         self.strategy.on_round = self._note
