@@ -136,10 +136,10 @@ def _apart(one: OpenedSum, new: OpenedSum, planned: bool) -> Fault | None:
     else:
         gone, more, limit = one.without(new), new.without(one), least
     if 0 < len(gone) < limit:
-        expected = f"all people of {one}" + _or(limit, f"at least {least} of them missing")
+        expected = f"everybody of {one}" + _or(limit, f"at least {least} of them missing")
         return f"a sum without {gone}", expected
     if 0 < len(more) < limit and not planned:
-        expected = f"the people of {one} alone" + _or(limit, f"at least {least} others with them")
+        expected = f"nobody but those of {one}" + _or(limit, f"at least {least} others")
         return f"a sum with {more}", expected
     return None
 

@@ -117,7 +117,7 @@ def test_a_sum_that_p4_cannot_be_in_gets_no_vector(
     grid.passes = without_keys
     assert Server(config, grid).metric("secure_lost") == {STATISTICS: 1}
     assert "round 2: 0 vectors came, expected 3 at least" in caplog.text
-    assert "statistics again: got a sum without ['p4'], expected all people of" in caplog.text
+    assert "statistics again: got a sum without ['p4'], expected everybody of" in caplog.text
 
 
 def test_without_its_memory_a_device_is_in_no_sum_of_statistics(
@@ -168,7 +168,7 @@ def test_what_all_standardise_by_is_added_up_of_the_same_people_alone(
     grid.passes = lambda m: phase(m) != "keys" or m.metadata.dst_node_id != LAST
     with refused(RunError, "standardise", "0 vectors"):
         Server(config, grid)
-    assert "moments of samples again: got a sum without ['p4'], expected all" in caplog.text
+    assert "moments of samples again: got a sum without ['p4'], expected everybody" in caplog.text
     # Nor where a device no longer knows with whom it opened one.
     grid.passes = lambda message: True
     for client in ("p1", "p2", "p3"):
