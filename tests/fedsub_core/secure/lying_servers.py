@@ -147,7 +147,8 @@ class Federation:
     def opened(self, people: Sequence[int], round: int = 1, run: str = "run") -> Words:
         """Return the sum that opens without whoever refuses; zeros where it does not open."""
         self.sums += 1
-        one = Sum(8, seed=self.sums, round=round, run=run, once=self.once)
+        length = len(self.first.x[VICTIM])
+        one = Sum(8, length, seed=self.sums, round=round, run=run, once=self.once)
         one.people = {name: self.first.people[name] for name in (f"p{i:03}" for i in people)}
         one.x = self.first.x
         for step in (one.keys, one.shares):
