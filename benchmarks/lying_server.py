@@ -19,6 +19,8 @@ import numpy as np
 from flwr.app import Message, MessageType
 from lies_of_sums import ANY, SUM, Lie, Told
 
+from fedsub.deploy.keys import make_node_key
+from fedsub.deploy.roster import OWNER_FILE, ROSTER_FILE, add_to_roster
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.runs import people
@@ -76,6 +78,17 @@ class LyingGrid(DeviceGrid):
             if client in lied_to:
                 self.contexts[node].run_config.update(lie.config)
 
+    def give_roster(self, folder: Path) -> None:
+        """Give each device a key, and the roster of all."""
+        for name in self._names.values():
+            make_node_key(folder / name)
+        add_to_roster(folder, {name: folder / f"{name}.pub" for name in self._names.values()})
+        files = {"secure-roster": ROSTER_FILE, "secure-owner": f"{OWNER_FILE}.pub"}
+        for node, name in self._names.items():
+            own = files | {"secure-key": name}
+            paths = {key: str(folder / file) for key, file in own.items()}
+            self.contexts[node].node_config.update(paths)
+
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
         """Let devices answer what they were told."""
         for message in messages:
@@ -103,13 +116,20 @@ class LyingGrid(DeviceGrid):
             message.content[name] = record
 
 
-def outcome(lie: Lie, lied_to: Collection[str], number: int, ignored: Collection[str]) -> Outcome:
+def outcome(
+    lie: Lie,
+    lied_to: Collection[str],
+    number: int,
+    ignored: Collection[str],
+    roster: bool = False,
+) -> Outcome:
     """Return the outcome of a lie.
 
     Parameters
     ----------
     number : of people.
     ignored : whose vectors the server takes for lost.
+    roster : whether devices have one.
     """
     hyper = {name: method(name).hyperparameters(**own) for name, own in OWN.items()}
     with TemporaryDirectory() as folder:
@@ -119,6 +139,8 @@ def outcome(lie: Lie, lied_to: Collection[str], number: int, ignored: Collection
         own = {lie.method: hyper[lie.method]} if lie.method in hyper else {}
         config = RunConfig(method=lie.method, data=str(data), hyper=own, **keys)
         grid = LyingGrid(config, number, lie, lied_to, Path(folder) / "states")
+        if roster:
+            grid.give_roster(Path(folder) / "keys")
         with _greedy(lie.round, ignored) as seen:
             for session in range(lie.session if lie.session == 1 else 2, 3):
                 grid.session = session
@@ -172,7 +194,8 @@ def _greedy(round: int, ignored: Collection[str]) -> Iterator[Seen]:
                 super().take_vector(client, vector)
 
         def _told_all(self) -> str:
-            return Counter(self._told.values()).most_common(1)[0][0]
+            told = Counter(self._told.values()).most_common(1)
+            return told[0][0] if told else ""
 
         def open(self) -> Words:
             found = super().open()
@@ -190,7 +213,7 @@ def _greedy(round: int, ignored: Collection[str]) -> Iterator[Seen]:
 
 
 def _outcome(seen: Seen, refused: Counter[str], lied_to: int) -> Outcome:
-    reasons = [re.sub(r"\d{4,}", "...", why) for why in refused]
+    reasons = [re.sub(r"\b[0-9a-f]{16}\.\.\.|\d{4,}", "...", why) for why in refused]
     number = min(sum(refused.values()), lied_to)
     devices = "answer" if not number else f"{number} of {lied_to} refuse: {min(reasons)}"
     if seen.opened is None:

@@ -2,13 +2,16 @@
 
     python benchmarks/secure_sums.py [--people 10 30 100] [--rounds 5]
         [--methods fedavg fedsub-ridge local] [--out benchmarks/results/secure-sums.csv]
+        [--protocol-out benchmarks/results/secure-protocol.csv]
 
 Made people, 100 samples of 24 features each, 6 classes, and the papers' model of 72,326 numbers;
 fedsub-ridge has sums of 474 features and of their products, 115,425 numbers. local sends nothing
 but what all standardise by, before its one round.
 First whole runs in one process, plain and of sums, on the same people. Then the protocol alone,
-with vectors of as many numbers, on one thread: a device's work, without and with a roster, and the
+with vectors of as many numbers, on one thread: what a device sends and gets, its work, and the
 server's to open the sum where nobody is silent after sharing its secrets, and where 30 % are.
+Without a roster, with one, and with one and the memory of the same numbers' sums of earlier runs,
+which a device reads for each message.
 """
 
 from __future__ import annotations
@@ -17,9 +20,11 @@ import argparse
 import csv
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,10 +37,13 @@ from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.secure.graph import enough
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import Reader
+from fedsub_core.secure.opened_sums import OpenedSum, OpenedSums
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.roster import Roster, Signer, public_of
 from fedsub_core.secure.summation import Summation
+from fedsub_core.secure.transcript import Origin
+from strategies.rounds.traffic import Traffic
 
 TINY = ["--people", "5", "--rounds", "2"]
 #: What the lines of results begin with.
@@ -50,6 +58,10 @@ HEAD = (
     "method", "people", "CPU s a round, plain", "of sums", "bytes up a round, plain", "up, of sums",
     "bytes down a round, plain", "down, of sums", "protocol", "macro F1, plain", "F1, of sums",
     "written",
+)  # fmt: skip
+PROTOCOL_HEAD = (
+    "people", "protocol", "neighbours", "bytes of a device", "device, CPU ms",
+    "server opens the sum, s", "with 30 % silent", "written",
 )  # fmt: skip
 
 
@@ -99,52 +111,101 @@ def signers(names: Sequence[str]) -> dict[str, Signer]:
     return {name: Signer(name, key, roster) for name, key in own.items()}
 
 
-def answered(
-    people: int, silent: float, own: Mapping[str, Signer]
-) -> tuple[Summation, Words, float]:
-    """Return a sum that can be opened, each person's vector, and CPU seconds of a device.
+@dataclass
+class Protocol:
+    """People of one sum, and what it costs them.
 
     Parameters
     ----------
-    silent : the share of people who send no vector.
-    own : who signs, by name; nobody: they have no roster.
+    runs : earlier ones in which each opened a sum of the same numbers, of the same people.
     """
-    names = [f"p{i:03}" for i in range(people)]
-    persons = {name: Participant(name, 3, signer=own.get(name)) for name in names}
-    server = Summation(1, 3, NUMBERS)
-    levels = Levels.of_people(people, SAMPLES, 8.0)
-    vector = levels.vector(np.full(NUMBERS - 2, 0.01, np.float32), SAMPLES)
-    begun = time.process_time()
-    for name, person in persons.items():
-        server.take_keys(name, person.answer(server.ask_keys(), 1))
-    for name, asked in server.ask_shares().items():
-        server.take_shares(name, persons[name].answer(asked, 1))
-    plans = server.plans(levels)
-    for name in names[: people - int(silent * people)]:
-        plan = Reader(name, 1).plan(plans[name].record())
-        persons[name].accept(plan)
-        server.take_vector(name, persons[name].masked(vector, plan.name))
-    for name, seen in server.ask_views().items():
-        server.take_view(name, persons[name].answer(seen, 1))
-    for name, unmask in server.ask_unmask().items():
-        server.take_unmasked(name, persons[name].answer(unmask.record(), 1))
-    return server, vector, (time.process_time() - begun) / people
+
+    people: int
+    signed: bool = False
+    runs: int = 0
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def __post_init__(self) -> None:
+        names = [f"p{i:03}" for i in range(self.people)]
+        own = signers(names) if self.signed else {}
+        self.roster = own[names[0]].roster if own else Roster({})
+        self.persons = {name: Participant(name, 3, signer=own.get(name)) for name in names}
+        self.kept = OpenedSums().written()
+
+    def answer(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a device's answer, both of which are counted."""
+        person = self.remembering(name)
+        said = person.answer(asked, 1)
+        for record in (asked, said):
+            self.traffic.add_record(name, record)
+        return said
+
+    def remembering(self, name: str) -> Participant:
+        """Return a person who has read what it opened, as for each message."""
+        self.persons[name].opened = OpenedSums.read(self.kept)
+        return self.persons[name]
+
+    def answered(self, silent: float = 0.0) -> tuple[Summation, Words, float]:
+        """Return a sum that can be opened, each person's vector, and a device's CPU seconds.
+
+        Parameters
+        ----------
+        silent : the share of people who send no vector.
+        """
+        names, server = list(self.persons), Summation(1, 3, NUMBERS)
+        sending = names[: self.people - int(silent * self.people)]
+        before = OpenedSum("sums", "", 2, "", tuple(sending), (), True, 3)
+        earlier = (replace(before, run=f"run {i}") for i in range(self.runs))
+        self.kept = OpenedSums(earlier).written()
+        levels = Levels.of_people(self.people, SAMPLES, 8.0)
+        vector = levels.vector(np.full(NUMBERS - 2, 0.01, np.float32), SAMPLES)
+        begun = time.process_time()
+        for name in names:
+            server.take_keys(name, self.answer(name, server.ask_keys()))
+        for name, asked in server.ask_shares().items():
+            server.take_shares(name, self.answer(name, asked))
+        plans = server.plans(levels)
+        for name in sending:
+            self.traffic.add_record(name, plans[name].record())
+            plan, person = Reader(name, 1).plan(plans[name].record()), self.remembering(name)
+            person.accept(plan)
+            server.take_vector(name, person.masked(vector, plan.name, Origin("sums")))
+        for name, seen in server.ask_views().items():
+            server.take_view(name, self.answer(name, seen))
+        for name, unmask in server.ask_unmask().items():
+            server.take_unmasked(name, self.answer(name, unmask.record()))
+        return server, vector, (time.process_time() - begun) / self.people
+
+    def measured(self, silent: float) -> tuple[float, float, float]:
+        """Return bytes of a device, its CPU seconds, on average, and the server's to open the sum.
+
+        `silent` is :meth:`answered`'s.
+        """
+        server, vector, devices = self.answered(silent)
+        begun = time.process_time()
+        opened = server.open()
+        seconds = time.process_time() - begun
+        expected = (np.uint32(len(server.sent)) * vector).astype(np.uint32)
+        if not np.array_equal(opened, expected):
+            raise SystemExit("the sum is not the plain one")
+        sent = sum(row.value for row in self.traffic.rows(1))
+        return sent / self.people, devices, seconds
 
 
-def protocol(people: int, silent: float, signed: bool = False) -> tuple[float, float]:
-    """Return CPU seconds of a device, on average, and of the server to open the sum.
+#: The protocol without a roster, and with all that devices can have.
+KINDS = (("alone", False, 0), ("with a roster", True, 0), ("and 20 earlier runs", True, 20))
 
-    `silent` is :func:`answered`'s; `signed` is whether people go by a roster.
-    """
-    own = signers([f"p{i:03}" for i in range(people)]) if signed else {}
-    server, vector, devices = answered(people, silent, own)
-    begun = time.process_time()
-    opened = server.open()
-    seconds = time.process_time() - begun
-    expected = (np.uint32(len(server.sent)) * vector).astype(np.uint32)
-    if not np.array_equal(opened, expected):
-        raise SystemExit("the sum is not the plain one")
-    return devices, seconds
+
+def protocol_lines(each: Sequence[int]) -> list[tuple[object, ...]]:
+    """Return the protocol's lines of the table, by how many people there are."""
+    lines = list[tuple[object, ...]]()
+    for people, (kind, signed, runs) in product(each, KINDS):
+        size, device, opened = Protocol(people, signed, runs).measured(0.0)
+        _, _, few = Protocol(people, signed, runs).measured(SILENT)
+        numbers = f"{size:.0f}", f"{1e3 * device:.1f}", f"{opened:.2f}", f"{few:.2f}"
+        lines.append((people, kind, enough(people), *numbers, today()))
+        print("protocol of", *lines[-1], sep=" | ", flush=True)
+    return lines
 
 
 def main() -> None:
@@ -154,6 +215,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--methods", nargs="+", default=["fedavg", "fedsub-ridge", "local"])
     parser.add_argument("--out", type=Path, help="a CSV file that the runs are written into, too")
+    parser.add_argument("--protocol-out", type=Path, help="the same of the protocol alone")
     args = parsed(parser, TINY)
     torch.set_num_threads(1)
     print(f"{'runs':25}{'s plain':>9}{'s sums':>9}{'up plain':>11}{'up sums':>11}"
@@ -169,19 +231,15 @@ def main() -> None:
         both = [f"{one[key]:{form}}" for key, form in COLUMNS for one in (plain, sums)]
         day = today()
         lines.append((method, people, *both[:6], f"{beside:.0f}", *both[6:], day))
-    if args.out is not None:
-        with args.out.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([HEAD, *lines])
-    print(
-        f"\n{'the protocol':16}{'neighbours':>11}{'ms device':>11}{'with roster':>13}{'s open':>9}"
-        f"{'30 % silent':>13}"
-    )
-    for people in args.people:
-        device, opened = protocol(people, 0.0)
-        _, few = protocol(people, SILENT)
-        of_roster, _ = protocol(people, 0.0, signed=True)
-        print(f"protocol of {people:<4}{enough(people):11}{1e3 * device:11.1f}"
-              f"{1e3 * of_roster:13.1f}{opened:9.2f}{few:13.2f}")  # fmt: skip
+    write(args.out, HEAD, lines)
+    write(args.protocol_out, PROTOCOL_HEAD, protocol_lines(args.people))
+
+
+def write(path: Path | None, head: Sequence[str], lines: Sequence[Sequence[object]]) -> None:
+    """Write lines into a CSV file, if one is named."""
+    if path is not None:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([head, *lines])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from script import parsed, today
-from secure_sums import answered, signers
+from secure_sums import Protocol
 
 from fedsub.deploy.transcript_checks import (
     check_differences,
@@ -40,9 +40,9 @@ HEAD = (
 
 def costs(people: int, folder: Path) -> tuple[int, int, float, float, float]:
     """Return bytes of a head and of a sum, and CPU seconds to hash, write and check it."""
-    own = signers([f"p{i:03}" for i in range(people)])
+    of = Protocol(people, signed=True)
     transcript = SumTranscript(path := folder / f"{people}.jsonl", "run", "fedavg")
-    server, vector, _ = answered(people, 0.0, own)
+    server, vector, _ = of.answered()
     words, before = server.open(), path.stat().st_size
     begun = time.process_time()
     for _ in range(people):
@@ -51,7 +51,7 @@ def costs(people: int, folder: Path) -> tuple[int, int, float, float, float]:
     transcript.add(server, words)
     written = time.process_time()
     lines = read_chain(path.read_bytes())
-    roster = next(iter(own.values())).roster
+    roster = of.roster
     checks = (
         check_people(lines),
         check_thresholds(lines),

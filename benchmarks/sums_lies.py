@@ -26,7 +26,9 @@ from script import parsed, put_rows, today
 TINY = ["--people", "4", "--only", "weight, each", "weight", "lr"]
 #: What the lines of results begin with.
 LINES = ("fedavg",)
-HEAD = ("method", "field", "told", "to", "devices", "opened of", "read", "written")
+HEAD = ("method", "field", "told", "to", "roster", "devices", "opened of", "read", "written")
+#: Of whether devices have a roster.
+ROSTERS = {"without": False, "with": True}
 #: What this release's devices did, and those of the release before.
 NOW, BEFORE = (Path(__file__).with_name("results") / f"sums-lies{of}.csv" for of in ("", "-before"))
 #: To whom it is told.
@@ -39,8 +41,11 @@ def lied_to(whom: str, number: int) -> Collection[str]:
     return others if whom == OTHERS else others[:1] if whom == ONE else others[:3]
 
 
-def lines(number: int, only: Collection[str] = ()) -> list[tuple[Lie, str, Outcome]]:
-    """Return the outcome of each lie, for each group of people that it can be told to."""
+def lines(number: int, only: Collection[str] = ()) -> list[tuple[Lie, str, str, Outcome]]:
+    """Return the outcome of each lie, for each group of people that it can be told to.
+
+    First without a roster, then with one.
+    """
     found = []
     for lie in LIES:
         if only and lie.about not in only:
@@ -50,35 +55,39 @@ def lines(number: int, only: Collection[str] = ()) -> list[tuple[Lie, str, Outco
             ignored = told if whom == SOME else ()
             if whom != OTHERS and lie.about not in ("weight", "linear", "run"):
                 continue  # what is told to one comes to the same
-            found.append((lie, whom, outcome(lie, told, number, ignored)))
-            print(*line(*found[-1]), sep=" | ", flush=True)
+            for roster, has in ROSTERS.items():
+                found.append((lie, whom, roster, outcome(lie, told, number, ignored, has)))
+                print(*line(*found[-1]), sep=" | ", flush=True)
     return found
 
 
-def line(lie: Lie, whom: str, of: Outcome) -> tuple[str, ...]:
+def line(lie: Lie, whom: str, roster: str, of: Outcome) -> tuple[str, ...]:
     """Return a line of the table."""
     read = f"{of.read:.3f}" if of.opened_of else ""
-    return lie.method, lie.about, lie.said, whom, of.devices, str(of.opened_of), read, today()
+    told = lie.method, lie.about, lie.said, whom, roster
+    return (*told, of.devices, str(of.opened_of), read, today())
 
 
 def written(page: str) -> str:
     """Return a page with the table of what was told, before and now."""
     now, before = (rows_of(path) for path in (NOW, BEFORE))
-    head = "| Method | Told differently | Devices | Before: people in the sum, read | Now |"
-    found = [head, "|---|---|---|---|---|"]
+    head = "| Method | Told differently | Devices | Before: people in the sum, read |"
+    found = [f"{head} Now | With a roster |", "|---|---|---|---|---|---|"]
     for key, (devices, people, _) in now.items():
-        named, field, said, whom = key
-        if whom == ONE:
+        *told, roster = key
+        named, field, said, whom = told
+        if whom == ONE or roster != "without":
             continue
-        _, opened_before, read = before.get(key, ("", "", ""))
-        then = "none" if key in before else "-"
+        _, opened_before, read = before.get((*told, ""), ("", "", ""))
+        then = "none" if (*told, "") in before else "-"
         if read:
             then = f"{opened_before}, {100 * float(read):.0f} %"
         does = devices.partition(":")[0].partition(" of ")
         acts = "answer" if devices == "answer" else f"{does[0]} of {does[2]}"
-        told = f"`{field}`: {said}" + ("" if whom == OTHERS else f", to {whom}")
-        opened = people if int(people) else "none"
-        found.append(f"| `{named}` | {told} | {acts} | {then} | {opened} |")
+        what = f"`{field}`: {said}" + ("" if whom == OTHERS else f", to {whom}")
+        _, of_roster, _ = now[*told, "with"]
+        opened, signed = (n if int(n) else "none" for n in (people, of_roster))
+        found.append(f"| `{named}` | {what} | {acts} | {then} | {opened} | {signed} |")
     first, last = "<!-- sums-lies -->\n", "<!-- /sums-lies -->"
     start, end = page.index(first) + len(first), page.index(last)
     return page[:start] + "\n".join(found) + "\n" + page[end:]
@@ -87,7 +96,12 @@ def written(page: str) -> str:
 def rows_of(path: Path) -> dict[tuple[str, ...], tuple[str, str, str]]:
     """Return each lie's row in a file of results: devices, people in the sum, share read."""
     with path.open(newline="", encoding="utf-8") as file:
-        return {tuple(row[:4]): (row[4], row[5], row[6]) for row in list(csv.reader(file))[1:]}
+        return {
+            tuple(row.get(name, "") for name in HEAD[:5]): (
+                row["devices"], row["opened of"], row["read"],
+            )
+            for row in csv.DictReader(file)
+        }  # fmt: skip
 
 
 def main() -> None:
@@ -106,9 +120,12 @@ def main() -> None:
     if args.out is not None:
         rows = [dict(zip(HEAD, line(*one), strict=True)) for one in found]
         order = [
-            (lie.method, lie.about, lie.said, whom) for lie in LIES for whom in (OTHERS, ONE, SOME)
+            (lie.method, lie.about, lie.said, whom, roster)
+            for lie in LIES
+            for whom in (OTHERS, ONE, SOME)
+            for roster in ROSTERS
         ]
-        put_rows(args.out, rows, HEAD[:4], order)
+        put_rows(args.out, rows, HEAD[:5], order)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from fedsub_client.kept_states import KeptStates
 from fedsub_client.model_file import model_bytes
 from fedsub_client.person import Person, encoder_here
 from fedsub_client.protections.accepted_sum import AcceptedSum, rounded_again
+from fedsub_client.protections.device_roster import take_roster
 from fedsub_client.protections.device_sums import DeviceSums
 from fedsub_client.saved_state import Saved
 from fedsub_core.config.run_config import from_flat, unknown_keys
@@ -65,9 +66,9 @@ class Device:
         self.client = self.person.client
         self.states = KeptStates(self.client, self.config.methods, self.node, context.state)
         own = self.config
-        stores = self.states.everywhere()
+        kept, opened = self.states.everywhere(), self.states.opened()
         self.sums = DeviceSums(
-            self.client, own, own, self.node, own.methods, stores, context.run_config
+            self.client, own, own, self.node, own.methods, kept, opened, context.run_config
         )
 
     def query(self, content: RecordDict) -> RecordDict:
@@ -93,6 +94,8 @@ class Device:
             version = version_with(self.config.methods)
             greeting.check_versions(record, self.client, version)
             greeting.check_given(record, self.client, self._unknown)
+            if roster := greeting.roster_in(record, self.client):
+                take_roster(self.node, self.client, roster)
         self.sums.check_run()
         said = self.person.new_cohort().introductions()[0]
         if self.person.simulated:

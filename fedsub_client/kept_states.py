@@ -8,6 +8,7 @@ from typing import Any
 
 from flwr.app import RecordDict
 
+from fedsub_client.protections.opened_store import OpenedStore
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import ContextStore, FolderStore, Store
 from fedsub_core.errors import RunError
@@ -49,6 +50,11 @@ class KeptStates:
     def everywhere(self) -> list[Store]:
         """Return all stores in which something of the run's methods may be kept."""
         return [self._store(other) for other in ("", *self.methods)]
+
+    def opened(self) -> OpenedStore:
+        """Return the store of the sums that the person opened, in any run."""
+        folder = self._node.get("state-dir")
+        return OpenedStore(Path(str(folder)) / self.client if folder else None, self._context)
 
     def load(self, instructions: Instructions) -> Saved | None:
         """Return this device's state of the run; None where the run is new here."""

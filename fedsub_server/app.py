@@ -26,6 +26,7 @@ from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
 from fedsub_server.live import Live
 from fedsub_server.live_file import nodes_of, read_live
+from fedsub_server.passed_on_roster import read_roster
 from fedsub_server.results import export_csv, method_summaries, summarise_run
 from fedsub_server.resuming import SERVER, decisive
 from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FILE
@@ -98,6 +99,7 @@ def run_method(
     settings = replace(config.server_settings(name), card=card_here(config.data))
     strategy = PersonalizedStrategy(settings)
     strategy.standardised_before = known
+    strategy.roster = read_roster(folder.parent) if config.secure_aggregation else b""
     strategy.departures.forgotten = read_forgotten(folder.parent)
     strategy.departures.recall(*nodes_of(read_live(folder.parent)))
     package, path = package_build(name), folder / DATABASE_FILE

@@ -108,6 +108,8 @@ class PersonalizedStrategy(Strategy):
         #: What another method of the same run standardises by, where that was learnt as a sum: a
         #: second one, over other people, would tell of those who are in one alone.
         self.standardised_before: Scaling | None = None
+        #: The file of a roster of people, which devices are told in the handshake; b"": none.
+        self.roster = b""
         #: Called before the first round with the state that it begins with, where another process
         #: must not begin with another: after a sum, or the draw of a secret.
         self.on_begun: Callable[[State], None] | None = None
@@ -190,6 +192,7 @@ class PersonalizedStrategy(Strategy):
             name = self.card.name
             sums = SecureSums(secure, self.transport, self.run_name, name, self.transcript)
         self.registry = registry_of(settings, memory, self.departures)
+        self.registry.roster = self.roster
         begun = connect(
             grid,
             settings,

@@ -39,6 +39,7 @@ from fedsub_core.method_parts.ridge_tensors import (
 )
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.transcript import of_bundle
 from fedsub_core.training import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 
@@ -91,14 +92,15 @@ class SummedRidgeLearner(FedSubRidgeLearner):
         return There(version, samples, min(samples, weight), classes)
 
     def once(self, received: Bundle) -> str:
-        """Name statistics, and equations by the sums that they are of.
+        """Name statistics, and equations by the download that they are of, whatever its number.
 
         Which classes a person has is counted anew while people come: of that :meth:`vector` says
         no more than evaluated rounds do.
         """
         kind, _ = _asked(received, self.model.classes)
         if kind == summing.EQUATIONS:
-            return f"equations of sums {received.version}"
+            sums = replace(self.told_alike(received), version=0)
+            return f"equations of sums {of_bundle(sums)[:16]}"
         return "statistics" if kind == summing.STATISTICS else ""
 
     def told_alike(self, received: Bundle) -> Bundle:

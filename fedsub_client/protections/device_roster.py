@@ -1,6 +1,7 @@
 """A device's roster: the node config's files, and the roster that the device saw last.
 
-What it saw is kept in its state-dir: a later roster may have more people, and changes nothing.
+What it saw is kept in its state-dir: a later roster may have more people, and changes nothing. So
+is a longer one that the server passes on, which the same owner has signed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from fedsub_core.secure.roster import Roster, Signer, private_of, public_line, p
 ROSTER, OWNER, KEY, FOLDER = "secure-roster", "secure-owner", "secure-key", "state-dir"
 #: The roster that was seen last, behind a line with its owner's key.
 SEEN_FILE = "roster-seen.txt"
+#: The longest that a server has passed on.
+PASSED_ON_FILE = "roster-passed-on.txt"
 
 
 def signer_of(node: Mapping[str, Any], client: str) -> Signer | None:
@@ -46,8 +49,42 @@ def signer_of(node: Mapping[str, Any], client: str) -> Signer | None:
             has = "no key" if key is None else f"the key {shown(key)}"
             expected = f"that of {files[KEY]}, {shown(public_of(own))}"
             raise ValueError(f"got {has} of {client!r}, expected {expected}")
-    _see(Path(str(node[FOLDER])) / client / SEEN_FILE, client, owner, data, roster)
+    folder = Path(str(node[FOLDER])) / client
+    _see(folder / SEEN_FILE, client, owner, data, roster)
+    if (passed_on := folder / PASSED_ON_FILE).exists():
+        with _named(client, ROSTER, {ROSTER: str(passed_on)}):
+            roster = _longer(roster, Roster.read(_bytes(str(passed_on)), owner))
     return Signer(client, own, roster)
+
+
+def take_roster(node: Mapping[str, Any], client: str, data: bytes) -> None:
+    """Keep a roster that the server passes on, if it is the device's own with people added.
+
+    A server that has an older one is behind, and nothing changes. Without a roster of its own a
+    device takes none: it has no key of an owner.
+
+    Raises
+    ------
+    DataError
+        If another key signed it, or somebody is gone or has another key; or it cannot be written.
+    """
+    if (signer := signer_of(node, client)) is None:
+        return
+    try:
+        roster = Roster.read(data, public_line(_bytes(str(node[OWNER]))))
+        if _longer(signer.roster, roster) is roster:
+            replace_file(Path(str(node[FOLDER])) / client / PASSED_ON_FILE, data)
+    except (OSError, ValueError) as error:
+        raise DataError(f"client {client!r}: {ROSTER} from the server: {error}") from None
+
+
+def _longer(one: Roster, other: Roster) -> Roster:
+    """Return the longer of two rosters; raises ValueError if it is not the other with more."""
+    known, added = list(one.people.items()), list(other.people.items())
+    if known[: len(added)] == added:
+        return one
+    other.demand_after(one)
+    return other
 
 
 def _see(path: Path, client: str, owner: str, data: bytes, roster: Roster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from fedsub_client.protections.accepted_sum import (
     vector_in,
 )
 from fedsub_client.protections.device_roster import ROSTER, signer_of
+from fedsub_client.protections.opened_store import OpenedStore
 from fedsub_client.protections.receipts import note_receipt, promised
 from fedsub_client.protections.sum_answers import answered
 from fedsub_client.store import Store
@@ -46,6 +48,7 @@ class DeviceSums:
     methods : those of the run.
     stores : all in which the person may have kept something of sums: a run may go on with another
         main method, which is kept elsewhere then.
+    opened : where the person keeps the sums that it opened.
     config : the run's configuration, as it came.
 
     Raises
@@ -62,10 +65,11 @@ class DeviceSums:
         node: Mapping[str, Any],
         methods: Sequence[str],
         stores: Sequence[Store],
+        opened: OpenedStore,
         config: Mapping[str, Any],
     ) -> None:
         self.client, self.settings, self._noise, self._node = client, settings, noise, node
-        self._stores, self._config = stores, config
+        self._stores, self._opened, self._config = stores, opened, config
         self._least = least_of(node, client)
         self._of_classes = [name for name in methods if method(name).sums not in (None, MEANS)]
 
@@ -116,6 +120,8 @@ class DeviceSums:
                     self.client,
                 )
             said = answered(person, record, moments, partial(_kept, store, run), self._config)
+            # First whom it opened the sum with: what is answered twice is the same then.
+            self._opened.save(person.opened)
             store.save_sums(person.kept(), run)
             self._note(person, run, str(record.get("method", "")))
         return said
@@ -183,10 +189,11 @@ class DeviceSums:
     def _person(
         self, store: Store, least: int, run: str, signer: Signer | None = None
     ) -> Participant:
-        elsewhere = [kept for one in self._stores if (kept := one.load_sums(run)) is not None]
+        # By the device's clock: for readers of a refusal.
+        opened = self._opened.load(date.today().isoformat())
         try:
             kept = store.load_sums(run)
-            return Participant(self.client, least, kept, elsewhere=elsewhere, signer=signer)
+            return Participant(self.client, least, kept, opened=opened, signer=signer)
         except ValueError as error:
             # Of its run nobody knows any more which sums were opened.
             saved = store.load()
@@ -196,7 +203,7 @@ class DeviceSums:
                 error,
             )
             lost = run or (saved.run if saved else None)
-            return Participant(self.client, least, lost=lost, signer=signer)
+            return Participant(self.client, least, lost=lost, opened=opened, signer=signer)
 
     def _shows_sums_alone(self) -> bool:
         """Whether nothing may leave that tells of this person alone: by the run or its owner."""

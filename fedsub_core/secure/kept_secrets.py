@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 from fedsub_core.secure.keys import KEY_BYTES, commitment, public_of
 from fedsub_core.secure.messages import Keys, Name, Reader
-from fedsub_core.secure.regrouping import OpenedSum
+from fedsub_core.secure.opened_sums import OpenedSum, OpenedSums
+from fedsub_core.secure.regrouping import LastSum
 from fedsub_core.secure.shamir import Entropy
 
 #: What stays of one sum when the next begins.
 _REMEMBERED = (
-    "sent", "silent", "answer", "answered", "opened", "opened_run", "opened_of", "told", "lost",
-    "regroupable",
+    "sent", "silent", "answer", "answered", "opened", "opened_run", "opened_of", "rounds", "last",
+    "lost", "regroupable",
 )  # fmt: skip
 
 
@@ -37,11 +38,12 @@ class Secrets:
     transcript : a hash of all that it was told with which its vector was masked.
     named : by a roster, all people of the sum.
     view, seen : a signed hash of who of all sent a vector and who did not; who did.
-    once : what the vector says, if its sums in a run must all be of the same people.
+    once : name of the vector if it stays the same from round to round.
     sent, silent, answer : of the sum that it opened last: who was in it, and what it answered.
     answered : the session of that.
     opened, opened_run, opened_of : the last round that it opened, of which run and people.
-    told : what it helped to open that is said once, by run: a hash of its vector, and of whom.
+    rounds : of that run's sums of models: by round, a hash of its vector and of the people.
+    last : those of the last round that it opened.
     lost : the run of which it no longer knows what it helped to open; None: there is none.
     method, smallest : of the sum; :class:`~fedsub_core.secure.messages.Plan`'s.
     group, asked : all people of a group's sum, and a hash of what they were asked; [] of others.
@@ -74,13 +76,14 @@ class Secrets:
     opened: int = 0
     opened_run: str = ""
     opened_of: list[str] = field(default_factory=list)
-    told: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    rounds: dict[str, str] = field(default_factory=dict)
+    last: list[dict[str, Any]] = field(default_factory=list)
     lost: str | None = None
     method: str = ""
     smallest: int = 0
     group: list[str] = field(default_factory=list)
     asked: str = ""
-    regroupable: OpenedSum = field(default_factory=OpenedSum)
+    regroupable: LastSum = field(default_factory=LastSum)
 
     @classmethod
     def read(cls, kept: bytes) -> Self:
@@ -89,15 +92,12 @@ class Secrets:
             found = json.loads(kept)
             # Earlier releases opened nothing before the first round.
             found.setdefault("opened_of", found.get("sent", []))
-            opened = OpenedSum(**found.pop("regroupable", {}))
-            return cls(**found, regroupable=opened)
+            # What they said once, :func:`opened_before` reads.
+            found.pop("told", None)
+            regroupable = LastSum(**found.pop("regroupable", {}))
+            return cls(**found, regroupable=regroupable)
         except (AttributeError, TypeError) as error:
             raise ValueError(f"kept: {error}") from None
-
-    def remember(self, other: Secrets) -> None:
-        """Remember also what was told once as somebody else remembers it of the same person."""
-        for run, told in other.told.items():
-            self.told[run] = told | self.told.get(run, {})
 
     def written(self) -> bytes:
         """Return the secrets as bytes."""
@@ -114,7 +114,7 @@ class Secrets:
         """Return whether a vector of a run was sent, or may have been."""
         sending = bool(self.vector) and self.run == run
         opened = bool(self.opened) and self.opened_run == run
-        return sending or opened or run == self.lost or run in self.told
+        return sending or opened or run == self.lost
 
     def public(self) -> Keys:
         """Return the public keys, and the commitment to the seed."""
@@ -129,11 +129,11 @@ class Secrets:
         self.answer = {c: self.shares[c][1] for c in sent} | {c: self.shares[c][0] for c in silent}
         self.sent, self.silent, self.answered = sent, silent, self.session
         if not self.group:
-            self.regroupable = OpenedSum(
-                *(self.run, self.method, self.round, self.session, self.vector),
+            self.regroupable = LastSum(
+                *(self.run, self.method, self.round, self.session, self.vector, self.once),
                 *(self.smallest, sent, silent, self.seen),
             )
-            if self.round:
+            if self.round and (self.opened_run != self.run or self.round >= self.opened):
                 self.opened_run, self.opened, self.opened_of = self.run, self.round, sent
         self.seal = self.mask = self.seed = ""
         self.shares, self.sealed = {}, {}
@@ -151,17 +151,32 @@ class Secrets:
         if name.session.hex() == self.answered:
             raise reader.refuse("secure sum", "a sum that it opened", "one that is not open")
 
-    def demand_untold(self, reader: Reader, once: str, digest: str) -> None:
-        """Refuse a sum whose difference from one that it helped to open may be of one person."""
-        what = f"secure sum: {once} again"
+    def demand_known(self, reader: Reader, once: str) -> None:
+        """Refuse a sum of what stays the same in a run of which it is lost what was opened."""
         if self.run == self.lost:
             expected = "none of this run: with whom it was opened, this device no longer knows"
+            what = f"secure sum: {once} again"
             raise reader.refuse(what, f"a plan of round {self.round}", expected)
-        if (told := self.told.get(self.run, {}).get(once)) is None:
-            return
-        vector, *people = told
-        if gone := sorted(set(people) - {reader.client, *self.masked}):
-            raise reader.refuse(what, f"a plan without {gone}", f"the people of before, {people}")
-        if vector != digest:
-            expected = "the vector that was opened: weight, each and samples of then"
-            raise reader.refuse(what, "another vector", expected)
+
+    def demand_forward(self, reader: Reader, new: OpenedSum) -> None:
+        """Refuse a sum of models of a round before the last, and another one of the last.
+
+        A round before may be opened as it was. Another sum of the last one may be of other people
+        as :class:`OpenedSums` has it.
+        """
+        if self.opened_run != self.run:
+            self.rounds, self.last = {}, []
+        elif new.round < self.opened:
+            if self.rounds.get(str(new.round)) == new.people:
+                return
+            got = f"round {new.round}, of {sorted(new.sent)}"
+            expected = f"one after round {self.opened}, which it has opened, or the same as then"
+            raise reader.refuse("secure sum: rounds", got, expected)
+        elif new.round > self.opened:
+            self.last = []
+        again = replace(new, vector="")
+        if fault := OpenedSums(OpenedSum(**one) for one in self.last).fault(again):
+            raise reader.refuse(f"secure sum: round {new.round} again", *fault)
+        if not self.group:
+            self.rounds[str(new.round)] = new.people
+        self.last.append(asdict(again))

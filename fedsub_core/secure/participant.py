@@ -9,8 +9,7 @@ these are it knows by a roster alone.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fedsub_core.secure.graph import threshold
@@ -37,6 +36,7 @@ from fedsub_core.secure.messages import (
     Record,
     by_client,
 )
+from fedsub_core.secure.opened_sums import OpenedSum, OpenedSums
 from fedsub_core.secure.people_list import PeopleList, leaf
 from fedsub_core.secure.regrouping import Regrouping
 from fedsub_core.secure.roster import Signer
@@ -64,8 +64,7 @@ class Participant:
     kept : what an earlier process kept (:meth:`kept`); None: nothing.
     entropy : see :data:`Entropy`.
     lost : a run of which what it kept is lost.
-    elsewhere : what it kept for other methods: what it told once, it told. What is damaged of it is
-        left out.
+    opened : the sums that it opened in any run, which it adds to.
     signer : signs what it shows, and knows whose the others' keys are; None: without a roster.
 
     Raises
@@ -81,11 +80,11 @@ class Participant:
         kept: bytes | None = None,
         entropy: Entropy = secrets.token_bytes,
         lost: str | None = None,
-        elsewhere: Iterable[bytes] = (),
+        opened: OpenedSums | None = None,
         signer: Signer | None = None,
     ) -> None:
         self.client, self.least, self._entropy = client, least, entropy
-        self._signer = signer
+        self._signer, self.opened = signer, opened or OpenedSums()
         #: What is to be kept of the last message, to check the server's transcript by.
         self.receipt: Record = {}
         self._head = b""
@@ -93,9 +92,6 @@ class Participant:
             self._own = Secrets(lost=lost) if kept is None else Secrets.read(kept)
         except ValueError as error:
             raise ValueError(f"{client!r}: {error}") from None
-        for other in elsewhere:
-            with suppress(ValueError):
-                self._own.remember(Secrets.read(other))
 
     def kept(self) -> bytes:
         """Return all that it keeps, secrets among it."""
@@ -108,7 +104,7 @@ class Participant:
 
     def took_part(self, run: str) -> bool:
         """Return whether it sent a vector of a run, or may have."""
-        return self._own.taken_part(run)
+        return self._own.taken_part(run) or self.opened.of_run(run)
 
     def answer(self, record: Mapping[str, Any], round: int) -> Record:
         """Answer a question about a round's sum.
@@ -193,13 +189,18 @@ class Participant:
         if own.group and hashed != own.regroupable.vector:
             expected = "the one of the sum that is made anew"
             raise reader.refuse("secure sum: vector", "another vector", expected)
-        if origin.once and not own.group:
-            own.demand_untold(reader, origin.once, hashed)
+        once = own.regroupable.once if own.group else origin.once
+        if once and not own.group:
+            own.demand_known(reader, once)
+            there = own.named if self._signer else [self.client, *own.masked]
+            planned = self._sum_of(once, hashed, set(there) - self._unshared())
+            if fault := self.opened.fault(planned, True):
+                raise reader.refuse(f"secure sum: {once} again", *fault)
         about = {"made_of": origin.made_of, "people": own.listed, "plan": own.plan}
         told = digest(about | ({"group": own.asked} if own.group else {}))
         if own.transcript not in ("", told):
             raise reader.refuse("secure sum: told", "something else than before", "the same")
-        own.once = own.once or ("" if own.group else origin.once)
+        own.once = own.once or once
         own.vector, own.transcript = hashed, told
         total = vector + expanded(bytes.fromhex(own.seed), len(vector))
         private = private_key(bytes.fromhex(own.mask))
@@ -221,7 +222,7 @@ class Participant:
             "leaf": leaf(self.client, own.public().joined()).hex(),
             "vector": hash_of(total),
             "numbers": len(total),
-            "once": origin.once,
+            "once": once,
             "least": self.least,
         }
         return total
@@ -341,19 +342,18 @@ class Participant:
                 expected = "those of whom it signed that they sent"
                 raise reader.refuse("secure sum: unmask", f"sent {sent}", expected)
             demand_one_view(self._signer, reader, asked, own.view, own.seen, own.people)
-        if own.round < 1 and not (own.once or own.group):
+        if own.round < 1 and not own.once:
             # Of what is told once it is remembered with whom, of others by the round.
             raise reader.refuse("secure sum: unmask", f"round {own.round}", "1 or more")
-        again = own.round and (own.opened_run, own.opened) == (own.run, own.round)
-        before = own.opened_of, own.regroupable.smallest
-        if again and (sent, own.smallest) != before and not own.group:
-            # The difference of two sums of one round would be of those who are in one alone.
-            got = f"round {own.round} again with {sent}, in groups of {own.smallest}"
-            raise reader.refuse("secure sum: unmask", got, f"{before[0]} and {before[1]} again")
-        if own.once:
-            told = own.told.setdefault(own.run, {}).setdefault(own.once, [own.vector, *sent])
-            if told[1:] != sent:
-                raise reader.refuse(f"secure sum: {own.once} again", sent, told[1:])
+        opening = self._sum_of(own.once, own.vector, own.seen if self._signer else sent, silent)
+        if own.group and not opening.whole:
+            pass  # of people whom it knows in part it cannot count how many groups differ by
+        elif not own.once:
+            own.demand_forward(reader, opening)
+        elif fault := self.opened.fault(opening):
+            raise reader.refuse(f"secure sum: {own.once} again", *fault)
+        else:
+            self.opened.add(opening)
         own.opening(sent, silent)
         self.receipt = {"session": own.session, "opened": True}
         return self._opens()
@@ -368,6 +368,21 @@ class Participant:
     def _demand_people(self, reader: Reader, people: int) -> None:
         if people < self.least:
             raise reader.refuse("secure sum: people", people, f"{self.least} at least")
+
+    def _unshared(self) -> set[str]:
+        """Return the neighbours who showed keys, and shared no secrets."""
+        return set(self._own.keys) - set(self._own.masked)
+
+    def _sum_of(
+        self, once: str, vector: str, sent: Collection[str], silent: Collection[str] = ()
+    ) -> OpenedSum:
+        """Return the sum that it takes part in, of people who sent a vector or did not."""
+        own = self._own
+        # By a roster all people are known, without one those whose keys it was shown.
+        whole = self._signer is not None or own.people == len(own.keys) + 1
+        out = () if whole else tuple(sorted({*silent, *self._unshared()}))
+        people = tuple(sorted(sent)), out, whole, self.least
+        return OpenedSum(once or "models", own.run, own.round, vector, *people)
 
     def _about(self, sender: str, receiver: str) -> bytes:
         about = f"fedsub shares {self._own.session} {self._own.round} {sender} {receiver}"

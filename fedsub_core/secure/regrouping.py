@@ -73,13 +73,14 @@ class Regrouping:
 
 
 @dataclass
-class OpenedSum:
+class LastSum:
     """The sum that a person opened last, as it is needed where that sum is made anew.
 
     Parameters
     ----------
     run, method, round, session : of the sum; bytes in hexadecimal, as all here.
     vector : hash of the person's vector in it.
+    once : what the vector says, if it stays the same from round to round.
     smallest : people of a group at least, as the plan said to all; 0: it is not made anew.
     sent, silent : of the person and its neighbours, who was in it and who was not.
     seen : by a roster, all who were in it; [] without one.
@@ -90,6 +91,7 @@ class OpenedSum:
     round: int = 0
     session: str = ""
     vector: str = ""
+    once: str = ""
     smallest: int = 0
     sent: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)

@@ -15,20 +15,42 @@ from fedsub_core.wire.handshake import Introduction
 
 #: Versions of the wire that a side may list.
 MOST_WIRES = 100
+#: The key of a roster, and how many bytes it has at most: some 100,000 people.
+ROSTER, MOST_ROSTER_BYTES = "roster", 2**25
 
 
-def greeting(version: str = VERSION, given: Collection[str] = ()) -> ConfigRecord:
+def greeting(
+    version: str = VERSION, given: Collection[str] = (), roster: bytes = b""
+) -> ConfigRecord:
     """Return the record of the server, and of what a device must understand to take part.
 
     Parameters
     ----------
     version : this side's (:func:`fedsub_core.packages.version_with`).
     given : keys of the run's configuration that devices go by and that are not at their defaults.
+    roster : the file of a roster that devices may lack; b"": none.
     """
-    wires = sorted(WIRES)
-    return ConfigRecord(
-        {"version": version, "schema": STYPE, "wires": wires, "given": sorted(given)}
+    record = ConfigRecord(
+        {"version": version, "schema": STYPE, "wires": sorted(WIRES), "given": sorted(given)}
     )
+    if roster:
+        record[ROSTER] = roster
+    return record
+
+
+def roster_in(record: ConfigRecord, client: str) -> bytes:
+    """Return the roster in a server's greeting; b"": there is none.
+
+    Raises
+    ------
+    MessageRefused
+        If it is no bytes, or too many.
+    """
+    roster = record.get(ROSTER, b"")
+    if not isinstance(roster, bytes) or len(roster) > MOST_ROSTER_BYTES:
+        got = f"{len(roster)} bytes" if isinstance(roster, bytes) else type(roster).__name__
+        raise MessageRefused(client, 0, ROSTER, got, f"at most {MOST_ROSTER_BYTES} bytes")
+    return roster
 
 
 def check_versions(record: ConfigRecord, client: str, version: str = VERSION) -> None:

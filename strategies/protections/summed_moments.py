@@ -64,8 +64,8 @@ def summed_moments(
     except (CannotOpen, TooFew) as error:
         raise RunError(
             f"what all standardise by cannot be added up: {error}. Start again. Devices that "
-            "ask for the people of before have opened a sum: bring these back, or begin a new "
-            "run"
+            "name an earlier sum answer none of nearly the same people, in any run: bring back "
+            "or leave out whom they name, or choose standardise = client or none"
         ) from None
 
     if found is None:

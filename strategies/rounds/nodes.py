@@ -52,6 +52,7 @@ class NodeRegistry:
     version : this side's, by which a device is behind, or its packages are others.
     given : keys of the run's configuration that a device must know.
     of_sums : whether the run is of secure sums, whose version a device must share.
+    roster : the file of a roster that is passed on to devices; b"": none.
     heard : when there was a sign of life last, on :func:`time.monotonic`'s clock: a node came or
         was let in anew, an answer came, or a heartbeat of a node that still starts.
     departures : who will not come back.
@@ -66,6 +67,7 @@ class NodeRegistry:
     version: str = VERSION
     given: tuple[str, ...] = ()
     of_sums: bool = False
+    roster: bytes = b""
     heard: float = -math.inf
     departures: Departures = field(default_factory=Departures)
     #: Nodes turned away for good, as the run was told to forget whose they are.
@@ -146,13 +148,9 @@ class NodeRegistry:
             self.identities.tie(client, self._key(self.nodes[client]))
 
     def _ask(self, link: Link, nodes: list[int]) -> None:
+        said = greeting.greeting(self.version, self.given, self.roster)
         questions = [
-            Message(
-                RecordDict({handshake.HANDSHAKE: greeting.greeting(self.version, self.given)}),
-                node,
-                MessageType.QUERY,
-                group_id="0",
-            )
+            Message(RecordDict({handshake.HANDSHAKE: said}), node, MessageType.QUERY, group_id="0")
             for node in nodes
         ]
         faults, now = link.push(questions), time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from fedsub_core.secure.messages import SECURE
 from strategies.rounds.link import Link
 from strategies.rounds.transport import Transport
 
+log = logging.getLogger("fedsub")
 #: Keys of an answer at most.
 MOST_KEYS = 8
 
@@ -31,6 +33,11 @@ def ask(
     How many answers `most` are is :meth:`Delivery.exchange`'s.
     """
     delivery, traffic = transport.delivery, transport.traffic
+    refused: list[object] = []
+
+    def refuse(client: str, why: object) -> None:
+        refused.append(why)
+        transport.refuse(client, round, why)
 
     def messages() -> Iterator[tuple[str, Message]]:
         for client, question in sorted(questions.items()):
@@ -44,7 +51,7 @@ def ask(
         client = delivery.client_of(reply)
         if reply.has_error():
             why = f"error {reply.error.code}: {cut(reply.error.reason)}"
-            transport.refuse(client, round, why)
+            refuse(client, why)
             continue
         record = reply.content.get(SECURE)
         try:
@@ -52,7 +59,15 @@ def ask(
                 raise MessageRefused(client, round, "secure sum", "no answer", "a record of it")
             take(client, record)
         except MessageRefused as error:
-            transport.refuse(client, round, error)
+            refuse(client, error)
             continue
         traffic.add_record(client, record)
         delivery.note_usable(client)
+    if 2 * len(refused) > len(questions):
+        log.warning(
+            "round %d: %d of %d people refused their part in the sum, the first of them: %s",
+            round,
+            len(refused),
+            len(questions),
+            refused[0],
+        )

@@ -46,10 +46,16 @@ class Server:
     """A server's process: a strategy, the states after its rounds, and what it wrote of them."""
 
     def __init__(
-        self, config: RunConfig, grid: Devices, run: str = "a run", transcript: Path | None = None
+        self,
+        config: RunConfig,
+        grid: Devices,
+        run: str = "a run",
+        transcript: Path | None = None,
+        roster: bytes = b"",
     ) -> None:
         self.strategy = build_strategy(config, config.method)
-        self.strategy.run_name, self.strategy.transcript = run, transcript
+        self.strategy.run_name, self.strategy.roster = run, roster
+        self.strategy.transcript = transcript
         self.states: list[dict[str, Tensor]] = []
         self.rows: list[MetricRow] = []
         self.strategy.on_round = self._note

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from flwr.app import ConfigRecord, Message
 
 from fedsub.deploy.roster import ROSTER_FILE, add_to_roster
 from fedsub.deploy.verifying import verified
+from fedsub.testing.refusals import refused
 from fedsub.testing.runs import people
 from fedsub_client.device import Device
 from fedsub_client.protections.device_roster import SEEN_FILE
@@ -186,6 +188,27 @@ def test_a_device_whose_roster_lost_a_name_takes_no_part(
     with pytest.raises(RunError, match="0 of 4 people showed keys"):
         Server(config, grid, "another run")
     assert "client 'p1': secure-roster: got a roster of 3 without p4" in caplog.text
+
+
+def test_devices_take_a_longer_roster_from_the_server(
+    grid: LyingDevices, config: RunConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The fourth person's device has it; the others have one without that person."""
+    keys = tmp_path / "keys"
+    longer = (keys / ROSTER_FILE).read_bytes()
+    shutil.copytree(keys, tmp_path / "longer")
+    grid.contexts[4].node_config["secure-roster"] = str(tmp_path / "longer" / ROSTER_FILE)
+    (keys / ROSTER_FILE).unlink()
+    add_to_roster(keys, {name: keys / f"{name}.pub" for name in ("p1", "p2", "p3")})
+    with pytest.raises(RunError, match="1 of 4 people shared their secrets"):
+        Server(config, grid)
+    assert "got 'p4', who is not in the roster" in caplog.text
+    found = Server(config, grid, "another run", roster=longer)
+    assert found.metric("secure_people") == {1: 4, 2: 4}
+    # A server that forges one gets no device.
+    forged = longer[:-9] + b"00000000\n"
+    with refused(RunError, "turned away", "secure-roster", "a signature of another key"):
+        Server(config, grid, "a third run", roster=forged)
 
 
 def test_who_has_no_roster_is_left_out_and_named(

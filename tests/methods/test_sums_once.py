@@ -5,6 +5,7 @@ Each test is a threat: what a server would do to learn what p4 alone added.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fedsub.engines.simulation import build_strategy
 from fedsub.testing.refusals import refused
 from fedsub.testing.runs import people
 from fedsub_client.device import Device
+from fedsub_client.protections.opened_store import OPENED_FILE
 from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
@@ -115,7 +117,7 @@ def test_a_sum_that_p4_cannot_be_in_gets_no_vector(
     grid.passes = without_keys
     assert Server(config, grid).metric("secure_lost") == {STATISTICS: 1}
     assert "round 2: 0 vectors came, expected 3 at least" in caplog.text
-    assert "statistics again: got a plan without ['p4'], expected the people of" in caplog.text
+    assert "statistics again: got a sum without ['p4'], expected everybody of" in caplog.text
 
 
 def test_without_its_memory_a_device_is_in_no_sum_of_statistics(
@@ -166,7 +168,7 @@ def test_what_all_standardise_by_is_added_up_of_the_same_people_alone(
     grid.passes = lambda m: phase(m) != "keys" or m.metadata.dst_node_id != LAST
     with refused(RunError, "standardise", "0 vectors"):
         Server(config, grid)
-    assert "moments of samples again: got a plan without ['p4'], expected the" in caplog.text
+    assert "moments of samples again: got a sum without ['p4'], expected everybody" in caplog.text
     # Nor where a device no longer knows with whom it opened one.
     grid.passes = lambda message: True
     for client in ("p1", "p2", "p3"):
@@ -176,6 +178,48 @@ def test_what_all_standardise_by_is_added_up_of_the_same_people_alone(
     with refused(RunError, "standardise", "0 vectors"):
         Server(config, grid)
     assert "moments of samples again: got a plan of round 0, expected none of" in caplog.text
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_no_other_run_or_method_gets_a_sum_of_nearly_the_same_people(
+    damaged: bool, tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The name is the server's to choose; and who no longer knows opens nothing."""
+    config = RunConfig(**vars(config) | {"standardise": "federation"})
+    grid = devices(tmp_path, config)
+    found = Server(config, grid)
+    if damaged:
+        for kept in (tmp_path / "states").glob(f"*/{OPENED_FILE}"):
+            kept.write_bytes(kept.read_bytes()[:-9])
+    other = RunConfig(**vars(config) | {"method": "fedavg", "hyper": {}, "encoder": "none"})
+    later = devices(tmp_path, other)
+    if not damaged:
+        assert Server(other, later, "a month later").metric("secure_people") == {1: 4, 2: 4}
+        assert_same(statistics(Server(config, grid, "of the same")), statistics(found))
+    caplog.clear()
+    later.passes = lambda m: phase(m) != "keys" or m.metadata.dst_node_id != LAST
+    with refused(RunError, "standardise"):
+        Server(other, later, "another")
+    names = OPENED_FILE if damaged else "the sum of round 0 of run 'a run', opened on"
+    for client in ("p1", "p2", "p3"):
+        said = f"client {client!r}, round 0: secure sum: moments of samples again: got .*{names}"
+        assert re.search(said, caplog.text)
+    assert "round 0: 3 of 3 people refused their part in the sum, the first" in caplog.text
+
+
+def test_a_round_before_the_last_is_not_opened_without_one(
+    tmp_path: Path, config: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that is restored from a backup loses rounds until it has come as far."""
+    config = RunConfig(**vars(config) | {"method": "fedavg", "hyper": {}, "encoder": "none"})
+    Server(config, devices(tmp_path, config))
+    longer = RunConfig(**vars(config) | {"rounds": 3})
+    grid = devices(tmp_path, longer)
+    grid.passes = without_the_last(1)
+    found = Server(longer, grid)
+    # In round 2 p4 has an answer of the time before.
+    assert found.metric("secure_lost") == {1: 1, 2: 1} and found.metric("secure_people") == {3: 4}
+    assert "client 'p1', round 1: secure sum: rounds: got round 1, of" in caplog.text
 
 
 def test_a_round_is_opened_of_the_same_people_also_behind_another_sum_of_moments(

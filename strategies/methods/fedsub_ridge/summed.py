@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form import summing
+from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.errors import RunError
 from fedsub_core.method_parts import ridge_tensors as tensors
 from fedsub_core.method_parts.ridge_tensors import (
@@ -32,6 +33,7 @@ from fedsub_core.method_parts.ridge_tensors import (
 )
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure.quantise import BESIDE, Total
+from fedsub_core.secure.transcript import of_bundle
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 from strategies.methods.fedsub_ridge.everybody import by_features, over_all
@@ -140,12 +142,13 @@ class SummedRidgeServer(FedSubRidgeServer):
         features, classes = prod(round.model.input_shape), round.model.classes
         numbers = summing.numbers(asked.kind, features, classes, tensors.equations(self.hyper))
         range = summing.range_of(asked.kind, classes)
-        needed, of_sums = not state[VERSIONS][0], int(state[VERSIONS][1])
+        needed = not state[VERSIONS][0]
         # As devices name them (`fedsub_client/methods/fedsub_ridge_sums.py`).
-        once = {
-            summing.STATISTICS: "statistics",
-            summing.EQUATIONS: f"equations of sums {of_sums}",
-        }.get(asked.kind, "")
+        once = "statistics" if asked.kind == summing.STATISTICS else ""
+        if asked.kind == summing.EQUATIONS:
+            sums = released(state, self.hyper.noise)
+            told = Bundle(tensors=self._told(state, sums, features) | _asking(asked))
+            once = f"equations of sums {of_bundle(told)[:16]}"
         return SumRequest(
             asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked, once
         )
@@ -177,10 +180,6 @@ class SummedRidgeServer(FedSubRidgeServer):
         """Send everybody what it was not sent yet, and ask those in the round's sum."""
         version = int(state[VERSIONS][1])
         members = {client: self._member(state, client) for client in clients}
-        pooled: dict[str, Part] = {}
-        if state[POOLED].any() and not self.hyper.noise:
-            pooled[POOLED] = Floats(state[POOLED].float().numpy())
-        common = pooled | self._holders(state)
         asked = _asked(round) if round.in_sum else None
         sums = released(state, self.hyper.noise) if version else {}
         everybody: dict[int, dict[str, Part]] = {}
@@ -192,15 +191,22 @@ class SummedRidgeServer(FedSubRidgeServer):
             if version and (version != one.sent or (asks and asks.kind == summing.EQUATIONS)):
                 features = prod(round.held_by(client).input_shape)
                 if features not in everybody:
-                    everybody[features] = parts(EVERYBODY, over_all(sums, features))
+                    everybody[features] = self._told(state, sums, features)
                 held = np.array([max(one.round, 0), one.weight, 0], np.float32)
                 inside = Floats(one.classes.astype(np.float32))
-                tensors = {HELD: Floats(held), INSIDE: inside, **everybody[features], **common}
+                tensors = {HELD: Floats(held), INSIDE: inside, **everybody[features]}
             if asks:
-                tensors[ASKED] = Floats(np.array([asks.kind], np.float32))
-                tensors[OF_CLASSES] = Floats(asks.classes.astype(np.float32))
+                tensors |= _asking(asks)
             found.append(Bundle(version=version, tensors=tensors))
         return found
+
+    def _told(self, state: State, sums: Mapping[int, Statistics], features: int) -> dict[str, Part]:
+        """Return what all with so many features are sent of everybody's sums."""
+        pooled: dict[str, Part] = {}
+        if state[POOLED].any() and not self.hyper.noise:
+            pooled[POOLED] = Floats(state[POOLED].float().numpy())
+        everybody = parts(EVERYBODY, over_all(sums, features))
+        return {**everybody, **pooled, **self._holders(state)}
 
     def promised_noise(self, state: State) -> PromisedNoise | None:
         """Return the noise on sums."""
@@ -349,6 +355,12 @@ class SummedRidgeServer(FedSubRidgeServer):
             return Member(0, 0, 0, 0, np.zeros(len(state[ASKED_LAST]), np.bool_))
         counted, round, weight, sent, *classes = kept.tolist()
         return Member(counted, round, weight, sent, np.array(classes, np.bool_))
+
+
+def _asking(asked: Asked) -> dict[str, Part]:
+    """Return the part of a download that asks for a person's part in a sum."""
+    kind, classes = np.array([asked.kind], np.float32), asked.classes.astype(np.float32)
+    return {ASKED: Floats(kind), OF_CLASSES: Floats(classes)}
 
 
 def _asked(round: Round) -> Asked | None:

@@ -11,7 +11,12 @@ import pytest
 from fedsub.deploy.keys import make_node_key
 from fedsub.deploy.roster import OWNER_FILE, ROSTER_FILE, add_to_roster
 from fedsub.testing.refusals import refused
-from fedsub_client.protections.device_roster import SEEN_FILE, signer_of
+from fedsub_client.protections.device_roster import (
+    PASSED_ON_FILE,
+    SEEN_FILE,
+    signer_of,
+    take_roster,
+)
 from fedsub_core.errors import DataError
 from fedsub_core.secure.roster import Roster, private_of
 
@@ -178,3 +183,62 @@ def test_what_was_seen_is_not_forgotten_where_it_is_damaged(
     (tmp_path / "keys" / ROSTER_FILE).touch()
     with refused(DataError, str(seen)):
         signer_of(node, "anna")
+
+
+def longer(folder: Path) -> None:
+    made(folder, ("dora",))
+
+
+def passed_on(tmp_path: Path, change: Callable[[Path], None]) -> bytes:
+    """Return a roster that a server passes on: the device's own, changed elsewhere."""
+    shutil.copytree(tmp_path / "keys", tmp_path / "server")
+    change(tmp_path / "server")
+    return (tmp_path / "server" / ROSTER_FILE).read_bytes()
+
+
+def test_a_longer_roster_from_the_server_is_gone_by(
+    node: dict[str, object], tmp_path: Path
+) -> None:
+    own = (tmp_path / "keys" / ROSTER_FILE).read_bytes()
+    take_roster(node, "anna", passed_on(tmp_path, longer))
+    for _ in range(2):
+        signer = signer_of(node, "anna")
+        assert signer is not None and list(signer.roster.people) == [*NAMES, "dora"]
+        # A server that is behind changes nothing.
+        take_roster(node, "anna", own)
+    # The device's own grows longer.
+    shutil.copytree(tmp_path / "server", tmp_path / "keys", dirs_exist_ok=True)
+    made(tmp_path / "keys", ("emil",))
+    signer = signer_of(node, "anna")
+    assert signer is not None and list(signer.roster.people) == [*NAMES, "dora", "emil"]
+
+
+def replaced(folder: Path) -> None:
+    """Add a person without another."""
+    former(folder)
+    made(folder, ("dora",))
+
+
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        (replaced, "without ben"),
+        (other_key, "another key of ben"),
+        (other_owner, "a signature of another key"),
+        (lambda folder: (folder / ROSTER_FILE).write_bytes(b"x"), "expected 'fedsub-roster 1'"),
+    ],
+    ids=["a person less", "another key", "another owner", "none"],
+)
+def test_another_roster_from_the_server_is_refused_by_name(
+    change: Callable[[Path], None], got: str, node: dict[str, object], tmp_path: Path
+) -> None:
+    with refused(DataError, "client 'anna'", "secure-roster", "from the server", got):
+        take_roster(node, "anna", passed_on(tmp_path, change))
+    assert not (tmp_path / "state" / "anna" / PASSED_ON_FILE).exists()
+    signer = signer_of(node, "anna")
+    assert signer is not None and list(signer.roster.people) == [*NAMES]
+
+
+def test_without_a_roster_none_is_taken(tmp_path: Path) -> None:
+    take_roster({"state-dir": str(tmp_path)}, "anna", b"whatever")
+    assert not list(tmp_path.iterdir())

@@ -196,18 +196,15 @@ def test_a_group_adds_up_the_very_vectors() -> None:
 def test_a_round_is_not_opened_again_with_other_groups() -> None:
     """Two partitions of the same vectors have parts in common."""
     one = opened(12, 3)
-    for smallest in (3, 4):
-        repeated = again(one, tuple(one.people))
-        repeated.server = Summation(1, 3, one.server.length, "run", "fedavg")
-        repeated.server.smallest = smallest
-        repeated.keys()
-        repeated.shares()
-        repeated.vectors()
-        if smallest == 3:
-            np.testing.assert_array_equal(repeated.unmask(), one.plain())
-            continue
-        with refused(MessageRefused, what="unmask", got="in groups of 4"):
-            repeated.unmask()
+    for group in groups(one):
+        summed(again(one, group))
+    repeated = again(one, tuple(one.people))
+    repeated.server = Summation(1, 3, one.server.length, "run", "fedavg")
+    repeated.server.smallest = 4
+    np.testing.assert_array_equal(summed(repeated), one.plain())
+    for group in groups(repeated, 4):
+        with refused(MessageRefused, what="round 1 again"):
+            summed(again(repeated, group))
 
 
 def test_a_group_told_different_things_does_not_add_up() -> None:

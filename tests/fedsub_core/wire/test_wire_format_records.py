@@ -118,7 +118,7 @@ def test_the_handshake_has_the_keys_in_the_table() -> None:
         assert_types(record, own | more)
         assert handshake.read_introduction(found.record()).shape == found.shape
     servers = {key: stated[key] for key, side in sides.items() if side in ("both", "server")}
-    assert_types(greeting.greeting(given=("lr", "depth")), servers)
+    assert_types(greeting.greeting(given=("lr", "depth"), roster=b"x"), servers)
     assert_types(introduction(False).record(), {key: stated[key] for key in person})
     assert_types(introduction(True).record(), plain)
 
