@@ -22,9 +22,10 @@ from typing import Any
 from fedsub_client.protections.accepted_sum import AcceptedSum
 from fedsub_core.config.settings import SecureSettings
 from fedsub_core.files import write_whole
-from fedsub_core.secure.messages import SECURE, Reader
+from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.transcript import Origin
 from tests.fedsub.deploy.raw_device import connection, device
 from tests.fedsub.deploy.raw_device.connection import Connection

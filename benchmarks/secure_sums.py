@@ -36,10 +36,10 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Card, ClientData, Federation
 from fedsub_core.secure.graph import enough
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.messages import Reader
 from fedsub_core.secure.opened_sums import OpenedSum, OpenedSums
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.roster import Roster, Signer, public_of
 from fedsub_core.secure.summation import Summation
 from fedsub_core.secure.transcript import Origin

@@ -12,9 +12,10 @@ from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import DataError, MessageRefused
 from fedsub_core.secure import uploads
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.messages import SECURE, Plan, Reader
+from fedsub_core.secure.messages import SECURE, Plan
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.transcript import Origin, beside_download, digest
 from fedsub_core.wire import exchange
 from fedsub_core.wire.codec import Address, compose_upload

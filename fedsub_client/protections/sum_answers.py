@@ -11,8 +11,9 @@ from fedsub_client.protections.accepted_sum import OF_ONE_PROCESS
 from fedsub_core.data.standardise import Moments
 from fedsub_core.secure.exact import words_of
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.messages import AGAIN, MOMENTS, SECURE, Plan, Reader, Record
+from fedsub_core.secure.messages import AGAIN, MOMENTS, SECURE, Plan, Record
 from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.transcript import Origin, digest
 
 

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from fedsub_core.secure.keys import KEY_BYTES, commitment, public_of
-from fedsub_core.secure.messages import Keys, Name, Reader
+from fedsub_core.secure.messages import Keys, Name
 from fedsub_core.secure.opened_sums import OpenedSum, OpenedSums
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.regrouping import LastSum
 from fedsub_core.secure.shamir import Entropy
 

@@ -32,12 +32,12 @@ from fedsub_core.secure.messages import (
     Keys,
     Name,
     Plan,
-    Reader,
     Record,
     by_client,
 )
 from fedsub_core.secure.opened_sums import OpenedSum, OpenedSums
 from fedsub_core.secure.people_list import PeopleList, leaf
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.regrouping import Regrouping
 from fedsub_core.secure.roster import Signer
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, split
@@ -189,13 +189,7 @@ class Participant:
         if own.group and hashed != own.regroupable.vector:
             expected = "the one of the sum that is made anew"
             raise reader.refuse("secure sum: vector", "another vector", expected)
-        once = own.regroupable.once if own.group else origin.once
-        if once and not own.group:
-            own.demand_known(reader, once)
-            there = own.named if self._signer else [self.client, *own.masked]
-            planned = self._sum_of(once, hashed, set(there) - self._unshared())
-            if fault := self.opened.fault(planned, True):
-                raise reader.refuse(f"secure sum: {once} again", *fault)
+        once = self._once(reader, origin, hashed)
         about = {"made_of": origin.made_of, "people": own.listed, "plan": own.plan}
         told = digest(about | ({"group": own.asked} if own.group else {}))
         if own.transcript not in ("", told):
@@ -368,6 +362,25 @@ class Participant:
     def _demand_people(self, reader: Reader, people: int) -> None:
         if people < self.least:
             raise reader.refuse("secure sum: people", people, f"{self.least} at least")
+
+    def _once(self, reader: Reader, origin: Origin, hashed: str) -> str:
+        """Return the name of a vector that stays the same; "": it changes.
+
+        Raises
+        ------
+        MessageRefused
+            If it was in opened sums from which the planned one differs by few people.
+        """
+        own, once = self._own, origin.once
+        if own.group:  # whoever is in it was in the sum that is made anew
+            return own.regroupable.once
+        if once:
+            own.demand_known(reader, once)
+            there = own.named if self._signer else [self.client, *own.masked]
+            planned = self._sum_of(once, hashed, set(there) - self._unshared())
+            if fault := self.opened.fault(planned, True):
+                raise reader.refuse(f"secure sum: {once} again", *fault)
+        return once
 
     def _unshared(self) -> set[str]:
         """Return the neighbours who showed keys, and shared no secrets."""

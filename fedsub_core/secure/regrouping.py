@@ -19,7 +19,8 @@ from itertools import pairwise
 from typing import Any, Self
 
 from fedsub_core.errors import MessageRefused
-from fedsub_core.secure.messages import KEYS, SESSION_BYTES, Name, Reader, Record
+from fedsub_core.secure.messages import KEYS, SESSION_BYTES, Name, Record
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.transcript import digest
 
 

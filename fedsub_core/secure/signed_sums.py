@@ -20,10 +20,10 @@ from fedsub_core.secure.messages import (
     TOLD_BYTES,
     VIEW,
     Name,
-    Reader,
     Record,
     Unmask,
 )
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.roster import Signer
 from fedsub_core.secure.transcript import digest
 

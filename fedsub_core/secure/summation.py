@@ -38,7 +38,6 @@ from fedsub_core.secure.messages import (
     Keys,
     Name,
     Plan,
-    Reader,
     Record,
     Unmask,
     by_client,
@@ -46,6 +45,7 @@ from fedsub_core.secure.messages import (
 from fedsub_core.secure.participant import between
 from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.regrouping import Regrouping
 from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, value_at
 from fedsub_core.secure.transcript import OWN_OF_PLAN, alike

@@ -153,7 +153,7 @@ class SecureSums:
     def asks(
         self, link: Link, nodes: Mapping[str, int], round: int, timeout: float, most: int
     ) -> Asks:
-        """Return what asks people questions, and lets each answer be taken."""
+        """Return a function that asks people questions, and lets each answer be taken."""
         return lambda questions, take: ask(
             self.transport, link, questions, take, nodes, round, timeout, most
         )

@@ -50,7 +50,6 @@ def summed_moments(
     if len(nodes) > exact.MOST_PEOPLE:
         expected = f"{exact.MOST_PEOPLE} at most, or standardise = client or none"
         raise RunError(f"secure-aggregation: got {len(nodes)} people, expected {expected}")
-
     asks = sums.asks(link, nodes, 0, timeout, most)
     try:
         one = sums.prepared(asks, 0, sorted(nodes), exact.LIMBS * (1 + 2 * numbers))
@@ -59,15 +58,14 @@ def summed_moments(
         told, one.once = {"phase": MOMENTS, "of": part}, f"moments of {part}"
         one.plan |= told
         asks({client: plan.record() | told for client, plan in plans.items()}, one.take_words)
-        again = Anew(one, levels, {"of": part})
-        found, lost = sums.opened(asks, again, partial(_moments_in, part))
+        of = Anew(one, levels, {"of": part})
+        found, lost = sums.opened(asks, of, partial(_moments_in, part))
     except (CannotOpen, TooFew) as error:
         raise RunError(
             f"what all standardise by cannot be added up: {error}. Start again. Devices that "
             "name an earlier sum answer none of nearly the same people, in any run: bring back "
             "or leave out whom they name, or choose standardise = client or none"
         ) from None
-
     if found is None:
         raise RunError(
             "what all standardise by: got moments that no samples have: somebody sent a "

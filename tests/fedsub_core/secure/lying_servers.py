@@ -21,8 +21,9 @@ from fedsub_core.secure.keys import (
     seal,
     unseal,
 )
-from fedsub_core.secure.messages import Keys, Plan, Reader, Unmask
+from fedsub_core.secure.messages import Keys, Plan, Unmask
 from fedsub_core.secure.participant import between
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.shamir import SHARE_BYTES, value_at
 from fedsub_core.secure.signed_sums import said_of_view, view_of
 from fedsub_core.secure.summation import CannotOpen

@@ -9,9 +9,10 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedsub_core.secure.keys import Words
-from fedsub_core.secure.messages import Plan, Reader, Record
+from fedsub_core.secure.messages import Plan, Record
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.roster import Roster, Signer, public_of
 from fedsub_core.secure.summation import Summation
 from fedsub_core.secure.transcript import Origin

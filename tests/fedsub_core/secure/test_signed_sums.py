@@ -12,8 +12,9 @@ from fedsub.testing.refusals import refused
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure import graph
 from fedsub_core.secure.keys import commitment, public_of
-from fedsub_core.secure.messages import Name, Reader, Record, Unmask
+from fedsub_core.secure.messages import Name, Record, Unmask
 from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.roster import Roster, Signer
 from fedsub_core.secure.roster import public_of as line_of
 from fedsub_core.secure.signed_sums import quorum, said_of_keys, said_of_view

@@ -11,8 +11,9 @@ import pytest
 from fedsub.testing.refusals import refused
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure import graph
-from fedsub_core.secure.messages import Name, Plan, Reader, Record, Unmask
+from fedsub_core.secure.messages import Name, Plan, Record, Unmask
 from fedsub_core.secure.participant import Participant
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.summation import CannotOpen
 
 from .people import LEVELS, Sum

@@ -12,8 +12,9 @@ from fedsub.testing.refusals import refused
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure import graph
 from fedsub_core.secure.keys import Words, commitment, public_of
-from fedsub_core.secure.messages import Reader, Record
+from fedsub_core.secure.messages import Record
 from fedsub_core.secure.people_list import PeopleList
+from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.summation import CannotOpen, Summation
 from fedsub_core.secure.transcript import Origin, beside_download, of_bundle
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part, Whole
