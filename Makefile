@@ -7,7 +7,7 @@ export OMP_NUM_THREADS = 1
 # Tests start hundreds of processes: each would compile our code anew where images forbid keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run flower test test-papers test-slow mutations cpu site wheels lint clean
+.PHONY: run flower test test-papers test-slow mutations cpu other-chips site wheels lint clean
 
 run: $(VENV)/run.installed
 	$(BIN)/fedsub run datasets/watch/run.toml
@@ -38,6 +38,15 @@ test-slow: $(VENV)/dev.installed
 # Faults made on purpose, each of which must fail a test: what the tests protect. No part of CI.
 mutations: $(VENV)/dev.installed
 	$(BIN)/python -m tests.mutations --jobs 2 --out benchmarks/results/mutations.csv $(ARGS)
+
+# The encoders' levels on other processors, by emulation. Debian's package is unpacked, not installed.
+other-chips: $(VENV)/dev.installed $(VENV)/wheels.installed $(VENV)/qemu/usr/bin
+	$(BIN)/python benchmarks/other_chips.py --qemu $(VENV)/qemu/usr/bin \
+	    --csv benchmarks/results/other-chips.csv
+
+$(VENV)/qemu/usr/bin:
+	mkdir -p $(VENV)/qemu
+	cd $(VENV)/qemu && apt-get download -qq qemu-user-static && dpkg -x qemu-user-static_*.deb . && rm *.deb
 
 # The documents as a site, in the folder site/.
 site: $(VENV)/site.installed

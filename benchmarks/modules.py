@@ -14,10 +14,8 @@ import argparse
 from collections.abc import Callable
 
 import torch
-from script import parsed
 from torch import Tensor, nn
 from torch.nn import functional as F
-from turns import medians
 
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.architecture import Shape
@@ -125,6 +123,9 @@ def compare(name: str, clients: int, count: int, repeats: int) -> tuple[float, f
     """Return seconds of the processor for our epoch and for the plain loop's, medians."""
     shape = SHAPES[name]
     build = OWN[name] if name in OWN else builder_of(name)
+    # Here and below: a run that takes a model of this file does not find the folder's others.
+    from turns import medians
+
     model = TorchModel.of(build, shape, CLASSES)
     params, data = model.init(clients, 0), samples(clients, count, shape)
     ours = lambda: train(model, params, data, TURN, SETTINGS)  # noqa: E731
@@ -133,6 +134,8 @@ def compare(name: str, clients: int, count: int, repeats: int) -> tuple[float, f
 
 
 def main() -> None:
+    from script import parsed
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--samples", type=int, default=128)

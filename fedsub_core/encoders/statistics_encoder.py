@@ -232,12 +232,15 @@ def describe(
         Where a sensor has a channel that the windows do not have.
     """
     steps = np.ascontiguousarray(steps)
-    of = np.full((len(sensors), AXES), -1, np.int32)
-    for row, axes in zip(of, sensors, strict=True):
-        row[: len(axes)] = axes
-    chosen, table = (
-        sum(1 << GROUPS.index(name) for name in groups),
-        turns(length_of(steps.shape[2])),
-    )
+    of, table = sensor_table(sensors), turns(length_of(steps.shape[2]))
+    chosen = sum(1 << GROUPS.index(name) for name in groups)
     tables = of.ctypes.data, len(of), table.ctypes.data, len(table)
     check(kernels.describe(chosen, *tables, steps.ctypes.data, *steps.shape, levels.ctypes.data))
+
+
+def sensor_table(sensors: Sensors) -> NDArray[np.int32]:
+    """Return a row of channels for each sensor, as ``chain.h`` has them: -1 behind the last."""
+    table = np.full((len(sensors), AXES), -1, np.int32)
+    for row, axes in zip(table, sensors, strict=True):
+        row[: len(axes)] = axes
+    return table

@@ -17,4 +17,5 @@
 #include "descent.h"
 #include "relevance.h"
 #include "encoder.h"
+#include "spectrum.h"
 #include "statistics.h"

@@ -61,7 +61,8 @@ class FedSubRidgeHyperparameters(Hyperparameters):
         "on",
         "off",
         doc="on: classes that a person has no sample of are everybody's, by the odds that the "
-        "person does them; off: these are not answered",
+        "person does them (with noise: all that are clear of it, without odds); off: these are not "
+        "answered",
     )
     forgetting: float = option(
         1.0,

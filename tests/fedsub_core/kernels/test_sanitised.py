@@ -24,7 +24,8 @@ FLAGS = "-O0", "-g", "-std=gnu11", "-ffp-contract=fast", "-Wno-psabi", "-fPIC", 
 CHAINS, LIMIT = 90, 900
 
 #: What a copy is broken by, and what is then found: one number too many is read of the last sample,
-#: the buffer of a layer's biases is one unit too long, a count leaves what numbers can be.
+#: the buffer of a layer's biases is one unit too long, a count leaves what numbers can be, room
+#: for a window's values is one too small.
 BROKEN = {
     "blocks.h": (
         "k < numbers; k++) column[k * WIDTH] = from ? from[k] : 0;",
@@ -38,8 +39,8 @@ BROKEN = {
     ),
     "encoder.h": ("const int64_t one = ", "most += INT32_MAX; const int64_t one = ", "overflow"),
     "statistics.h": (
-        "t < time; t++) sum += a[t] * b[t];",
-        "t <= time; t++) sum += a[t] * b[t];",
+        "malloc(some * series * time * sizeof(int16_t))",
+        "malloc((some * series * time - 1) * sizeof(int16_t))",
         "heap-buffer-overflow",
     ),
 }
