@@ -9,6 +9,7 @@ from fedsub_core.errors import ConfigError
 
 #: The extra that brings a module, as pyproject.toml has it.
 EXTRAS: Mapping[str, str] = {
+    "torch": "train",
     "sklearn": "server",
     "scipy": "server",
     "threadpoolctl": "server",

@@ -11,12 +11,10 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-
 from fedsub_core.models.architecture import Architecture, Shape, UnitRows
 from fedsub_core.models.units import UnitGroup, Units
 from fedsub_core.placement import Placement
+from fedsub_core.pytorch import Tensor, torch
 
 if TYPE_CHECKING:
     from fedsub_core.data.stacks import Stack
