@@ -1,0 +1,109 @@
+"""Devices without PyTorch: of closed-form methods they are as good as others; asked to train they
+refuse.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import Message
+
+from fedsub.engines.simulation import build_strategy
+from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.runs import assert_equal, people
+from fedsub_client.saved_state import Saved
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.watch import watch_federation
+
+#: Features, and windows; how samples are used, which models, what is added up.
+RUNS: list[dict[str, Any]] = [
+    {"standardise": "client", "unlabelled": 0.3, "fedsub-ridge.groups": "class"},
+    {"data": "watch", "encoder": "kernels:50+statistics", "capacities": "1,1/2"},
+    {"best-by": "validation", "fedsub-ridge.smooth": 0.5, "encoder": "ranks:20"},
+    {"secure-aggregation": True, "robust": "none", "standardise": "federation"},
+]
+PEOPLE, ROUNDS = 4, 4
+
+
+class Elsewhere(DeviceGrid):
+    """Simulated SuperNodes in a process without PyTorch."""
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config, PEOPLE)
+        command = [sys.executable, str(Path(__file__).with_name("without_pytorch.py"))]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, what: Any) -> Any:
+        """Return the process's answer."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        pickle.dump(what, self.process.stdin)
+        self.process.stdin.flush()
+        return pickle.load(self.process.stdout)
+
+    def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
+        for message in messages:
+            node = message.metadata.dst_node_id
+            context = self.contexts[node]
+            asked = message.metadata.message_type, node, context.node_config, context.run_config
+            yield Message(self.ask((*asked, message.content)), reply_to=message)
+
+    def saved(self, place: int) -> Saved:
+        state: bytes = self.ask(place + 1)
+        return Saved.of_bytes(state)
+
+    def close(self) -> list[str]:
+        """End the process; return the modules that it loaded."""
+        loaded: list[str] = self.ask(None)
+        self.process.communicate()
+        assert self.process.returncode == 0
+        return loaded
+
+
+def run_on(grid: DeviceGrid, config: RunConfig) -> tuple[list[Any], list[Any]]:
+    """Return the server's state after each round, and all rows of metrics."""
+    strategy, states, rows = build_strategy(config, "fedsub-ridge"), list[Any](), list[Any]()
+
+    def note(round: int, state: dict[str, torch.Tensor], new: Sequence[Any]) -> None:
+        states.append({key: tensor.clone() for key, tensor in state.items()})
+        rows.extend(new)
+
+    strategy.on_round = note
+    strategy.start(grid)
+    return states, rows
+
+
+@pytest.mark.parametrize("keys", RUNS, ids=lambda keys: "-".join(keys))
+def test_a_run_of_devices_without_it_is_a_run_of_devices_with_it(
+    tmp_path: Path, keys: dict[str, Any]
+) -> None:
+    """Sums, models and states to the bit; a logarithm's last digits are another library's."""
+    federation = watch_federation() if "data" in keys else people()
+    some = dict(list(federation.clients.items())[:PEOPLE])
+    write_federation(tmp_path / "data", Federation(federation.card, some))
+    given = {"method": "fedsub-ridge", "beside": "", "rounds": ROUNDS, "device": "cpu"}
+    config = read_config(None, given | keys | {"data": str(tmp_path / "data")})
+    here, elsewhere = DeviceGrid(config, PEOPLE), Elsewhere(config)
+    (states, rows), (theirs, their_rows) = run_on(here, config), run_on(elsewhere, config)
+    assert len(states) == ROUNDS
+    for ours, other in zip(states, theirs, strict=True):
+        assert_equal(ours, other)
+    named = [(r.round, r.client, r.metric, r.label) for r in rows]
+    assert named == [(r.round, r.client, r.metric, r.label) for r in their_rows]
+    exact = keys.get("fedsub-ridge.smooth", 0) == 0
+    for place in range(PEOPLE):
+        ours, other = here.saved(place), elsewhere.saved(place)
+        assert ours.model is not None and other.model is not None
+        if exact:
+            assert_equal(ours.model.params, other.model.params)
+            assert_equal(ours.state, other.state)
+    print([(r.metric, r.value) for r in rows][:3])
+    loaded = elsewhere.close()
+    assert not {"scipy", "sklearn", "pandas"} & set(loaded)
