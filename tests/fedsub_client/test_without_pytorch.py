@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 import torch
-from flwr.app import Message
+from flwr.app import Error, Message
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
+from fedsub.testing.refusals import refused
 from fedsub.testing.runs import assert_equal, people
 from fedsub_client.saved_state import Saved
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.watch import watch_federation
+from fedsub_core.errors import RunError
 
 #: Features, and windows; how samples are used, which models, what is added up.
 RUNS: list[dict[str, Any]] = [
@@ -53,7 +55,8 @@ class Elsewhere(DeviceGrid):
             node = message.metadata.dst_node_id
             context = self.contexts[node]
             asked = message.metadata.message_type, node, context.node_config, context.run_config
-            yield Message(self.ask((*asked, message.content)), reply_to=message)
+            answer = self.ask((*asked, message.content))
+            yield Message(Error(0, answer) if isinstance(answer, str) else answer, reply_to=message)
 
     def saved(self, place: int) -> Saved:
         state: bytes = self.ask(place + 1)
@@ -97,6 +100,8 @@ def test_a_run_of_devices_without_it_is_a_run_of_devices_with_it(
         assert_equal(ours, other)
     named = [(r.round, r.client, r.metric, r.label) for r in rows]
     assert named == [(r.round, r.client, r.metric, r.label) for r in their_rows]
+    scores = [(r.value, o.value) for r, o in zip(rows, their_rows, strict=True) if r.client]
+    assert [ours for ours, _ in scores] == pytest.approx([o for _, o in scores], 1e-6, nan_ok=True)
     exact = keys.get("fedsub-ridge.smooth", 0) == 0
     for place in range(PEOPLE):
         ours, other = here.saved(place), elsewhere.saved(place)
@@ -104,6 +109,31 @@ def test_a_run_of_devices_without_it_is_a_run_of_devices_with_it(
         if exact:
             assert_equal(ours.model.params, other.model.params)
             assert_equal(ours.state, other.state)
-    print([(r.metric, r.value) for r in rows][:3])
     loaded = elsewhere.close()
     assert not {"scipy", "sklearn", "pandas"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("keys", "got"),
+    [
+        ({"method": "fedavg"}, "fedavg, which trains a model"),
+        ({"beside": "local"}, "local, which trains a model"),
+        ({"encoder": "net.py:Net"}, "which is a module"),
+    ],
+)
+def test_what_needs_it_is_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any], got: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n"
+        "def Net(shape): return nn.Sequential(nn.Linear(*shape, 5), nn.Tanh())\n"
+    )
+    write_federation(tmp_path / "data", people())
+    given = {"method": "fedsub-ridge", "beside": "", "join-timeout": 0.1}
+    given["data"] = str(tmp_path / "data")
+    config = read_config(None, given | keys)
+    elsewhere = Elsewhere(config)
+    with refused(RunError, "p1", "p4", got=got, expected="pip install 'fedsub[train]'"):
+        build_strategy(config, config.method).start(elsewhere)
+    elsewhere.close()

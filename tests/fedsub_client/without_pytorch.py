@@ -1,7 +1,7 @@
 """Devices in a process without PyTorch: each object from standard input is answered by another.
 
-A message's kind, its node, the node's config, the run's and a content: the content of the reply. A
-node alone: its state. None: the modules that are loaded; then it ends.
+A message's kind, its node, the node's config, the run's and a content: the content of the reply,
+or the text of an error. A node alone: its state. None: the modules that are loaded; then it ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ def main() -> None:
             context = contexts.setdefault(node, Context(0, node, own, RecordDict(), run))
             message = Message(content, node, kind, group_id="0")
             stamp_id(message, "1")
-            answer = HANDLERS[kind](message, context).content
+            try:
+                answer = HANDLERS[kind](message, context).content
+            except Exception as error:  # as a SuperNode answers it
+                answer = str(error)
         pickle.dump(answer, out)
         out.flush()
     pickle.dump([name for name, module in sys.modules.items() if module is not None], out)
