@@ -12,7 +12,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import numpy as np
 
 from fedsub_client.checksum import checksum
 from fedsub_client.personal_model import PersonalModel
@@ -28,19 +30,7 @@ from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain, describe, described
 from fedsub_core.models.model import Model
 from fedsub_core.models.unbuilt import Unbuilt
-from fedsub_core.pytorch import (
-    Tensor,
-    as_numpy,
-    as_tensor,
-    contiguous,
-    copied,
-    load_tensors,
-    save_tensors,
-    zeros,
-)
-
-if TYPE_CHECKING:
-    from fedsub_core.models.torch_model import TorchModel
+from fedsub_core.pytorch import Tensor, as_numpy, as_tensor, copied, load_tensors, save_tensors
 
 #: What is written, and what is read. Since 7 there are a person's places, since 6 a predictor's own
 #: facts. Before: layers alone, an encoder, a module, an encoder's features that are standardised.
@@ -112,21 +102,16 @@ def facts(model: PersonalModel) -> dict[str, Any]:
 
 def _architecture(model: Model | Unbuilt) -> dict[str, Any]:
     """Return the architecture's facts: a chain's layers, or the norm of a module."""
-    if (module := _module(model)) is not None:
-        return {"layers": None, "norm": module.norm}
-    assert isinstance(model, Chain)
-    return {"layers": describe(model)}
-
-
-def _module(model: Model | Unbuilt) -> TorchModel | Unbuilt | None:
-    """Return the model where it is a module; None: a chain."""
-    return None if isinstance(model, Chain) else cast("TorchModel | Unbuilt", model)
+    if isinstance(model, Chain):
+        return {"layers": describe(model)}
+    return {"layers": None, "norm": cast(Any, model).norm}
 
 
 def scaling_tensors(model: PersonalModel) -> tuple[Tensor, Tensor]:
     """Return mean and deviation of samples, float32 [F]: 0 and 1 where none are standardised."""
     if model.scaling is None:
-        return zeros((model.shape[0],)), zeros((model.shape[0],)) + 1
+        n = model.shape[0]
+        return as_tensor(np.zeros(n, np.float32)), as_tensor(np.ones(n, np.float32))
     return as_tensor(model.scaling.mean.copy()), as_tensor(model.scaling.std.copy())
 
 
@@ -153,10 +138,8 @@ def standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
 
 def model_bytes(model: PersonalModel) -> bytes:
     """Return the file's bytes; the same for the same model."""
-    tensors = {name: contiguous(tensor) for name, tensor in model.params.items()}
-    if (module := _module(model.architecture)) is not None:
-        own = module.constants.items()
-        tensors |= {CONSTANT + name: contiguous(tensor) for name, tensor in own}
+    tensors = dict(model.params)
+    tensors |= {CONSTANT + name: t for name, t in model.architecture.constants.items()}
     tensors |= standard_tensors(model)
     tensors = {name: copied(tensor) for name, tensor in tensors.items()}
     stated = facts(model)

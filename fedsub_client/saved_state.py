@@ -19,7 +19,7 @@ from fedsub_client.learner import Report, State
 from fedsub_client.model_file import model_bytes, model_of
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import OtherRelease, RunError, cut
-from fedsub_core.pytorch import Tensor, as_numpy, as_tensor, contiguous, load_tensors, save_tensors
+from fedsub_core.pytorch import Tensor, as_numpy, as_tensor, load_tensors, save_tensors
 from fedsub_core.version import VERSION
 
 #: The state's own version, raised where a release of before could not read it: a fact or a group of
@@ -84,7 +84,7 @@ class Saved:
             facts |= {"levels": self.levels, "once": self.once, "made_of": self.made_of}
         if self.finished:
             facts["finished"] = True
-        tensors = {f"state/{name}": contiguous(tensor) for name, tensor in self.state.items()}
+        tensors = {f"state/{name}": tensor for name, tensor in self.state.items()}
         tensors["reply"] = _tensor(self.reply)
         if self.model is not None:
             tensors["model"] = _tensor(model_bytes(self.model))

@@ -8,6 +8,7 @@ PyTorch itself names the extra that brings it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -22,7 +23,6 @@ __all__ = [
     "Tensor",
     "as_numpy",
     "as_tensor",
-    "contiguous",
     "copied",
     "library",
     "load_tensors",
@@ -45,14 +45,14 @@ class _Lacking:
 try:
     import torch
     from safetensors.torch import load as load_tensors
-    from safetensors.torch import save as save_tensors
+    from safetensors.torch import save as _save
     from torch import Tensor, nn
     from torch.nn import functional as F
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
     from safetensors.numpy import load as load_tensors  # type: ignore[assignment]
-    from safetensors.numpy import save as save_tensors  # type: ignore[assignment]
+    from safetensors.numpy import save as _save  # type: ignore[assignment]
 
     Tensor: Any = np.ndarray  # type: ignore[no-redef]
     torch = nn = F = _Lacking()  # type: ignore[assignment]
@@ -99,11 +99,12 @@ def zeros(shape: tuple[int, ...], kind: Any = np.float32) -> Tensor:
     return torch.zeros(shape, dtype=torch.from_numpy(np.empty(0, kind)).dtype)
 
 
-def contiguous(tensor: Tensor) -> Tensor:
-    """Return the tensor, or array, with its numbers one after another in memory."""
-    if isinstance(tensor, np.ndarray):
-        return np.ascontiguousarray(tensor).reshape(tensor.shape)  # 0-d stays
-    return tensor.contiguous()
+def save_tensors(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """Return one safetensors file."""
+    if HERE:
+        return _save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    arrays: dict[str, Any] = {name: np.array(t, order="C") for name, t in tensors.items()}
+    return _save(arrays, metadata)
 
 
 def copied(tensor: Tensor) -> Tensor:

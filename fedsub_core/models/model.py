@@ -43,6 +43,11 @@ class Model(Architecture):
     fewest_samples = 1
 
     @property
+    def constants(self) -> Params:
+        """Tensors that are the same for everybody, neither trained nor sent; mostly {}."""
+        return {}
+
+    @property
     @abstractmethod
     def output_shape(self) -> Shape:
         """Shape of what the model makes of one sample."""

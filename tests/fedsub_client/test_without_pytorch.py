@@ -91,7 +91,12 @@ def test_a_run_of_devices_without_it_is_a_run_of_devices_with_it(
     federation = watch_federation() if "data" in keys else people()
     some = dict(list(federation.clients.items())[:PEOPLE])
     write_federation(tmp_path / "data", Federation(federation.card, some))
-    given = {"method": "fedsub-ridge", "beside": "", "rounds": ROUNDS, "device": "cpu"}
+    given: dict[str, Any] = {
+        "method": "fedsub-ridge",
+        "beside": "",
+        "rounds": ROUNDS,
+        "device": "cpu",
+    }
     config = read_config(None, given | keys | {"data": str(tmp_path / "data")})
     here, elsewhere = DeviceGrid(config, PEOPLE), Elsewhere(config)
     (states, rows), (theirs, their_rows) = run_on(here, config), run_on(elsewhere, config)
@@ -130,7 +135,7 @@ def test_what_needs_it_is_refused_before_the_run(
         "def Net(shape): return nn.Sequential(nn.Linear(*shape, 5), nn.Tanh())\n"
     )
     write_federation(tmp_path / "data", people())
-    given = {"method": "fedsub-ridge", "beside": "", "join-timeout": 0.1}
+    given: dict[str, Any] = {"method": "fedsub-ridge", "beside": "", "join-timeout": 0.1}
     given["data"] = str(tmp_path / "data")
     config = read_config(None, given | keys)
     elsewhere = Elsewhere(config)
