@@ -1,6 +1,6 @@
 """What a device of `fedsub-ridge` takes with PyTorch and without: disk, seconds, memory.
 
-    python benchmarks/small_board.py [--rounds 3] [--limits 512 256 192 160 128 96]
+    python benchmarks/small_board.py [--rounds 3] [--limits 800 512 384 320 256 192]
         [--out benchmarks/results/small-board.csv]
 
 Installed are the files of fedsub and of all that it needs, as pip has recorded them, with the extra
@@ -8,7 +8,7 @@ Installed are the files of fedsub and of all that it needs, as pip has recorded 
 without PyTorch is one whose processes cannot import it. Idle is the proportional share of memory
 (PSS) after the run; Flower's own programs stand beside. The peak is that of all of a device's
 processes together. Then SuperNode and SuperExec of one device share a control group of so many MiB,
-page cache included: who dies there, or does not train all rounds, cannot take part.
+page cache included, less and less: who dies there, or does not train all rounds, cannot take part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib.metadata import distribution
+from itertools import takewhile
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -57,7 +59,7 @@ HEAD = (
 
 def installed(extra: str) -> int:
     """Return the bytes of fedsub and all that it needs, with an extra of it or without ("")."""
-    done, todo, size = set[str](), [("fedsub", extra)], 0
+    done, todo, size = set[tuple[str, str]](), [("fedsub", extra)], 0
     while todo:
         name, extras = todo.pop()
         found = distribution(name)
@@ -87,6 +89,7 @@ class Board(Rehearsal):
     hidden: Path | None = None
     group: Path | None = None
     flowers = False
+    peak, watching = 0, False
 
     def _start(self, name: str, command: list[str], rank: int) -> None:
         env = EAGER | flower_environment(self.place.home(name))
@@ -101,7 +104,7 @@ class Board(Rehearsal):
         self.supervisor.start(name, command, env, self.place.log(name), rank=rank, restart=True)
 
     def processes(self, client: str) -> list[list[int]]:
-        """Return a device's processes: SuperNode's, SuperExec's, and below the latter all others."""
+        """Return a device's processes: SuperNode's, SuperExec, and below the latter all others."""
         found = []
         for name in (f"supernode-{client}", f"supernode-{client}-superexec"):
             child = next(one for one in self.supervisor.children if one.name == name)
@@ -195,7 +198,7 @@ def import_seconds(hidden: Path | None) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limits", type=int, nargs="*", default=[512, 256, 192, 160, 128, 96])
+    parser.add_argument("--limits", type=int, nargs="*", default=[800, 512, 384, 320, 256, 192])
     parser.add_argument("--out", type=Path, help="a CSV file that the table is written into, too")
     given = parsed(parser, TINY)
     table = list[Sequence[object]]()
@@ -210,14 +213,17 @@ def main() -> None:
             board = rehearsal(config, hides)
             board.flowers = hides is None
             own, flowers = board.measured()
-            fit = [mib for mib in sorted(given.limits, reverse=True) if fits(config, hides, mib)]
+            least = takewhile(partial(fits, config, hides), sorted(given.limits, reverse=True))
             if hides is None:
                 table.append(["Flower's own", "", "", *mebibytes(flowers[:2]), "", "", "", today()])
             size, seconds = installed(extra), import_seconds(hides)
             cells = [f"{size / 1e6:.0f}", f"{seconds:.2f}", *mebibytes([*own, board.peak])]
-            table.append([f"{name} PyTorch", *cells, min(fit, default=""), today()])
-    for name, *cells in table:
-        print(f"{name}: " + ", ".join(f"{key} {cell}" for key, cell in zip(HEAD[1:], cells) if cell))
+            table.append(
+                [f"{name} PyTorch", *cells, min(map(str, least), key=int, default=""), today()]
+            )
+    for device, *row in table:
+        named = zip(HEAD[1:], row, strict=True)
+        print(f"{device}: " + ", ".join(f"{key} {cell}" for key, cell in named if cell != ""))
     if given.out:
         with given.out.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows([HEAD, *table])

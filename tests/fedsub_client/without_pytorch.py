@@ -1,13 +1,15 @@
 """Devices in a process without PyTorch: each object from standard input is answered by another.
 
-A message's kind, its node, the node's config, the run's and a content: the content of the reply,
-or the text of an error. A node alone: its state. None: the modules that are loaded; then it ends.
+A list of nodes, with the config of each and of the run, begins anew. A message's kind, node and
+content: the content of the reply, or the text of an error. A node: its state. None: the modules
+that are loaded; then it ends.
 """
 
 from __future__ import annotations
 
 import pickle
 import sys
+from typing import cast
 
 sys.modules["torch"] = None  # type: ignore[assignment]  # as if it were not installed
 
@@ -24,18 +26,19 @@ def main() -> None:
     """Answer until asked to end."""
     contexts: dict[int, Context] = {}
     play_alone()
-    out = sys.stdout.buffer
+    out, answer = sys.stdout.buffer, cast(object, None)
     while (asked := pickle.load(sys.stdin.buffer)) is not None:
-        if isinstance(asked, int):
+        if isinstance(asked, list):
+            contexts = {n: Context(0, n, own, RecordDict(), run) for n, own, run in asked}
+        elif isinstance(asked, int):
             saved = ContextStore(contexts[asked].state).load()
-            answer: object = saved and saved.to_bytes()
+            answer = saved and saved.to_bytes()
         else:
-            kind, node, own, run, content = asked
-            context = contexts.setdefault(node, Context(0, node, own, RecordDict(), run))
+            kind, node, content = asked
             message = Message(content, node, kind, group_id="0")
             stamp_id(message, "1")
             try:
-                answer = HANDLERS[kind](message, context).content
+                answer = HANDLERS[kind](message, contexts[node]).content
             except Exception as error:  # as a SuperNode answers it
                 answer = str(error)
         pickle.dump(answer, out)
