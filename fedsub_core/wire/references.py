@@ -60,7 +60,7 @@ class Reference:
     def state(self) -> dict[str, Tensor]:
         """Return the reference as plain tensors, ``wire.<name>`` and ``wire.round``."""
         kept = {f"{PREFIX}{name}": as_tensor(t) for name, t in self.tensors.items()}
-        return {ROUND: as_tensor(np.array(self.round)), **kept}
+        return {ROUND: as_tensor(np.array(self.round, np.int64)), **kept}
 
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> Reference:

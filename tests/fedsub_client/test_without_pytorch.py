@@ -28,7 +28,7 @@ from fedsub_core.errors import RunError
 #: Features, and windows; how samples are used, which models, what is added up.
 RUNS: list[dict[str, Any]] = [
     {"standardise": "client", "unlabelled": 0.3, "fedsub-ridge.groups": "class"},
-    {"data": "watch", "encoder": "kernels:50+statistics", "capacities": "1,1/2"},
+    {"data": "watch", "encoder": "kernels:50+statistics", "upload-encoding": "delta,int8"},
     {"best-by": "validation", "fedsub-ridge.smooth": 0.5, "encoder": "ranks:20"},
     {"secure-aggregation": True, "robust": "none", "standardise": "federation"},
 ]
