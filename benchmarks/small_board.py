@@ -1,7 +1,7 @@
 """What a device of `fedsub-ridge` takes with PyTorch and without: disk, seconds, memory.
 
     python benchmarks/small_board.py [--rounds 3] [--limits 800 512 384 320 256 192]
-        [--out benchmarks/results/small-board.csv]
+        [--devices "with PyTorch" ...] [--out benchmarks/results/small-board.csv]
 
 Installed are the files of fedsub and of all that it needs, as pip has recorded them, with the extra
 `train` and without. A deployment of the watch's windows is rehearsed on this machine. A device
@@ -14,23 +14,23 @@ page cache included, less and less: who dies there, or does not train all rounds
 from __future__ import annotations
 
 import argparse
-import csv
 import re
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import distribution
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 
 from packaging.requirements import Requirement
 from processes import descendants, memory
-from script import parsed, today
+from script import parsed, put_rows, today
 
 from fedsub.deploy.flower_process import flower_environment
 from fedsub.engines.rehearsal import EAGER, Rehearsal
@@ -39,9 +39,15 @@ from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import FedSubError
 
-TINY = ["--rounds", "1", "--limits"]
+TINY = ["--rounds", "1", "--devices", "with PyTorch", "without PyTorch", "--limits"]
 #: What the lines of results begin with.
 LINES = ("Flower's own:", "with PyTorch:", "without PyTorch:")
+#: Devices: the extra that they install, whether PyTorch is hidden, and their environment.
+DEVICES: dict[str, tuple[str, bool, dict[str, str]]] = {
+    "with PyTorch": ("train", False, {}),
+    "without PyTorch": ("", True, {}),
+    "without, a program a message": ("", True, {"FEDSUB_WARM_SECONDS": "0"}),
+}
 SLOW = True
 MIB = 2**20
 #: What makes a module look as if it were not installed, wherever Python starts.
@@ -82,11 +88,11 @@ class Board(Rehearsal):
 
     Parameters
     ----------
-    hidden : a folder that hides PyTorch from devices, on Python's path; None: they have it.
+    more : the environment of devices, beside what all have.
     group : a control group that the measured device's processes share; None: any memory.
     """
 
-    hidden: Path | None = None
+    more: Mapping[str, str] = MappingProxyType({})
     group: Path | None = None
     flowers = False
     peak, watching = 0, False
@@ -94,8 +100,7 @@ class Board(Rehearsal):
     def _start(self, name: str, command: list[str], rank: int) -> None:
         env = EAGER | flower_environment(self.place.home(name))
         if name.startswith("supernode-"):
-            if self.hidden is not None:
-                env["PYTHONPATH"] = str(self.hidden)
+            env |= self.more
             if self.flowers and BESIDE in name:
                 command = [command[0].replace(OURS, FLOWERS), *command[1:]]
             if self.group is not None and MEASURED in name:
@@ -169,27 +174,26 @@ def limited(mib: int) -> Iterator[Path]:
             time.sleep(0.1)
 
 
-def rehearsal(config: RunConfig, hidden: Path | None) -> Board:
+def rehearsal(config: RunConfig, more: Mapping[str, str]) -> Board:
     """Return a rehearsal that says nothing."""
     board = Board(config, PEOPLE, lambda text: None, lambda finished: None)
-    board.hidden = hidden
+    board.more = more
     return board
 
 
-def fits(config: RunConfig, hidden: Path | None, mib: int) -> bool:
+def fits(config: RunConfig, more: Mapping[str, str], mib: int) -> bool:
     """Return whether a device with so much memory trains all rounds."""
     with limited(mib) as group:
-        board = rehearsal(config, hidden)
+        board = rehearsal(config, more)
         board.group = group
         with suppress(FedSubError):
             board.measured()
         return board.rounds == config.rounds
 
 
-def import_seconds(hidden: Path | None) -> float:
+def import_seconds(more: Mapping[str, str]) -> float:
     """Return the CPU seconds until a ClientApp is imported, the least of three."""
-    path = {} if hidden is None else {"PYTHONPATH": str(hidden)}
-    env = flower_environment(Path(tempfile.gettempdir())) | path
+    env = {**flower_environment(Path(tempfile.gettempdir())), **more}
     command = [sys.executable, "-c", IMPORT]
     run = [subprocess.run(command, env=env, capture_output=True, text=True) for _ in range(3)]
     return min(float(re.findall(r"[\d.]+", one.stdout)[-1]) for one in run)
@@ -199,9 +203,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limits", type=int, nargs="*", default=[800, 512, 384, 320, 256, 192])
-    parser.add_argument("--out", type=Path, help="a CSV file that the table is written into, too")
+    parser.add_argument("--devices", nargs="*", default=list(DEVICES), choices=list(DEVICES))
+    parser.add_argument("--out", type=Path, help="a CSV file whose rows of these are replaced")
     given = parsed(parser, TINY)
-    table = list[Sequence[object]]()
+    table = list[dict[str, object]]()
     with tempfile.TemporaryDirectory() as folder:
         hidden = Path(folder, "hidden")
         hidden.mkdir()
@@ -209,24 +214,25 @@ def main() -> None:
         keys = {"method": "fedsub-ridge", "beside": "", "data": "watch", "out": folder}
         keys |= {"rounds": str(given.rounds), "round-timeout": "60", "quorum": "0.1"}
         config = read_config(None, keys)
-        for name, extra, hides in (("with", "train", None), ("without", "", hidden)):
-            board = rehearsal(config, hides)
-            board.flowers = hides is None
+        for name in given.devices:
+            extra, hides, more = DEVICES[name]
+            more = more | ({"PYTHONPATH": str(hidden)} if hides else {})
+            board = rehearsal(config, more)
+            board.flowers = not hides
             own, flowers = board.measured()
-            least = takewhile(partial(fits, config, hides), sorted(given.limits, reverse=True))
-            if hides is None:
-                table.append(["Flower's own", "", "", *mebibytes(flowers[:2]), "", "", "", today()])
-            size, seconds = installed(extra), import_seconds(hides)
-            cells = [f"{size / 1e6:.0f}", f"{seconds:.2f}", *mebibytes([*own, board.peak])]
-            table.append(
-                [f"{name} PyTorch", *cells, min(map(str, least), key=int, default=""), today()]
-            )
-    for device, *row in table:
-        named = zip(HEAD[1:], row, strict=True)
-        print(f"{device}: " + ", ".join(f"{key} {cell}" for key, cell in named if cell != ""))
+            if board.flowers:
+                cells = ["Flower's own", "", "", *mebibytes(flowers[:2]), "", "", ""]
+                table.append(dict(zip(HEAD, [*cells, today()], strict=True)))
+            limits = sorted(given.limits, reverse=True)
+            least = [str(mib) for mib in takewhile(partial(fits, config, more), limits)]
+            size, seconds = f"{installed(extra) / 1e6:.0f}", f"{import_seconds(more):.2f}"
+            cells = [name, size, seconds, *mebibytes([*own, board.peak]), *least[-1:]]
+            table.append(dict(zip(HEAD, [*cells, *[""] * (not least), today()], strict=True)))
+    for row in table:
+        named = ", ".join(f"{key} {cell}" for key, cell in list(row.items())[1:] if cell)
+        print(f"{row[HEAD[0]]}: {named}")
     if given.out:
-        with given.out.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([HEAD, *table])
+        put_rows(given.out, table, HEAD[:1])
 
 
 def mebibytes(sizes: Sequence[int]) -> list[str]:

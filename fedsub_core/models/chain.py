@@ -14,6 +14,7 @@ import numpy as np
 from fedsub_core.backend import for_passes
 from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.extras import lacking
 from fedsub_core.kernels import chains
 from fedsub_core.kernels.known import Known, known
 from fedsub_core.models.architecture import Layers, Shape
@@ -150,6 +151,8 @@ class Chain(Layers, Model):
         if tape is None and (kernels := for_passes(self.known, x).kernels) is not None:
             made = chains.forward(kernels, self.known, params, x)
             return made.reshape(*x.shape[:2], *self.output_shape)
+        if isinstance(x, np.ndarray) and any(not isinstance(one, Linear) for one in self.layers):
+            raise lacking("a model of several layers, without compiled kernels,", "torch")
         for layer in self.layers:
             patches = None
             if isinstance(layer, Affine):

@@ -38,6 +38,19 @@ def test_a_model_computes_of_arrays_what_it_does_of_tensors(either: str) -> None
     np.testing.assert_allclose(softmax(found), logits.softmax(2).numpy(), atol=1e-6)
 
 
+def test_a_deep_model_computes_of_arrays_by_the_kernels_alone(either: str) -> None:
+    model = build_model("mlp", (5,), 3)
+    params, x = model.init(1, 0), np.ones((1, 4, 5), np.float32)
+    of_arrays: Any = {name: tensor.numpy() for name, tensor in params.items()}
+    if either == "kernels":
+        with torch.no_grad():
+            logits = model.forward(params, torch.from_numpy(x))
+        assert np.array_equal(model.forward(of_arrays, x), logits)  # type: ignore[arg-type]
+        return
+    with refused(ConfigError, "torch", "pip install 'fedsub[train]'"):
+        model.forward(of_arrays, x)  # type: ignore[arg-type]
+
+
 def test_an_evaluation_of_arrays_is_one_of_tensors() -> None:
     stream = np.random.default_rng(2)
     logits = stream.normal(size=(4, 33, 6)).astype(np.float32) * 5
