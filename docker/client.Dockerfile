@@ -12,8 +12,9 @@ FROM ${PYTHON_IMAGE} AS build
 # have; empty: whatever that index has.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG TORCH_SHA256=""
-# What a device needs is requirements.txt and nothing more. Encodings with zstd need "[zstd]" here.
-ARG EXTRAS=""
+# A device that trains needs PyTorch. With "" the image has none, for fedsub-ridge alone. Encodings
+# with zstd need "[train,zstd]".
+ARG EXTRAS="[train]"
 WORKDIR /src
 # For the compiled kernels; it stays behind in this stage.
 # hadolint ignore=DL3008
@@ -24,11 +25,12 @@ RUN python -m venv --without-pip /opt/venv
 COPY constraints.txt docker/images.lock ./
 RUN pip download --no-cache-dir --no-deps --only-binary :all: --dest /wheels --require-hashes \
     --requirement images.lock \
-    && pip download --no-cache-dir --no-deps --only-binary :all: --dest /wheels \
+    && case "${EXTRAS}" in *train*) \
+    pip download --no-cache-dir --no-deps --only-binary :all: --dest /wheels \
     --constraint constraints.txt --index-url "${TORCH_INDEX}" torch \
     && if [ -n "${TORCH_SHA256}" ]; then \
     echo "${TORCH_SHA256}  $(echo /wheels/torch-*.whl)" > torch.sha256 \
-    && sha256sum --check torch.sha256; fi
+    && sha256sum --check torch.sha256; fi ;; esac
 COPY requirements.txt ./
 RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-index --find-links /wheels \
     --requirement requirements.txt

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedsub_client.device import Device
+from fedsub_core.pytorch import HERE, torch
 
 __all__ = ["app"]
 
@@ -32,6 +32,6 @@ def evaluate(message: Message, context: Context) -> Message:
 
 
 def _device(context: Context) -> Device:
-    # Several nodes share a core in simulation, and OpenMP teams fight over it.
-    torch.set_num_threads(1)
+    if HERE:  # several nodes share a core in simulation, and OpenMP teams fight over it
+        torch.set_num_threads(1)
     return Device(context)

@@ -6,12 +6,14 @@ moves or resumes a client's state does the same with it.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from math import isnan
+
+import numpy as np
 
 from fedsub_client.learner import State
 from fedsub_core.data.stacks import per_client
 from fedsub_core.evaluation import Evaluation
+from fedsub_core.pytorch import Tensor, copied, library, zeros
 
 #: What goes before the names of the best state's tensors.
 BEST = "best/"
@@ -23,10 +25,10 @@ def nothing_yet(state: State) -> State:
     """Return the best tensors of clients before the first round was judged."""
     clients = len(next(iter(state.values())))
     return {
-        ROUND: torch.zeros(clients, dtype=torch.int64),
-        MACRO_F1: torch.full((clients,), torch.nan, dtype=torch.float64),
-        LOSS: torch.full((clients,), torch.inf, dtype=torch.float64),
-        **{BEST + name: tensor.clone() for name, tensor in state.items()},
+        ROUND: zeros((clients,), np.int64),
+        MACRO_F1: zeros((clients,), np.float64) + np.nan,
+        LOSS: zeros((clients,), np.float64) + np.inf,
+        **{BEST + name: copied(tensor) for name, tensor in state.items()},
     }
 
 
@@ -42,23 +44,23 @@ def better_of(best: State, now: State, judged: Evaluation, round: int) -> State:
     The greater macro F1 counts, of equal ones the smaller loss: few samples know few scores. Of
     equals in both the earlier round stays. Who has no sample to judge by takes the newest.
     """
-    macro_f1, loss = judged.macro_f1, judged.loss.nan_to_num(torch.inf)
-    better = (macro_f1 > best[MACRO_F1]) | best[MACRO_F1].isnan() | macro_f1.isnan()
+    xp = library(judged.macro_f1)
+    macro_f1, loss = judged.macro_f1, xp.nan_to_num(judged.loss, nan=np.inf)
+    better = (macro_f1 > best[MACRO_F1]) | xp.isnan(best[MACRO_F1]) | xp.isnan(macro_f1)
     better |= (macro_f1 == best[MACRO_F1]) & (loss < best[LOSS])
-    new = {ROUND: torch.full_like(best[ROUND], round), MACRO_F1: macro_f1, LOSS: loss}
+    new = {ROUND: xp.full_like(best[ROUND], round), MACRO_F1: macro_f1, LOSS: loss}
     new |= {name: now[name.removeprefix(BEST)] for name in best if name.startswith(BEST)}
-    return {
-        name: torch.where(per_client(better, old), new[name], old) for name, old in best.items()
-    }
+    return {name: xp.where(per_client(better, old), new[name], old) for name, old in best.items()}
 
 
 def used(state: State) -> State:
     """Return the state whose models are used: the best so far, the newest where none was judged."""
     if ROUND not in state:
         return state
-    judged = ~state[MACRO_F1].isnan()
+    xp = library(state[MACRO_F1])
+    judged = ~xp.isnan(state[MACRO_F1])
     return state | {
-        name.removeprefix(BEST): torch.where(
+        name.removeprefix(BEST): xp.where(
             per_client(judged, tensor), tensor, state[name.removeprefix(BEST)]
         )
         for name, tensor in state.items()
@@ -69,4 +71,4 @@ def used(state: State) -> State:
 def used_round(state: State, i: int, newest: int) -> int:
     """Return the round that the `i`-th client's model in use is of."""
     chosen: Tensor | None = state.get(MACRO_F1)
-    return newest if chosen is None or chosen[i].isnan() else int(state[ROUND][i])
+    return newest if chosen is None or isnan(chosen[i]) else int(state[ROUND][i])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from fedsub_client.best_so_far import ROUND, best_tensors, better_of, nothing_yet, used, used_round
 from fedsub_client.evaluation import on_test_parts, on_validation_parts
@@ -24,6 +23,7 @@ from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.evaluation import Evaluation
 from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
+from fedsub_core.pytorch import HERE, Tensor, copied, library, torch
 from fedsub_core.secure.messages import FEATURES
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration
@@ -71,7 +71,7 @@ class Cohort:
         initial = self.learner.init(len(self.clients), self.settings.seed)
         if self.clients[0].validation is not None:
             initial |= nothing_yet(initial)
-        self.state = {name: tensor.to(self.device) for name, tensor in initial.items()}
+        self.state = {name: self._here(tensor) for name, tensor in initial.items()}
         remembers = self.settings.wire.upload.feeds_back
         self.references = [
             Reference.empty(self.learner.sends) if remembers else None for _ in self.clients
@@ -116,7 +116,7 @@ class Cohort:
         """Return the kept tensors of the `i`-th client, by name, without a client axis."""
         reference = self.references[i]
         wire = {} if reference is None else reference.copy().state()
-        return {name: tensor[i].cpu() for name, tensor in self.state.items()} | wire
+        return {name: _at_home(tensor[i]) for name, tensor in self.state.items()} | wire
 
     def fits(self, state: Mapping[str, Tensor]) -> bool:
         """Return whether a client of this cohort may have kept such a :meth:`client_state`.
@@ -130,7 +130,8 @@ class Cohort:
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         """Inverse of :meth:`client_state`, for all clients."""
         self.state = {
-            name: torch.stack([own[name] for own in states]).to(self.device) for name in self.state
+            name: self._here(library(states[0][name]).stack([own[name] for own in states]))
+            for name in self.state
         }
         self.references = [
             None if reference is None else Reference.of(own)
@@ -140,7 +141,7 @@ class Cohort:
     def put(self, i: int, own: State) -> None:
         """Set all that the `i`-th client keeps, but its reference."""
         if not self._own:  # a method may have put one tensor at two places
-            self.state = {name: tensor.clone() for name, tensor in self.state.items()}
+            self.state = {name: copied(tensor) for name, tensor in self.state.items()}
             self._own = True
         for name, tensor in self.state.items():
             tensor[i] = own[name]
@@ -157,7 +158,7 @@ class Cohort:
             self.clients[i].client,
             self.settings.method,
             used_round(self.state, i, round),
-            {name: tensor[i].cpu().clone() for name, tensor in params.items()},
+            {name: copied(_at_home(tensor[i])) for name, tensor in params.items()},
             self.learner.predictor.model,
             resolve_kind(self.settings.model, self.learner.model.input_shape),
             self.card,
@@ -215,8 +216,14 @@ class Cohort:
 
     def _with_rows(self, state: State, index: Sequence[int], some: State) -> State:
         """Return a state with the tensors of `some` in the rows of the clients at `index`."""
+        if not HERE:
+            return state | some  # of the one who is here
         rows = torch.tensor(list(index), device=self.device)
         return state | {n: state[n].index_copy(0, rows, tensor) for n, tensor in some.items()}
+
+    def _here(self, tensor: Tensor) -> Tensor:
+        """Return a tensor where the stack lives."""
+        return tensor.to(self.device) if HERE else tensor
 
     def in_use(self, turn: Turn, scaling: Scaling | None) -> State:
         """Return the state in which all clients' models are used after training."""
@@ -233,3 +240,8 @@ class Cohort:
         how = self.own_encoder, len(self.card.classes), turn.round, scaling, index
         scores = replace(scores, own_heads=own_heads(self.data, *how))
         return scores if self.settings.class_counts else replace(scores, confusion=None)
+
+
+def _at_home(row: Tensor) -> Tensor:
+    """Return one client's part of a stacked tensor, on the CPU; without PyTorch an array."""
+    return row.cpu() if HERE else np.asarray(row)  # type: ignore[return-value]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-import torch
+import numpy as np
 from flwr.app import ConfigRecord, Context, RecordDict
 
 from fedsub_client.answers import trained
@@ -28,6 +28,7 @@ from fedsub_core.config.run_config import from_flat, unknown_keys
 from fedsub_core.errors import RunError
 from fedsub_core.metric_names import ANEW
 from fedsub_core.packages import version_with
+from fedsub_core.pytorch import as_numpy, as_tensor
 from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire import exchange, greeting, handshake
@@ -122,10 +123,12 @@ class Device:
                 self._keep_best(client, saved, told)
             elif saved is not None and saved.model is not None:
                 # What was tested is what is used: the server's newest, or adapted to this person.
-                own = {name: tensor[0].cpu() for name, tensor in client.model.items()}
+                own = {name: as_numpy(tensor[0]) for name, tensor in client.model.items()}
                 # Mostly it is kept already; and a full disk is no reason not to say how it does.
-                if any(not torch.equal(own[n], t) for n, t in saved.model.params.items()):
-                    new = replace(saved, model=replace(saved.model, params=own))
+                kept = saved.model.params
+                if any(not np.array_equal(own[n], as_numpy(t)) for n, t in kept.items()):
+                    params = {name: as_tensor(values) for name, values in own.items()}
+                    new = replace(saved, model=replace(saved.model, params=params))
                     self.states.save(new, told)
         return exchange.write(answer)
 

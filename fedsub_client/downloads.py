@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from fedsub_core.models.model import Params
+from fedsub_core.pytorch import torch
 from fedsub_core.wire.bundles import Bundle, Floats
 
 

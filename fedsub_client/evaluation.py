@@ -8,8 +8,6 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fedsub_client.best_so_far import MACRO_F1, ROUND
 from fedsub_client.learner import Learner, State
@@ -21,6 +19,7 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.evaluation import Evaluation, evaluate
 from fedsub_core.metric_names import LABELLED, NEW, UNLABELLED
 from fedsub_core.paired import Gain, paired_gain
+from fedsub_core.pytorch import Tensor, as_numpy, library
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 
@@ -51,11 +50,11 @@ def on_test_parts(
     train, test = data.at(turn.round, scaling)
     if not data.are_all(index):
         train, test = train.select(index), test.select(index)
-    logits = torch.cat(_said_of(test, data, partial(learner.predict, state)), 1)
+    logits = _joined(_said_of(test, data, partial(learner.predict, state)))
     scores = evaluate(logits, test.y, test.valid)
     classes = logits.shape[2]
     tested = test.holds(classes)
-    new = torch.zeros_like(tested)
+    new = library(tested).zeros_like(tested)
     for row, client in enumerate(clients):
         new[row, client.new_classes(turn.round)] = True
     labelled = train.holds(classes)
@@ -65,13 +64,13 @@ def on_test_parts(
         labelled = labelled | held[list(index)]
     lacking = tested & ~labelled
     scores = scores.with_class_mean(UNLABELLED, lacking)
-    scores = scores.with_class_mean(LABELLED, tested & labelled & lacking.any(1, keepdim=True))
+    scores = scores.with_class_mean(LABELLED, tested & labelled & lacking.any(1)[:, None])
     scores = scores.with_class_mean(NEW, new)
     alone = _said_of(test, data, partial(learner.predict_alone, state))
     theirs = [own.argmax(2) for own in alone if own is not None]
     if not theirs:
         return scores
-    gains = own_gains(test, clients, logits.argmax(2), torch.cat(theirs, 1), turn)
+    gains = own_gains(test, clients, logits.argmax(2), _joined(theirs), turn)
     return replace(scores, gains=gains)
 
 
@@ -81,7 +80,7 @@ def on_validation_parts(
     """Evaluate clients on what is held back of their training parts; as :func:`on_test_parts`."""
     held = data.validation(scaling)
     held = held if data.are_all(index) else held.select(index)
-    logits = torch.cat(_said_of(held, data, partial(learner.predict, state)), 1)
+    logits = _joined(_said_of(held, data, partial(learner.predict, state)))
     return evaluate(logits, held.y, held.valid)
 
 
@@ -89,8 +88,14 @@ def _said_of(stack: Stack, data: ScaledData, predict: Callable[[Tensor], Said]) 
     """Return the predictions of a stack's samples, in blocks that are tested at a time."""
     # A graph is seen whole.
     size = stack.x.shape[1] if stack.context else data.tested_at_a_time
-    blocks = torch.split(stack.x, size, 1)
+    blocks = [stack.x[:, start : start + size] for start in range(0, stack.x.shape[1], size)]
     return each(lambda block: predict(inputs(block, stack.scale)), blocks)
+
+
+def _joined(blocks: Sequence[Tensor]) -> Tensor:
+    """Return blocks of samples, each ``[clients, samples, ...]``, one after another."""
+    joined: Tensor = library(blocks[0]).concatenate(blocks, 1)
+    return joined
 
 
 def own_gains(
@@ -107,7 +112,7 @@ def own_gains(
     """
     gains: list[Gain | None] = []
     for i, (client, count) in enumerate(zip(clients, test.counts, strict=True)):
-        y, first, second = (t[i, :count].cpu().numpy() for t in (test.y, ours, theirs))
+        y, first, second = (as_numpy(t[i, :count]) for t in (test.y, ours, theirs))
         if client.t is not None and count:
             order = np.argsort(client.t[client.test[:count]], kind="stable")
             y, first, second = y[order], first[order], second[order]

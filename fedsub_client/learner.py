@@ -10,9 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from fedsub_client.downloads import adopted
 from fedsub_client.mean_models import MEAN, MeanModels, with_means
 from fedsub_client.predictor import Predictor
@@ -22,6 +19,7 @@ from fedsub_core.backend import Backend
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.model import Model, Params
+from fedsub_core.pytorch import Tensor, as_numpy, copied, torch, without_gradients, zeros
 from fedsub_core.training.batches import Step
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.loop import Trained, train
@@ -96,10 +94,10 @@ class Learner(MeanModels, Vectors, ABC):
         """
         start = self.first_model(clients, seed)
         state = {
-            f"{name}.{key}": tensor.clone() for name in self.models for key, tensor in start.items()
+            f"{name}.{key}": copied(tensor) for name in self.models for key, tensor in start.items()
         }
         if len(self.models) > 1:
-            state["met"] = torch.zeros(clients)
+            state["met"] = zeros((clients,))
         return state | self.first_means(state, clients)
 
     def first_model(self, clients: int, seed: int) -> Params:
@@ -165,7 +163,7 @@ class Learner(MeanModels, Vectors, ABC):
 
         `x [clients, samples, *features]`, as a model sees samples.
         """
-        with torch.no_grad():
+        with without_gradients():
             return self.predictor.forward(self.predicted_by(state), x)
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor | None:
@@ -236,7 +234,7 @@ class Learner(MeanModels, Vectors, ABC):
 
     def uploads(self, params: Params, data: Stack) -> list[Bundle]:
         """Return, for each client, the parameters that the card says are sent, whole."""
-        arrays = {name: params[name].cpu().numpy() for name in self.sends}
+        arrays = {name: as_numpy(params[name]) for name in self.sends}
         return [
             Bundle(count, tensors={name: Floats(array[i]) for name, array in arrays.items()})
             for i, count in enumerate(data.counts)

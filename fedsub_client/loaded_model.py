@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import torch
+import numpy as np
 
 from fedsub_client.model_file import (
     FEATURE_MEAN,
@@ -27,6 +27,7 @@ from fedsub_core.encoders.module_encoder import ModuleEncoder
 from fedsub_core.encoders.ranks_encoder import PLACES
 from fedsub_core.errors import ConfigError, FedSubError, RunError
 from fedsub_core.models.unbuilt import Unbuilt
+from fedsub_core.pytorch import as_numpy
 
 
 def load_model(where: Path | str, named: str = "", encoder: str = "") -> PersonalModel:
@@ -110,7 +111,7 @@ def check_usable(model: PersonalModel, where: str) -> None:
             f"{where}: got parameters {got}, expected {expected}. Use the version of FedSub that "
             "saved it"
         )
-    broken = [name for name, tensor in tensors.items() if not torch.isfinite(tensor).all()]
+    broken = [name for name, tensor in tensors.items() if not np.isfinite(as_numpy(tensor)).all()]
     broken = model.predictor.fatal(model.params, broken)
     if broken:
         raise RunError(

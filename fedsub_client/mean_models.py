@@ -11,11 +11,9 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from fedsub_core.data.stacks import Stack, per_client
 from fedsub_core.models.model import Model
+from fedsub_core.pytorch import HERE, Tensor, copied, library, torch, zeros
 from fedsub_core.turn import Turn
 
 State = dict[str, Tensor]
@@ -33,7 +31,11 @@ def smoothed(state: State, names: Collection[str], most: float, round: int) -> S
     In a run's first rounds, when models still move far, it is more: all of it in the first.
     """
     kept = min(most, (round - 1) / (round - 1 + SOON))
-    return {MEAN + name: torch.lerp(state[name], state[MEAN + name], kept) for name in names}
+    return {MEAN + name: _between(state[name], state[MEAN + name], kept) for name in names}
+
+
+def _between(new: Tensor, mean: Tensor, kept: float) -> Tensor:
+    return torch.lerp(new, mean, kept) if HERE else new + kept * (mean - new)
 
 
 def begun_anew(state: State, means: State, which: Tensor) -> State:
@@ -42,7 +44,8 @@ def begun_anew(state: State, means: State, which: Tensor) -> State:
         return means
     new = {name: state[name.removeprefix(MEAN)] for name in means}
     return {
-        name: torch.where(per_client(which, mean), new[name], mean) for name, mean in means.items()
+        name: library(mean).where(per_client(which, mean), new[name], mean)
+        for name, mean in means.items()
     }
 
 
@@ -74,8 +77,8 @@ class MeanModels:
         """Return the means before the first round, of a `state` of so many clients."""
         if not self.averaged:
             return {}
-        means = {MEAN + name: state[name].clone() for name in self.averaged if name in state}
-        return means | {self.classes_known: torch.zeros(clients, self.model.classes)}
+        means = {MEAN + name: copied(state[name]) for name in self.averaged if name in state}
+        return means | {self.classes_known: zeros((clients, self.model.classes))}
 
     def means(self, state: State, data: Stack, turn: Turn) -> State:
         """Return the means after a round in which a `state`'s models are tested.
@@ -83,9 +86,11 @@ class MeanModels:
         Those of who got a class, or has none yet, begin anew: the past knows nothing of it.
         """
         held = data.holds(self.model.classes)
-        came = (held > state[self.classes_known].bool()).any(1)
+        came = (held & (state[self.classes_known] == 0)).any(1)
         means = smoothed(state, self.averaged, self.hyper.smooth, turn.round)
-        return begun_anew(state, means, came) | {self.classes_known: held.float()}
+        return begun_anew(state, means, came) | {
+            self.classes_known: held * library(held).ones_like(state[self.classes_known])
+        }
 
     def with_tested_means(self, state: State, data: Stack, turn: Turn) -> State:
         """Return the state with the means that are tested.
@@ -95,4 +100,4 @@ class MeanModels:
         if self.hyper.tested == "received":
             return state | self.means(state, data, turn)
         kept = {MEAN + name: state[MEAN + name] for name in self.averaged}
-        return state | begun_anew(state, kept, ~state[self.classes_known].bool().any(1))
+        return state | begun_anew(state, kept, ~(state[self.classes_known] != 0).any(1))

@@ -12,12 +12,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import torch
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
-from torch import Tensor
+import numpy as np
 
 from fedsub_client.checksum import checksum
 from fedsub_client.personal_model import PersonalModel
@@ -32,8 +29,8 @@ from fedsub_core.errors import OtherRelease, RunError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.chain import Chain, describe, described
 from fedsub_core.models.model import Model
-from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.unbuilt import Unbuilt
+from fedsub_core.pytorch import Tensor, as_numpy, as_tensor, copied, load_tensors, save_tensors
 
 #: What is written, and what is read. Since 7 there are a person's places, since 6 a predictor's own
 #: facts. Before: layers alone, an encoder, a module, an encoder's features that are standardised.
@@ -107,15 +104,15 @@ def _architecture(model: Model | Unbuilt) -> dict[str, Any]:
     """Return the architecture's facts: a chain's layers, or the norm of a module."""
     if isinstance(model, Chain):
         return {"layers": describe(model)}
-    assert isinstance(model, (TorchModel, Unbuilt))
-    return {"layers": None, "norm": model.norm}
+    return {"layers": None, "norm": cast(Any, model).norm}
 
 
 def scaling_tensors(model: PersonalModel) -> tuple[Tensor, Tensor]:
     """Return mean and deviation of samples, float32 [F]: 0 and 1 where none are standardised."""
     if model.scaling is None:
-        return torch.zeros(model.shape[0]), torch.ones(model.shape[0])
-    return torch.from_numpy(model.scaling.mean.copy()), torch.from_numpy(model.scaling.std.copy())
+        n = model.shape[0]
+        return as_tensor(np.zeros(n, np.float32)), as_tensor(np.ones(n, np.float32))
+    return as_tensor(model.scaling.mean.copy()), as_tensor(model.scaling.std.copy())
 
 
 def feature_tensors(model: PersonalModel) -> dict[str, Tensor]:
@@ -125,7 +122,7 @@ def feature_tensors(model: PersonalModel) -> dict[str, Tensor]:
     """
     if model.scaling is None or (own := model.scaling.features) is None:
         return {}
-    return {FEATURE_MEAN: torch.tensor(own.mean), FEATURE_STD: torch.tensor(own.std)}
+    return {FEATURE_MEAN: as_tensor(own.mean.copy()), FEATURE_STD: as_tensor(own.std.copy())}
 
 
 def standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
@@ -135,18 +132,16 @@ def standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
     mean, std = scaling_tensors(model)
     tensors = {MEAN: mean, STD: std, **feature_tensors(model)}
     if isinstance(model.encoder, RanksEncoder) and model.encoder.places is not None:
-        tensors[OWN_PLACES] = torch.from_numpy(model.encoder.places)
+        tensors[OWN_PLACES] = as_tensor(model.encoder.places)
     return tensors
 
 
 def model_bytes(model: PersonalModel) -> bytes:
     """Return the file's bytes; the same for the same model."""
-    tensors = {name: tensor.contiguous() for name, tensor in model.params.items()}
-    if isinstance(model.architecture, (TorchModel, Unbuilt)):
-        own = model.architecture.constants.items()
-        tensors |= {CONSTANT + name: tensor.contiguous() for name, tensor in own}
+    tensors = dict(model.params)
+    tensors |= {CONSTANT + name: t for name, t in model.architecture.constants.items()}
     tensors |= standard_tensors(model)
-    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    tensors = {name: copied(tensor) for name, tensor in tensors.items()}
     stated = facts(model)
     stated["digest"] = checksum(tensors, json.dumps(stated)).hex()
     return save_tensors(tensors, {FACTS: json.dumps(stated)})
@@ -212,7 +207,7 @@ def _encoder(stated: Mapping[str, Any], shape: Shape, places: Tensor | None) -> 
         return ModuleEncoder(stated[FEATURES], seed, shape, text)
     encoder = build_encoder(text, seed, shape)
     if isinstance(encoder, RanksEncoder) and places is not None:
-        encoder = replace(encoder, places=places.numpy())
+        encoder = replace(encoder, places=as_numpy(places))
     return encoder
 
 
@@ -237,7 +232,7 @@ def _unbuilt(stated: Mapping[str, Any], seen: Shape, tensors: dict[str, Tensor])
 
 def _scaling(tensors: dict[str, Tensor], mean: str, std: str) -> Scaling:
     """Take a standardisation out of a file's tensors."""
-    return Scaling(tensors.pop(mean).numpy(), tensors.pop(std).numpy())
+    return Scaling(as_numpy(tensors.pop(mean)), as_numpy(tensors.pop(std)))
 
 
 def _metadata(data: bytes) -> dict[str, str]:

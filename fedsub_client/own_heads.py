@@ -12,7 +12,6 @@ from dataclasses import replace
 from threading import Lock
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fedsub_client.parts import solved_sums
@@ -32,6 +31,7 @@ from fedsub_core.evaluation import evaluate
 from fedsub_core.methods.fedsub_ridge import MOST_FEATURES
 from fedsub_core.metric_names import OWN_HEADS
 from fedsub_core.models.architecture import Shape
+from fedsub_core.pytorch import as_tensor
 
 #: Training samples of whom a head is solved, at most: of so many it takes half a GiB and seconds.
 MOST_SAMPLES = 2**12
@@ -118,9 +118,8 @@ def _reached(
 ) -> Mapping[str, float]:
     """Return a head's scores on test samples, features [n, D] and labels [n]."""
     weight, bias = head
-    logits, labels = torch.from_numpy(x @ weight.T + bias), torch.from_numpy(y)
-    valid = torch.ones_like(labels[None], dtype=torch.bool)
-    judged = evaluate(logits[None], labels[None], valid)
+    logits, labels = as_tensor(x @ weight.T + bias), as_tensor(y)
+    judged = evaluate(logits[None], labels[None], labels[None] >= 0)
     numbers = (float(score[0]) for score in (judged.macro_f1, judged.weighted_f1, judged.loss))
     return dict(zip(OWN_HEADS, numbers, strict=True))
 

@@ -21,10 +21,12 @@ from fedsub_core.data.sources import client_ids, load_client
 from fedsub_core.data.standardise import Moments
 from fedsub_core.encoders.module_names import NamedModule, code_of
 from fedsub_core.encoders.names import NONE, resolve_encoder
-from fedsub_core.errors import DataError, RunError
+from fedsub_core.errors import DataError, MessageRefused, RunError
+from fedsub_core.extras import get
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.methods.table import method
 from fedsub_core.models.names import is_place
+from fedsub_core.pytorch import HERE
 
 log = logging.getLogger("fedsub")
 
@@ -41,6 +43,8 @@ class Person:
     ------
     DataError
         Where there is no such person or the data cannot be used.
+    MessageRefused
+        Where the run needs PyTorch, which the device does not have.
     """
 
     def __init__(self, node: Mapping[str, Any], config: RunConfig) -> None:
@@ -51,6 +55,7 @@ class Person:
         self.client = _client_of(node, self.people, source)
         if not self.simulated:
             _check_builder(node, self.client, config.model)
+        _check_pytorch(self.client, config)
         self.card, self.data = _read_data(source, self.client, self.simulated)
         shares, seed, stated = config.capacity_settings, config.seed, self.card.capacities
         if (own := of_node(node, self.client)) is not None:
@@ -167,6 +172,19 @@ def _check_builder(node: Mapping[str, Any], client: str, model: str) -> None:
             f"got {own!r} in its node config, expected model={model!r} there, if its owner "
             "trusts it"
         )
+
+
+def _check_pytorch(client: str, config: RunConfig) -> None:
+    """Refuse a run that trains models where there is no PyTorch."""
+    if HERE:
+        return
+    needing = [f"{name}, which trains a model" for name in config.methods if method(name).trains]
+    if NamedModule.parse(config.encoder) is not None:
+        needing.append(f"encoder {config.encoder}, which is a module")
+    if needing:
+        expected = "one that solves, such as fedsub-ridge: this device has no PyTorch. "
+        expected += f"Run there: {get('torch')}"
+        raise MessageRefused(client, 0, "method", needing[0], expected)
 
 
 def encoder_here(node: Mapping[str, Any], encoder: str) -> str:

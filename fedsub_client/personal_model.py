@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fedsub_client.new_samples import check_distances, check_new_edges, check_samples
@@ -25,6 +25,7 @@ from fedsub_core.errors import DataError, RunError
 from fedsub_core.methods.table import method
 from fedsub_core.models.model import Model, Params
 from fedsub_core.models.unbuilt import Unbuilt
+from fedsub_core.pytorch import HERE, as_numpy, as_tensor, softmax, torch
 
 log = logging.getLogger("fedsub")
 
@@ -144,9 +145,8 @@ class PersonalModel:
             if edges is not None:
                 features = made.astype(np.float32, copy=False)
                 made = np.concatenate(graph_rows(features, edges, np.arange(len(x))))
-            inputs = torch.from_numpy(made)
-        params = {name: tensor.unsqueeze(0) for name, tensor in self.params.items()}
-        with torch.inference_mode():
-            logits = self.predictor.forward(params, inputs.unsqueeze(0))
-            probabilities: NDArray[np.float32] = logits[0, : len(x)].softmax(1).numpy()
+        params = {name: tensor[None] for name, tensor in self.params.items()}
+        with torch.inference_mode() if HERE else nullcontext():
+            logits = self.predictor.forward(params, as_tensor(made)[None])[0, : len(x)]
+            probabilities: NDArray[np.float32] = as_numpy(softmax(logits))
         return probabilities

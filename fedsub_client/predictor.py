@@ -10,11 +10,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
-
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.model import Model, Params
-from fedsub_core.models.to_torch import to_torch
+from fedsub_core.pytorch import HERE, Tensor, nn
+
+if HERE:
+    from fedsub_core.models.to_torch import to_torch
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
-from torch import Tensor
 
 from fedsub_client.checksum import checksum
 from fedsub_client.file_history import FileHistory
@@ -23,6 +19,7 @@ from fedsub_client.learner import Report, State
 from fedsub_client.model_file import model_bytes, model_of
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import OtherRelease, RunError, cut
+from fedsub_core.pytorch import Tensor, as_numpy, as_tensor, load_tensors, save_tensors
 from fedsub_core.version import VERSION
 
 #: The state's own version, raised where a release of before could not read it: a fact or a group of
@@ -87,7 +84,7 @@ class Saved:
             facts |= {"levels": self.levels, "once": self.once, "made_of": self.made_of}
         if self.finished:
             facts["finished"] = True
-        tensors = {f"state/{name}": tensor.contiguous() for name, tensor in self.state.items()}
+        tensors = {f"state/{name}": tensor for name, tensor in self.state.items()}
         tensors["reply"] = _tensor(self.reply)
         if self.model is not None:
             tensors["model"] = _tensor(model_bytes(self.model))
@@ -111,10 +108,10 @@ class Saved:
             tensors = load_tensors(data)
             if not {"digest", "facts"} <= tensors.keys():
                 raise ValueError("tensors alone, without a checksum and facts")
-            written = bytes(tensors.pop("digest").numpy())
+            written = bytes(as_numpy(tensors.pop("digest")))
             if written != checksum(tensors):
                 raise ValueError("its checksum is wrong")
-            facts = json.loads(bytes(tensors.pop("facts").numpy()))
+            facts = json.loads(bytes(as_numpy(tensors.pop("facts"))))
             layout = facts["layout"]
             if layout != LAYOUT:
                 raise OtherRelease(
@@ -128,9 +125,9 @@ class Saved:
                 facts["round"],
                 FileHistory(tuple(facts["sizes"]), bytes.fromhex(facts["digest"])),
                 _group(tensors, "state/"),
-                bytes(tensors["reply"].numpy()),
+                bytes(as_numpy(tensors["reply"])),
                 facts["report"],
-                model_of(bytes(tensors["model"].numpy())) if "model" in tensors else None,
+                model_of(bytes(as_numpy(tensors["model"]))) if "model" in tensors else None,
                 tuple(facts["levels"]) if "levels" in facts else None,
                 facts.get("once", ""),
                 facts.get("made_of", ""),
@@ -147,4 +144,4 @@ def _group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _tensor(data: bytes) -> Tensor:
-    return torch.from_numpy(np.frombuffer(data, np.uint8).copy())
+    return as_tensor(np.frombuffer(data, np.uint8).copy())

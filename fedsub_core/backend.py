@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.kernels.known import AFFINE, Known, ends_in_classes
 from fedsub_core.kernels.library import Kernels, kernels
+from fedsub_core.pytorch import Tensor, library, torch
 
 log = logging.getLogger("fedsub")
 
@@ -29,7 +29,7 @@ class Backend:
 
     Parameters
     ----------
-    kernels : the compiled kernels; None: PyTorch computes (of windows, NumPy).
+    kernels : the compiled kernels; None: PyTorch computes (of windows, and without PyTorch, NumPy).
     why : what speaks against the kernels; "" where they compute.
     """
 
@@ -55,7 +55,8 @@ class Compilable(Protocol):
 
 def for_passes(model: Sequence[Known], x: Tensor) -> Backend:
     """Return the backend of forward passes of `model` over samples such as `x`."""
-    return _answer(_beyond(model, x) or ("autograd follows" if torch.is_grad_enabled() else ""))
+    follows = not isinstance(x, np.ndarray) and torch.is_grad_enabled()
+    return _answer(_beyond(model, x) or ("autograd follows" if follows else ""))
 
 
 def for_gradients(model: Sequence[Known], terms: Sequence[Compilable], x: Tensor) -> Backend:
@@ -100,9 +101,10 @@ def for_windows() -> Backend:
 
 def _beyond(model: Sequence[Known], x: Tensor) -> str:
     """Return why the kernels do not compute with `model` on `x` at all; "": they do."""
-    if x.device.type != "cpu":
+    here = isinstance(x, np.ndarray)
+    if not here and x.device.type != "cpu":
         return f"it computes on {x.device.type}"
-    if x.dtype != torch.float32:
+    if x.dtype != library(x).float32:
         return f"numbers are {str(x.dtype).removeprefix('torch.')}"
     return "" if model else "the kernels do not know all layers"
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TypeVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from fedsub_core.errors import DataError
 from fedsub_core.metrics import MOST_CONFUSED, ClientMetrics
 from fedsub_core.paired import Gain
+from fedsub_core.pytorch import Tensor, as_numpy, library
 
 Key = TypeVar("Key", int, str)
 
@@ -55,8 +56,9 @@ class Evaluation:
 
     def with_class_mean(self, name: str, classes: Tensor) -> Evaluation:
         """Return the evaluation with each client's mean F1 of `classes` [clients, classes]."""
-        # 0 / 0 is nan, exactly for who has none.
-        mean = torch.where(classes, self.f1.nan_to_num(), 0).sum(1) / classes.sum(1)
+        xp = library(self.f1)
+        with np.errstate(invalid="ignore"):  # 0 / 0 is nan, exactly for who has none
+            mean = xp.where(classes, xp.nan_to_num(self.f1), 0).sum(1) / classes.sum(1)
         return replace(self, class_means={**self.class_means, name: mean})
 
     def clients(self) -> list[ClientMetrics]:
@@ -97,8 +99,9 @@ class Evaluation:
     def _confusions(self) -> list[dict[tuple[int, int], int]]:
         found: list[dict[tuple[int, int], int]] = [{} for _ in self.examples]
         if self.confusion is not None:
-            cells = self.confusion.nonzero()
-            counts = self.confusion[tuple(cells.T)].tolist()
+            confusion = as_numpy(self.confusion)
+            cells = np.argwhere(confusion)
+            counts = confusion[tuple(cells.T)].tolist()
             for (client, true, predicted), count in zip(cells.tolist(), counts, strict=True):
                 found[client][true, predicted] = count
         return found
@@ -129,30 +132,32 @@ def evaluate(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:
             f"{list(valid.shape)}, expected [clients, samples, classes] and twice "
             "[clients, samples]; stack the clients with fedsub_core.data.stacks.stack"
         )
-    y = y.masked_fill(~valid, 0)
+    xp = library(logits)
+    y = xp.where(valid, y, 0)
     _check_labels(y, logits.shape[2])
     examples = valid.sum(1)
     counts = _confusion(logits.argmax(-1), y, valid, logits.shape[2])
-    confusion = counts.double()
-    hits = confusion.diagonal(dim1=1, dim2=2)
+    confusion = xp.asarray(counts, dtype=xp.float64)
+    hits = xp.diagonal(confusion, 0, 1, 2)
     support, predicted = confusion.sum(2), confusion.sum(1)
-    # 2 TP / (2 TP + FP + FN): 0/0 is nan, exactly for the classes neither present nor predicted.
-    f1 = 2 * hits / (support + predicted)
-    return Evaluation(
-        macro_f1=f1.nanmean(1),
-        weighted_f1=(f1.nan_to_num() * support).sum(1) / examples,
-        accuracy=hits.sum(1) / examples,
-        loss=_loss(logits, y, valid) / examples,
-        f1=f1,
-        examples=examples,
-        confusion=counts if logits.shape[2] <= MOST_CONFUSED else None,
-    )
+    with np.errstate(invalid="ignore"):
+        # 2 TP / (2 TP + FP + FN): 0/0 is nan, exactly for classes neither present nor predicted.
+        f1 = 2 * hits / (support + predicted)
+        return Evaluation(
+            macro_f1=xp.nansum(f1, 1) / (~xp.isnan(f1)).sum(1),
+            weighted_f1=(xp.nan_to_num(f1) * support).sum(1) / examples,
+            accuracy=hits.sum(1) / examples,
+            loss=_loss(logits, y, valid) / examples,
+            f1=f1,
+            examples=examples,
+            confusion=counts if logits.shape[2] <= MOST_CONFUSED else None,
+        )
 
 
 def _check_labels(y: Tensor, classes: int) -> None:
     """Refuse labels that would be counted in another client's confusion matrix."""
-    if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < classes:
-        client = int(((y < 0) | (y >= classes)).any(1).nonzero()[0])
+    if prod(y.shape) and not 0 <= int(y.min()) <= int(y.max()) < classes:
+        client = int(as_numpy(((y < 0) | (y >= classes)).any(1)).argmax())
         raise DataError(
             f"evaluation: client at position {client} of the stack has labels from "
             f"{int(y[client].min())} to {int(y[client].max())}, expected 0 to {classes - 1}; "
@@ -162,15 +167,20 @@ def _check_labels(y: Tensor, classes: int) -> None:
 
 def _confusion(prediction: Tensor, y: Tensor, valid: Tensor, classes: int) -> Tensor:
     """Count ``[clients, true class, predicted class]``; padding falls into one bin at the end."""
-    clients, cells = y.shape[0], classes * classes
-    first = torch.arange(0, clients * cells, cells, device=y.device).unsqueeze(1)
-    cell = torch.where(valid, first + y * classes + prediction, clients * cells)
-    counts = torch.bincount(cell.flatten(), minlength=clients * cells + 1)
-    return counts[:-1].view(clients, classes, classes)
+    clients, cells, xp = y.shape[0], classes * classes, library(y)
+    first = cells * (xp.ones_like(y[:, :1]).cumsum(0) - 1)
+    cell = xp.where(valid, first + y * classes + prediction, clients * cells)
+    counts: Tensor = xp.bincount(cell.reshape(-1), minlength=clients * cells + 1)
+    return counts[:-1].reshape(clients, classes, classes)
 
 
 def _loss(logits: Tensor, y: Tensor, valid: Tensor) -> Tensor:
     """Sum of the cross-entropy over each client's samples, ``[clients]`` float64."""
+    if isinstance(logits, np.ndarray):
+        below = logits - logits.max(2, keepdims=True)
+        whole = np.log(np.exp(below).sum(2))
+        chosen = np.take_along_axis(below, y[..., None], 2)[..., 0] - whole
+        return -np.where(valid, chosen, 0).cumsum(1, dtype=np.float64)[:, -1]
     # Classes first: torch's softmax over a short last axis is ten times slower than the transpose.
     classes_first = logits.permute(2, 0, 1).contiguous()
     chosen = classes_first.log_softmax(0).gather(0, y.unsqueeze(0)).squeeze(0)

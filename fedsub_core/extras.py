@@ -9,6 +9,7 @@ from fedsub_core.errors import ConfigError
 
 #: The extra that brings a module, as pyproject.toml has it.
 EXTRAS: Mapping[str, str] = {
+    "torch": "train",
     "sklearn": "server",
     "scipy": "server",
     "threadpoolctl": "server",
@@ -51,7 +52,9 @@ def lacking(what: str, *modules: str) -> ConfigError:
     """Return the error that `what` needs `modules`, of one extra, which are not installed."""
     named = " and ".join(modules)
     verb = "are" if len(modules) > 1 else "is"
-    return ConfigError(
-        f"{what} needs {named}, which {verb} not installed. "
-        f"Run: pip install 'fedsub[{EXTRAS[modules[0]]}]'"
-    )
+    return ConfigError(f"{what} needs {named}, which {verb} not installed. Run: {get(modules[0])}")
+
+
+def get(module: str) -> str:
+    """Return the command that installs the extra that brings a module."""
+    return f"pip install 'fedsub[{EXTRAS[module]}]'"

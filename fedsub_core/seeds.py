@@ -6,7 +6,9 @@ import hashlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
 
 def derive_seed(run_seed: int, client: str, round: int, purpose: str) -> int:
@@ -24,3 +26,23 @@ def generator(run_seed: int, client: str, round: int, purpose: str) -> torch.Gen
     import torch  # 250 MB, which who needs a seed alone does not load
 
     return torch.Generator().manual_seed(derive_seed(run_seed, client, round, purpose))
+
+
+class Shares:
+    """Numbers in [0, 1) by Mersenne Twister: those that :func:`generator`'s stream draws.
+
+    Bit for bit ``torch.rand`` of float32, without PyTorch.
+    """
+
+    def __init__(self, run_seed: int, client: str, round: int, purpose: str) -> None:
+        from numpy.random import RandomState
+
+        # PyTorch takes the seed's last 32 bits, too.
+        self._stream = RandomState(derive_seed(run_seed, client, round, purpose) & 0xFFFFFFFF)
+
+    def draw(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
+        """Return the next numbers, float32 of `shape`."""
+        import numpy as np
+
+        whole = self._stream.randint(0, 2**32, shape, np.uint32) & np.uint32(2**24 - 1)
+        return whole.astype(np.float32) * np.float32(2.0**-24)

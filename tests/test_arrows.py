@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -82,8 +83,10 @@ def test_a_device_needs_no_more_than_it_installs(package: str) -> None:
 
 
 def device_modules() -> set[str]:
-    """Names to import of the packages in requirements.txt, which is all that a device installs."""
+    """Names to import of what devices install: requirements.txt, and to train `train`."""
     text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = "\n".join([text, *project["optional-dependencies"]["train"]])
     wanted = set(re.findall(r"^[\w-]+", text, re.MULTILINE))
     return {
         module

@@ -29,7 +29,7 @@ DRAWS = {
 #: Seeds of a stream that everybody shares.
 SEEDS = {"torch.manual_seed", "torch.seed", "torch.random.manual_seed", "torch.cuda.manual_seed"}
 #: Of random and numpy.random: what makes a stream of one's own, from a seed.
-MAKERS = {"Random", "default_rng", "Generator", "SeedSequence", "PCG64"}
+MAKERS = {"Random", "default_rng", "Generator", "RandomState", "SeedSequence", "PCG64"}
 #: Forks that began with the same stream are parted by it, for the methods of others.
 ALLOWED = {
     ("fedsub/deploy/warm_clientapp.py", "np.random.seed()"),
@@ -44,7 +44,7 @@ ALLOWED = {
 def calls(tree: ast.AST, inside: bool = True) -> Iterator[tuple[str, ast.Call]]:
     """Yield the calls of a file, with the function's whole name as imported."""
     names = {
-        alias.asname or alias.name: f"{module}{alias.name}"
+        alias.asname or alias.name: f"{module}{alias.name}".removeprefix("fedsub_core.pytorch.")
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for module in [f"{node.module}." if isinstance(node, ast.ImportFrom) else ""]
@@ -101,6 +101,7 @@ def test_tests_draw_nothing_that_no_name_seeds() -> None:
     [
         ("import torch; torch.randn(3)", True),
         ("import torch; torch.randn(3, generator=g)", False),
+        ("from fedsub_core.pytorch import torch; torch.randn(3)", True),
         ("from torch import randperm as order; order(3)", True),
         ("from torch import nn; nn.init.uniform_(weight)", True),
         ("x.normal_()", True),

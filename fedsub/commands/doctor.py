@@ -17,6 +17,7 @@ import click
 from packaging.requirements import Requirement
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fedsub.commands.as_json import AS_JSON, print_json
@@ -134,6 +135,6 @@ def doctor(as_json: bool) -> None:
         for title in ("", "what", "found"):
             table.add_column(title)
         for one in found:
-            table.add_row(one.state, one.what, one.found)
+            table.add_row(one.state, one.what, escape(one.found))  # [run] is no style
         Console().print(table)
     sys.exit(any(one.state == WRONG for one in found))

@@ -22,12 +22,12 @@ from contextlib import suppress
 from importlib import import_module
 
 import numpy as np
-import torch
 
 from fedsub.deploy.bounded_clientapp import bound_waits
 from fedsub.deploy.parent import end_with
 from fedsub_core.flower.clientapp import clientapp_program
 from fedsub_core.logs import set_up_logs
+from fedsub_core.pytorch import HERE, torch
 
 #: The app that a fork loads. It and Flower's program, which the fork becomes, import all else.
 APP = "fedsub_client.app"
@@ -76,7 +76,8 @@ def main() -> None:
     import_module(APP)
     set_up_logs()  # the SuperExec has refused what this would
     # It imports methods of others, too.
-    if threading.active_count() > 1 or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    on_gpu = HERE and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    if threading.active_count() > 1 or on_gpu:
         sys.exit("an import has started a thread or CUDA, which forks cannot have: no warm process")
     # Forks that have ended are nobody's business: tasks end by what they tell the SuperNode.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_client.parts import solved_sums
@@ -31,7 +29,8 @@ from fedsub_core.method_parts.ridge_tensors import (
     candidates,
     groups,
 )
-from fedsub_core.training import Turn
+from fedsub_core.pytorch import Tensor, as_tensor, copied, without_gradients, zeros
+from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
 
 #: Deviations of noise from which on everybody's count of a class is one: noise alone makes of none
@@ -49,7 +48,7 @@ class FedSubRidgeLearner(Learner):
 
     def init(self, clients: int, seed: int) -> State:
         """Return models that nobody has solved, the own head alone among them."""
-        nothing = {LOSS: torch.zeros(clients), SOLVED: torch.zeros(clients)}
+        nothing = {LOSS: zeros((clients,)), SOLVED: zeros((clients,))}
         alone = self.put(self.model.init(clients, seed), ALONE)
         return super().init(clients, seed) | nothing | alone
 
@@ -82,14 +81,14 @@ class FedSubRidgeLearner(Learner):
 
     def predict_alone(self, state: State, x: Tensor) -> Tensor:
         """Return logits of the heads that clients have of their own samples alone."""
-        with torch.no_grad():
+        with without_gradients():
             return self.model.forward(self.get(state, ALONE), x)
 
     def solved(
         self, state: State, received: Received, persons: Sequence[Own]
     ) -> tuple[State, list[Head | None]]:
         """Return the state with new heads, and these; None where nothing is new."""
-        state = state | {name: tensor.clone() for name, tensor in state.items()}
+        state = state | {name: copied(tensor) for name, tensor in state.items()}
         names = [
             [f"{model}.{name}" for name in self.model.parameter_shapes]
             for model in (self.models[0], ALONE)
@@ -106,7 +105,7 @@ class FedSubRidgeLearner(Learner):
             for (weight, bias), of in zip(
                 names, ((head.weight, head.bias), head.alone), strict=True
             ):
-                state[weight][i], state[bias][i] = map(torch.from_numpy, of)
+                state[weight][i], state[bias][i] = map(as_tensor, of)
             state[LOSS][i] = float(head.equations.losses.min()) / max(head.equations.samples, 1)
             state[SOLVED][i] = 1
             heads.append(head)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from fedsub_client.learner import Fitted, Received, State, reported
@@ -37,10 +36,11 @@ from fedsub_core.method_parts.ridge_tensors import (
     SHIFTS,
     candidates,
 )
+from fedsub_core.pytorch import as_tensor, zeros
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.transcript import of_bundle
-from fedsub_core.training import Turn
+from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
 
 #: Which classes a person has, in an upload that becomes a vector.
@@ -54,7 +54,7 @@ class SummedRidgeLearner(FedSubRidgeLearner):
 
     def init(self, clients: int, seed: int) -> State:
         """Return models that nobody has solved, of people who have sent nothing."""
-        return super().init(clients, seed) | {SENT: torch.zeros(clients, 3, dtype=torch.int64)}
+        return super().init(clients, seed) | {SENT: zeros((clients, 3), np.int64)}
 
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Solve a head of what is new; make ready what is asked for."""
@@ -69,7 +69,7 @@ class SummedRidgeLearner(FedSubRidgeLearner):
                 tensors[CLASSES] = Floats(own.held().astype(np.float32))
             elif kind == summing.STATISTICS:
                 tensors = sums_of(own.of_classes(classes))
-                state[SENT][i] = torch.tensor([turn.round, own.counted, own.version])
+                state[SENT][i] = as_tensor(np.array([turn.round, own.counted, own.version]))
             elif kind == summing.EQUATIONS and head is not None:
                 tensors[EQUATIONS] = equations_of(head, candidates(self.hyper))
             # Whoever lost its state says that it has none of the sums that it is thought to have.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import Statistics, recency, statistics
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.method_parts.ridge_tensors import HELD
+from fedsub_core.pytorch import as_numpy
 from fedsub_core.wire.bundles import Bundle
 
 
@@ -56,8 +58,9 @@ class Own:
         self, data: Stack, i: int, classes: int, forgetting: float = 1.0, stretches: int = STRETCHES
     ) -> None:
         n = data.counts[i]
-        self.x: NDArray[np.float32] = inputs(data.x[i, :n]).flatten(1).cpu().numpy()
-        self.y: NDArray[np.int64] = data.y[i, :n].cpu().numpy()
+        x = as_numpy(inputs(data.x[i, :n]))
+        self.x: NDArray[np.float32] = x.reshape(n, prod(x.shape[1:]))
+        self.y: NDArray[np.int64] = as_numpy(data.y[i, :n])
         self.classes, self.stretches, self._forgetting = classes, stretches, forgetting
 
     @cached_property

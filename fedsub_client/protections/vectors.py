@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from torch import Tensor
 
 from fedsub_core.addend_numbers import Bools, asked_for, digest_of
 from fedsub_core.addends import Addend
+from fedsub_core.pytorch import Tensor
 from fedsub_core.secure import slots, uploads
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import BESIDE, Levels

@@ -13,12 +13,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.overrides import handle_torch_function, has_torch_function
 
 from fedsub_core.data.edges import Edges
+from fedsub_core.pytorch import HERE, Tensor, torch
+
+if HERE:
+    from torch.overrides import handle_torch_function, has_torch_function
 
 #: What the first number of a row says.
 EDGES, PADDING = -1, 0

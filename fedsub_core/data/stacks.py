@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional as F
 
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.encoders.encoder import FULL
+from fedsub_core.encoders.encoder import FULL, scaled
 from fedsub_core.models.model import Params
+from fedsub_core.pytorch import HERE, F, Tensor, as_tensor, torch, zeros
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,8 @@ class Stack:
     @property
     def valid(self) -> Tensor:
         """Bool [clients, samples]: True where a sample is real."""
+        if isinstance(self.y, np.ndarray):
+            return np.arange(self.y.shape[1]) < np.array(self.counts)[:, None]
         positions = torch.arange(self.y.shape[1], device=self.y.device)
         return positions < torch.tensor(self.counts, device=self.y.device).unsqueeze(1)
 
@@ -70,6 +70,8 @@ class Stack:
 
     def holds(self, classes: int) -> Tensor:
         """Return the mask of classes of which clients have samples, bool ``[clients, classes]``."""
+        if isinstance(self.y, np.ndarray):
+            return ((self.y[..., None] == np.arange(classes)) & self.valid[..., None]).any(1)
         held = torch.zeros(len(self.y), classes + 1, dtype=torch.bool, device=self.y.device)
         # Padding goes into a column of its own.
         return held.scatter_(1, self.y.where(self.valid, classes), True)[:, :classes]
@@ -132,6 +134,8 @@ def inputs(x: Tensor, scale: Tensor | None = None) -> Tensor:
     ----------
     scale : the stack's, of these clients.
     """
+    if isinstance(x, np.ndarray):
+        return scaled(x) if x.dtype == np.int8 else x
     if x.dtype == torch.uint8:
         assert scale is not None
         mean, std = (one.view(len(x), 1, -1, *[1] * (x.ndim - 3)) for one in scale.unbind(1))
@@ -161,21 +165,24 @@ def stack(
     beside = tuple(len(rows) for rows in context)
     rows = map(sum, zip(counts, beside, strict=True)) if beside else counts
     longest = -(-max(*rows, 1) // block) * block
-    kind = torch.from_numpy(xs[0][:0]).dtype
-    x = torch.zeros(len(xs), longest, *xs[0].shape[1:], dtype=kind)
-    y = torch.zeros(len(xs), longest, dtype=torch.int64)
+    kind = xs[0].dtype
+    x = zeros((len(xs), longest, *xs[0].shape[1:]), kind)
+    y = zeros((len(xs), longest), np.int64)
     for i, (one_x, one_y) in enumerate(zip(xs, ys, strict=True)):
-        x[i, : counts[i]] = torch.from_numpy(one_x)
-        if kind == torch.int32:
+        x[i, : counts[i]] = as_tensor(one_x)
+        if kind == np.int32:
             x[i, counts[i] :] = x[i, :1]
         if beside:
-            x[i, counts[i] : counts[i] + beside[i]] = torch.from_numpy(context[i])
-        y[i, : counts[i]] = torch.from_numpy(one_y)
+            x[i, counts[i] : counts[i] + beside[i]] = as_tensor(context[i])
+        y[i, : counts[i]] = as_tensor(one_y)
     scale = None
-    if kind == torch.uint8:
+    if kind == np.uint8:
         both = [np.stack([one.mean, one.std]) for one in scalings if one is not None]
-        scale = torch.from_numpy(np.stack(both)).to(device)
-    stacked = Stack(tuple(clients), x.to(device), y.to(device), counts, tuple(capacities))
+        scale = as_tensor(np.stack(both))
+    if HERE:
+        x, y = x.to(device), y.to(device)
+        scale = None if scale is None else scale.to(device)
+    stacked = Stack(tuple(clients), x, y, counts, tuple(capacities))
     return replace(stacked, scale=scale, context=beside)
 
 
@@ -183,22 +190,27 @@ def with_copies(data: Stack, copies: Sequence[NDArray[np.int64] | None]) -> Stac
     """Return the stack with what of each client is the same, int64 [n]; None where all differ."""
     if all(one is None for one in copies):
         return data
-    marked = torch.arange(data.y.shape[1]).repeat(len(data.y), 1)
+    marked = as_tensor(np.tile(np.arange(data.y.shape[1]), (len(data.y), 1)))
     for row, one in enumerate(copies):
         if one is not None:
-            marked[row, : len(one)] = torch.from_numpy(one)
-    return replace(data, copies=marked.to(data.y.device))
+            marked[row, : len(one)] = as_tensor(one)
+    return replace(data, copies=marked.to(data.y.device) if HERE else marked)
 
 
 def select_params(params: Params, index: Sequence[int]) -> Params:
     """Return the parameters (or any stacked tensors) of the clients at `index`, copied."""
+    if not HERE:
+        return {name: t[list(index)] for name, t in params.items()}
     rows = torch.tensor(list(index), dtype=torch.int64)
     return {name: t.index_select(0, rows.to(t.device)) for name, t in params.items()}
 
 
 def per_client(values: Tensor, like: Tensor) -> Tensor:
     """Return `values` ``[clients]``, one for each client's part of `like` ``[clients, ...]``."""
-    return values.to(like.device).view(-1, *[1] * (like.ndim - 1))
+    shape = (-1, *[1] * (like.ndim - 1))
+    if isinstance(values, np.ndarray):
+        return values.reshape(shape)
+    return values.to(like.device).view(shape)
 
 
 def taken(tensor: Tensor, order: Tensor) -> Tensor:

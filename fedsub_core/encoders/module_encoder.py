@@ -16,16 +16,18 @@ from math import prod
 from typing import ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from fedsub_core.encoders.encoder import FULL, UNIT, Encoder, scaled
-from fedsub_core.encoders.frozen_module import frozen
 from fedsub_core.encoders.module_names import NamedModule
 from fedsub_core.errors import ConfigError
+from fedsub_core.extras import require
 from fedsub_core.models.architecture import Shape
+from fedsub_core.pytorch import HERE, nn, torch
 from fedsub_core.spelling import spelt
+
+if HERE:
+    from fedsub_core.encoders.frozen_module import frozen
 
 log = logging.getLogger("fedsub")
 
@@ -56,6 +58,7 @@ class ModuleEncoder(Encoder):
     @classmethod
     def of(cls, name: str, seed: int, shape: Shape) -> Self:
         """Return the encoder of that name for samples of `shape`; raises as :func:`frozen`."""
+        require(f"encoder {name!r}", "torch")
         return cls(frozen(name, seed, shape)[1], seed, shape, name)
 
     @property
@@ -84,6 +87,7 @@ class ModuleEncoder(Encoder):
         ConfigError
             As :func:`frozen`, or if it makes another number of features.
         """
+        require(f"encoder {self.given!r}", "torch")
         module, features = frozen(self.name, self.seed, self.input_shape)
         if features != self.size:
             raise self._refused(f"got {features} features, expected {self.size}: its code changed")

@@ -10,13 +10,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from fedsub_core.kernels import library
 from fedsub_core.kernels.known import AFFINE, Known
 from fedsub_core.kernels.library import Chain, Kernels, Part, Samples, check
+from fedsub_core.pytorch import Tensor
+from fedsub_core.pytorch import library as library_of
 
 Params = Mapping[str, Tensor]
 
@@ -28,7 +31,7 @@ class Call:
     kept: list[object] = field(default_factory=list)
 
     def place(
-        self, tensor: Tensor | None, written: bool = False, of: torch.dtype = torch.float32
+        self, tensor: Tensor | None, written: bool = False, of: str = "torch.float32"
     ) -> tuple[int | None, int]:
         """Return a tensor's address, and how many numbers a client's are from the next one's.
 
@@ -41,7 +44,9 @@ class Call:
         """
         if tensor is None:
             return None, 0
-        if tensor.device.type != "cpu" or tensor.dtype != of:
+        if isinstance(tensor, np.ndarray):
+            return self._place_array(tensor)
+        if tensor.device.type != "cpu" or str(tensor.dtype) != of:
             raise _misfit(f"{tensor.dtype} on {tensor.device}", f"{of} on cpu")
         if written and len(tensor) > 1 and tensor.stride(0) < tensor[0].numel():
             raise _misfit("clients that share what is written", "memory of each one's own")
@@ -52,10 +57,21 @@ class Call:
         self.kept.append(tensor)
         return tensor.data_ptr(), tensor.stride(0)
 
+    def _place_array(self, array: NDArray[np.float32]) -> tuple[int, int]:
+        """Return where an array of NumPy lies, or a copy of it: nothing else computes with these.
+
+        What is written to is whole: :func:`forward` makes it.
+        """
+        if array.dtype != np.float32:
+            raise _misfit(str(array.dtype), "float32")
+        array = np.ascontiguousarray(array)
+        self.kept.append(array)
+        return array.ctypes.data, array[:1].size
+
     @staticmethod
     def demand(tensor: Tensor, clients: int, numbers: int) -> None:
         """Demand so many numbers of each of so many clients: in C a tensor's size is not known."""
-        if len(tensor) != clients or tensor[:1].numel() != numbers * min(clients, 1):
+        if len(tensor) != clients or prod(tensor[:1].shape) != numbers * min(clients, 1):
             raise _misfit(f"shape {list(tensor.shape)}", f"{numbers} numbers of {clients} clients")
 
     def chain(
@@ -116,7 +132,7 @@ class Call:
                 self.demand(one, len(x), min(places))
         many = (ctypes.c_int64 * len(counts))(*counts)
         self.kept.append(many)
-        whole = [place for t in (y, order) for place in self.place(t, of=torch.int64)]
+        whole = [place for t in (y, order) for place in self.place(t, of="torch.int64")]
         of = len(counts), x.shape[1], min(places, default=0)
         return Samples(
             *of, ctypes.cast(many, ctypes.c_void_p), *self.place(x), *whole, *self.place(weight)
@@ -136,7 +152,10 @@ def forward(kernels: Kernels, model: Sequence[Known], params: Params, x: Tensor)
         If tensors do not fit the model.
     """
     clients, samples = x.shape[:2]
-    out, call = x.new_empty(clients, samples, model[-1].units * model[-1].made), Call()
+    shape = clients, samples, model[-1].units * model[-1].made
+    of = library_of(x)
+    out: Tensor = of.empty(shape, dtype=of.float32)
+    call = Call()
     chain = call.chain(model, clients, params)
     seen = call.samples(model, x, [samples] * clients)
     address, step = call.place(out, True)

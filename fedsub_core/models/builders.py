@@ -13,7 +13,9 @@ from types import CodeType
 from typing import Any
 
 from fedsub_core.errors import ConfigError
-from fedsub_core.models.drawing import TAKES
+
+#: What a model's builder takes, in words.
+TAKES = "(input_shape, classes)"
 
 
 def builder_at(place: str, option: str = "model", takes: str = TAKES) -> Callable[..., Any]:

@@ -10,12 +10,11 @@ from math import prod, sqrt
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fedsub_core.backend import for_passes
 from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.extras import lacking
 from fedsub_core.kernels import chains
 from fedsub_core.kernels.known import Known, known
 from fedsub_core.models.architecture import Layers, Shape
@@ -23,7 +22,8 @@ from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool
 from fedsub_core.models.model import Model, Params, Pass
 from fedsub_core.models.units import Member, UnitGroup, Units, placements
 from fedsub_core.placement import Placement
-from fedsub_core.seeds import generator
+from fedsub_core.pytorch import Tensor, as_tensor
+from fedsub_core.seeds import Shares
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ class Chain(Layers, Model):
 
         Uniform in +-1/sqrt(fan_in), as PyTorch initialises linear and convolutional layers.
         """
-        stream = generator(seed, "", 0, "model")
+        stream = Shares(seed, "", 0, "model")
         params: Params = {}
         for layer in self.affine:
             bound = 1 / sqrt(layer.fan_in)
             for part, shape in (("weight", layer.weight_shape), ("bias", (layer.units,))):
-                one = (torch.rand(shape, generator=stream) * 2 - 1) * bound
-                params[f"{layer.name}.{part}"] = one.expand(clients, *shape).clone()
+                one = (stream.draw(shape) * 2 - 1) * np.float32(bound)
+                params[f"{layer.name}.{part}"] = as_tensor(np.repeat(one[None], clients, 0))
         return params
 
     def forward(self, params: Params, x: Tensor, tape: list[Step] | None = None) -> Tensor:
@@ -150,7 +150,9 @@ class Chain(Layers, Model):
         """
         if tape is None and (kernels := for_passes(self.known, x).kernels) is not None:
             made = chains.forward(kernels, self.known, params, x)
-            return made.view(*x.shape[:2], *self.output_shape)
+            return made.reshape(*x.shape[:2], *self.output_shape)
+        if isinstance(x, np.ndarray) and any(not isinstance(one, Linear) for one in self.layers):
+            raise lacking("a model of several layers, without compiled kernels,", "torch")
         for layer in self.layers:
             patches = None
             if isinstance(layer, Affine):

@@ -13,12 +13,11 @@ from torch import nn
 
 from fedsub_core.errors import ConfigError, FedSubError
 from fedsub_core.models.architecture import Shape
+from fedsub_core.models.builders import TAKES
 from fedsub_core.models.traced import Trace, traced
 
 #: Makes a module for ``(input_shape, classes)``.
 Builder = Callable[[Shape, int], nn.Module]
-#: What it takes, in words.
-TAKES = "(input_shape, classes)"
 _CPU = torch.device("cpu")
 #: Held by the thread whose pass draws: modules draw from the one stream that the process has.
 _STREAM = threading.Lock()

@@ -12,16 +12,12 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-import torch
-from torch import nn
-
 from fedsub_core.data.samples import Nodes, Tokens
 from fedsub_core.errors import ConfigError
+from fedsub_core.extras import require
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.builders import builder_at
 from fedsub_core.models.chain import TYPES, Chain
-from fedsub_core.models.from_torch import from_torch
-from fedsub_core.models.initial_weights import Writes, check_initial
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 from fedsub_core.models.model import Model
 from fedsub_core.models.names import (
@@ -40,7 +36,12 @@ from fedsub_core.models.names import (
     resolve_kind,
 )
 from fedsub_core.models.norms import AVERAGED, check_norms
-from fedsub_core.models.torch_model import TorchModel
+from fedsub_core.pytorch import HERE, nn, torch
+
+if HERE:
+    from fedsub_core.models.from_torch import from_torch
+    from fedsub_core.models.initial_weights import Writes, check_initial
+    from fedsub_core.models.torch_model import TorchModel
 
 
 def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128, 512)) -> Chain:
@@ -107,6 +108,7 @@ def build_model(
         if isinstance(input_shape, Nodes):
             raise ConfigError(f"model {kind!r} takes no graph, got {input_shape!r}: use {OF_NODES}")
         return _without_norms(BUILDERS[kind](input_shape, classes, hidden), norm)
+    require(f"model {kind!r}", "torch")
     build = builder_of(kind)
     # Of token ids no chain makes anything, and of nodes none knows who is joined to whom.
     others = isinstance(input_shape, (Tokens, Nodes))

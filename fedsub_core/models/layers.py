@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+import numpy as np
 
 from fedsub_core.models.architecture import FullyConnected, LayerWithUnits, Shape
+from fedsub_core.pytorch import F, Tensor, torch
 
 
 class Layer(ABC):
@@ -58,16 +57,6 @@ class Flatten(Layer):
         return x.flatten(2)
 
 
-_POOLS: dict[tuple[str, int], Callable[..., Tensor]] = {
-    ("max", 1): F.max_pool1d,
-    ("max", 2): F.max_pool2d,
-    ("avg", 1): F.avg_pool1d,
-    ("avg", 2): F.avg_pool2d,
-    ("adaptive-avg", 1): F.adaptive_avg_pool1d,
-    ("adaptive-avg", 2): F.adaptive_avg_pool2d,
-}
-
-
 @dataclass(frozen=True)
 class Pool(Layer):
     """Max, average or adaptive average pooling over the one or two axes after the channels.
@@ -87,7 +76,8 @@ class Pool(Layer):
     def forward(self, x: Tensor) -> Tensor:
         """Pool each client's each sample alone."""
         flat = x.flatten(0, 1)
-        pool = _POOLS[self.kind, len(self.size)]
+        name = f"{self.kind.replace('-', '_')}_pool{len(self.size)}d"
+        pool: Callable[..., Tensor] = getattr(F, name)
         if self.kind == "adaptive-avg":
             out = pool(flat, self.size)
         else:
@@ -147,6 +137,8 @@ class Linear(FullyConnected, Affine):
 
     def of_patches(self, patches: Tensor, weight: Tensor, bias: Tensor, shape: Shape) -> Tensor:
         """Multiply samples by weights."""
+        if isinstance(weight, np.ndarray):
+            return patches @ weight.swapaxes(1, 2) + bias[:, None]
         if weight.requires_grad:  # in this order the gradient has the layout of the weights
             out = torch.baddbmm(bias.unsqueeze(2), weight, patches.transpose(1, 2))
             return out.transpose(1, 2)

@@ -11,12 +11,10 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-
 from fedsub_core.models.architecture import Architecture, Shape, UnitRows
 from fedsub_core.models.units import UnitGroup, Units
 from fedsub_core.placement import Placement
+from fedsub_core.pytorch import Tensor, torch
 
 if TYPE_CHECKING:
     from fedsub_core.data.stacks import Stack
@@ -43,6 +41,11 @@ class Model(Architecture):
 
     #: Samples that a step of training needs at least: two where a layer normalises by the batch.
     fewest_samples = 1
+
+    @property
+    def constants(self) -> Params:
+        """Tensors that are the same for everybody, neither trained nor sent; mostly {}."""
+        return {}
 
     @property
     @abstractmethod

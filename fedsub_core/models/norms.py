@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.instancenorm import _InstanceNorm
-
 from fedsub_core.errors import ConfigError
+from fedsub_core.pytorch import Tensor, nn
 
 NORMS = AVERAGED, LOCAL, STATIC = "averaged", "local", "static"
 #: What was found in modules that are still in use.
@@ -67,5 +64,5 @@ def check_norms(module: nn.Module, norm: str) -> None:
 
 
 def _tracks(layer: nn.Module) -> bool:
-    known = isinstance(layer, (_BatchNorm, _InstanceNorm))
-    return known and isinstance(layer.running_mean, Tensor)
+    kinds = nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm
+    return isinstance(layer, kinds) and isinstance(layer.running_mean, Tensor)

@@ -12,12 +12,15 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.kinds import build_model
 from fedsub_core.models.model import Params
-from fedsub_core.models.module_passes import tensors_of
 from fedsub_core.models.names import is_place
 from fedsub_core.models.norms import AVERAGED
-from fedsub_core.models.torch_model import TorchModel
 from fedsub_core.models.units import units_of
+from fedsub_core.pytorch import HERE
 from fedsub_core.spelling import spelt
+
+if HERE:
+    from fedsub_core.models.module_passes import tensors_of
+    from fedsub_core.models.torch_model import TorchModel
 
 
 @dataclass(frozen=True, eq=False)

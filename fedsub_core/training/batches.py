@@ -8,9 +8,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from torch import Tensor
-
 from fedsub_core.models.model import Params
+from fedsub_core.pytorch import Tensor
 from fedsub_core.seeds import derive_seed
 from fedsub_core.turn import Turn
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack
 from fedsub_core.kernels import library
@@ -19,6 +16,7 @@ from fedsub_core.kernels.chains import Call
 from fedsub_core.kernels.known import Known
 from fedsub_core.kernels.library import Kernels, Steps, check
 from fedsub_core.models.model import Params
+from fedsub_core.pytorch import Tensor, torch
 from fedsub_core.training.batches import Batch
 from fedsub_core.training.objectives import Masked, Own, PrototypePull, Pull, Term
 from fedsub_core.training.passes import Passes, order_of_epoch

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import torch
-from torch import Tensor
-
 from fedsub_core.backend import Backend, for_gradients, for_training
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.kernels.library import Kernels
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.model import Model, Params
+from fedsub_core.pytorch import Tensor, torch
 from fedsub_core.training.batches import Batch, Batches, Met
 from fedsub_core.training.compiled import Compiled
 from fedsub_core.training.objectives import (

@@ -11,15 +11,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict, Unpack
 
-import torch
-from torch import Tensor
-
 from fedsub_core.backend import for_passes
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.layers import Affine
 from fedsub_core.models.model import Model, Params
+from fedsub_core.pytorch import Tensor, torch
 from fedsub_core.training.batches import Batches, Met
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import CE, Objective, Term

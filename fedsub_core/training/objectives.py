@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
-
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Params
+from fedsub_core.pytorch import F, Tensor, torch
 from fedsub_core.training.batches import Batch
 
 #: Every term's own tensors, in the order of the terms.

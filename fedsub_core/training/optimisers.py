@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-import torch
-from torch import Tensor
-
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.models.model import Model, Params
+from fedsub_core.pytorch import Tensor, torch
 from fedsub_core.training.batches import Batch, Met
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import Objective, Term

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-import torch
-from torch import Tensor
-
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.stacks import Stack, inputs, select_params, taken
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Params
+from fedsub_core.pytorch import Tensor, torch
 from fedsub_core.seeds import generator
 from fedsub_core.training.batches import Batch, Met, Step, Streams
 from fedsub_core.turn import Turn

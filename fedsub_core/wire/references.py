@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from fedsub_core.pytorch import Tensor, as_numpy, as_tensor
 from fedsub_core.wire.bundles import Bundle, Declaration, FloatArray, Floats
 
 PREFIX = "wire."
@@ -60,14 +59,14 @@ class Reference:
 
     def state(self) -> dict[str, Tensor]:
         """Return the reference as plain tensors, ``wire.<name>`` and ``wire.round``."""
-        kept = {f"{PREFIX}{name}": torch.from_numpy(t) for name, t in self.tensors.items()}
-        return {ROUND: torch.tensor(self.round), **kept}
+        kept = {f"{PREFIX}{name}": as_tensor(t) for name, t in self.tensors.items()}
+        return {ROUND: as_tensor(np.array(self.round, np.int64)), **kept}
 
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> Reference:
         """Inverse of :meth:`state`; other tensors are left out."""
         kept = {
-            name.removeprefix(PREFIX): tensor.numpy().copy()
+            name.removeprefix(PREFIX): as_numpy(tensor).copy()
             for name, tensor in state.items()
             if name.startswith(PREFIX) and name != ROUND
         }

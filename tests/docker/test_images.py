@@ -64,7 +64,7 @@ def test_a_devices_image_has_no_servers_packages() -> None:
     server, client = (path.read_text(encoding="utf-8") for path in DOCKERFILES)
     # With what `fedsub forget` and the report at a run's end take.
     assert '".[run]"' in server and "server" not in client.split("FROM", 1)[1]
-    assert 'ARG EXTRAS=""' in client and '".${EXTRAS}"' in client
+    assert 'ARG EXTRAS="[train]"' in client and '".${EXTRAS}"' in client
 
 
 def test_images_are_quiet_and_equal_where_they_are_run() -> None:

@@ -31,7 +31,7 @@ def test_a_whole_installation_is_well() -> None:
     result = CliRunner().invoke(cli, ["doctor", "--json"])
     found = looked(result)
     assert result.exit_code == 0 and {state for state, _ in found.values()} <= {"ok", "note"}
-    assert found["flwr"][1].startswith(("1.39", "1.42")) and found["torch"][0] == "ok"
+    assert found["flwr"][1].startswith(("1.39", "1.42")) and found["extra train"][0] == "ok"
     assert {f"extra {extra}" for extra in EXTRAS.values()} <= found.keys()
     table = CliRunner().invoke(cli, ["doctor"])
     assert table.exit_code == 0 and "kernels" in table.output and "UTC" in table.output
