@@ -191,7 +191,12 @@ def _answers(grid: CohortGrid, messages: Sequence[Message]) -> tuple[list[Messag
     replies = list(grid.answers(messages))
     trained = any(m.metadata.message_type == MessageType.TRAIN for m in messages)
     keeps = trained or any(cohort.keeps_best for cohort in grid.cohorts)
-    return replies, grid.state() if keeps else {}
+    return replies, alone(grid.state()) if keeps else {}
+
+
+def alone(states: States) -> States:
+    """Return copies of states: of a tensor that is a part of a stack, all of that would be sent."""
+    return {client: {n: t.clone() for n, t in own.items()} for client, own in states.items()}
 
 
 def _models(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from flwr.app import Message
 
 from fedsub.cli import cli
-from fedsub.engines.ray_grid import ATTEMPTS, RayGrid
-from fedsub.engines.simulation import MakeGrid, build_grid, ray_grids
+from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.ray_grid import ATTEMPTS, RayGrid, alone
+from fedsub.engines.simulation import MakeGrid, build_grid, ray_grids, split_clients
 from fedsub.studies.run import MethodProgress, train_methods
 from fedsub.testing.runs import people
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.wire import exchange
 
 from ..ray_nodes import Nodes
 
@@ -34,6 +39,45 @@ def config(**keys: str | int | float) -> RunConfig:
         **keys,
     }
     return read_config(None, given)
+
+
+class Pickled(CohortGrid):
+    """A grid of one process whose replies and states are pickled, as they leave a Ray worker."""
+
+    by_reference = RayGrid.by_reference
+
+    def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
+        """Note of each exchange: bytes of replies and states as they are, and of their numbers."""
+        replies = list(super().answers(messages))
+        states = alone(self.state())
+        held = sum(t.nbytes for own in states.values() for t in own.values())
+        sent = sum(
+            len(exchange.unpack(reply.content))
+            for reply in replies
+            if exchange.PAYLOAD in reply.content
+        )
+        numbers = held + sent
+        SIZES.append((len(pickle.dumps((replies, states))), numbers))
+        yield from replies
+
+
+SIZES: list[tuple[int, int]] = []
+
+
+def test_what_leaves_a_worker_takes_its_numbers_bytes(tmp_path: Path) -> None:
+    """A part of a stack would take the whole stack with it, for each person."""
+    many = people(((0, 1, 2),) * 16, samples=20)
+    run = read_config(None, {"method": "ditto", "beside": "", "rounds": 2, "hidden": "256"})
+    SIZES.clear()
+
+    def grid(config: RunConfig, name: str, federation: Federation) -> CohortGrid:
+        settings = config.device_settings(name)
+        clients = split_clients(settings.split, federation, config.capacity_settings)
+        return Pickled(settings, federation.card, clients, "cpu")
+
+    train_methods(run, many, tmp_path, quiet, grid)
+    assert max(numbers for _, numbers in SIZES) > 16 * 2 * 4 * 256
+    assert all(size <= 1.1 * numbers + 2000 * 16 for size, numbers in SIZES)
 
 
 def quiet(name: str, round: int) -> None:
