@@ -1,0 +1,158 @@
+"""Golden messages: what a device is told, keeps and answers, for devices in other languages.
+
+    python -m fedsub.testing.golden [FOLDER]
+
+Each file is a case: a run's settings, one person's samples, and every message to that person's
+device in order. Of each message the file has what came in, what the device kept before and after
+it, and what went out. A device in another language that begins with what was kept before, and is
+told what came in, keeps and answers the same: to the bit where numbers are whole, else up to
+rounding. Answers to questions for keys and shares are random; their form is what counts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from flwr.app import Context, Message, RecordDict
+
+from fedsub.engines.in_process_grid import InProcessGrid
+from fedsub.engines.simulation import build_strategy
+from fedsub.testing.golden_values import array, kept, plain
+from fedsub_client.device import Device
+from fedsub_core.config.run_config import RunConfig, to_flat
+from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
+from fedsub_core.data.sources import load_client
+
+#: Where the files are kept.
+FOLDER = Path(__file__).parents[2] / "proto" / "golden"
+#: Whose device it is.
+PERSON = "p1"
+_ALL: dict[str, Any] = {
+    "beside": "", "rounds": 2, "device": "cpu", "threads": 1, "batch_size": 16, "hidden": "4",
+    "robust": "none", "seed": 7, "quorum": 0.0,
+}  # fmt: skip
+_SUMS: dict[str, Any] = {"secure_aggregation": True, "standardise": "federation"}
+_NOISE: dict[str, Any] = {"dp_noise": 1.0, "dp_clip": 0.5, "standardise": "client"}
+#: By case: the run's settings, and whether samples are windows.
+CASES: dict[str, tuple[dict[str, Any], bool]] = {
+    **{
+        name: ({"method": name}, False)
+        for name in (
+            "fedavg", "fedprox", "fedper", "fedrep", "ditto", "local", "fedproto", "fedsub",
+            "fedsub-gated",
+        )
+    },
+    "fedavg-differences-int8": ({"method": "fedavg", "upload_encoding": "delta,int8"}, False),
+    "fedavg-sums": ({"method": "fedavg", **_SUMS}, False),
+    "fedavg-sums-noise": ({"method": "fedavg", **_SUMS, **_NOISE}, False),
+    "fedsub-ridge": ({"method": "fedsub-ridge", "encoder": "ranks:8", "rounds": 3}, False),
+    "fedsub-ridge-windows": (
+        {"method": "fedsub-ridge", "encoder": "kernels:2+statistics", "rounds": 3}, True,
+    ),
+    "fedsub-ridge-sums": (
+        {"method": "fedsub-ridge", "encoder": "relu:8", "rounds": 4} | _SUMS, False,
+    ),
+}  # fmt: skip
+
+
+class RecordingDevices(InProcessGrid):
+    """Devices of a federation's folder, of one of which all messages are written down.
+
+    Parameters
+    ----------
+    config : of the run.
+    names : of the people.
+    """
+
+    def __init__(self, config: RunConfig, names: Sequence[str]) -> None:
+        self.contexts = {
+            i: device_of(config, name, RecordDict()) for i, name in enumerate(names, 1)
+        }
+        self.exchanges: list[dict[str, Any]] = []
+        super().__init__(list(self.contexts))
+
+    def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
+        """Let each device work."""
+        for message in messages:
+            context = self.contexts[message.metadata.dst_node_id]
+            kind, before = message.metadata.message_type, kept(context.state)
+            came_in = plain(message.content)
+            reply = Message(answered(kind, message.content, context), reply_to=message)
+            if context.node_config["client-id"] == PERSON:
+                went_out = {"out": plain(reply.content), "after": kept(context.state)}
+                self.exchanges.append({"type": kind, "in": came_in, "before": before} | went_out)
+            yield reply
+
+
+def answered(kind: str, content: RecordDict, context: Context) -> RecordDict:
+    """Return a device's answer to a message of a kind, such as ``train``."""
+    device = Device(context)
+    verbs = {"query": device.query, "train": device.train, "evaluate": device.evaluate}
+    return verbs[kind](content)
+
+
+def device_of(config: RunConfig, client: str, state: RecordDict) -> Context:
+    """Return the context of a person's device, with what it keeps."""
+    node: dict[str, bool | float | int | str] = {"client-id": client, "data": config.data}
+    return Context(0, 1, node, state, settings_of(config))
+
+
+def settings_of(config: RunConfig) -> dict[str, Any]:
+    """Return the run's settings as a device is told them: where its data lies, it knows itself."""
+    return {key: value for key, value in to_flat(config).items() if key != "data"}
+
+
+def federation(windows: bool) -> Federation:
+    """Return four people with few samples: `[n, 4]`, or windows `[n, 3, 16]`."""
+    stream, clients = np.random.default_rng(11), {}
+    shape = (3, 16) if windows else (4,)
+    for i in range(1, 5):
+        y = np.repeat(np.arange(3), 8)
+        x = stream.normal(size=(len(y), *shape)) + 0.5 * y.reshape(-1, *[1] * len(shape))
+        clients[f"p{i}"] = ClientData(f"p{i}", x.astype(np.float32), y)
+    channels = ("x", "y", "z") if windows else ("a", "b", "c", "d")
+    return Federation(Card("golden", "a test", ("sit", "walk", "run"), channels), clients)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """Return a case as plain values.
+
+    Raises
+    ------
+    KeyError
+        If there is none of that name.
+    """
+    settings, windows = CASES[name]
+    people = federation(windows)
+    with TemporaryDirectory() as folder:
+        write_federation(Path(folder), people)
+        config = RunConfig(**{**_ALL, "data": folder, **settings})
+        grid = RecordingDevices(config, list(people.clients))
+        strategy = build_strategy(config, config.method)
+        strategy.run_name = f"golden {name}"
+        strategy.start(grid)
+        person = load_client(folder, PERSON)[1]
+        card = (Path(folder) / "federation.toml").read_text("utf-8")
+    samples = {"client": PERSON, "x": array(person.x), "y": array(person.y)}
+    return {
+        "case": name, "config": settings_of(config), "card": card, "person": samples,
+        "exchanges": grid.exchanges,
+    }  # fmt: skip
+
+
+def main(folder: Path) -> None:
+    """Write all cases into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in CASES:
+        text = json.dumps(recorded(name), indent=1, sort_keys=True)
+        (folder / f"{name}.json").write_text(text + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
