@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +26,7 @@ from fedsub.engines.in_process_grid import InProcessGrid
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.golden_values import array, kept, plain
 from fedsub_client.device import Device
-from fedsub_core.config.run_config import RunConfig, to_flat
+from fedsub_core.config.run_config import RunConfig, from_flat, to_flat
 from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
 from fedsub_core.data.sources import load_client
 
@@ -33,32 +34,9 @@ from fedsub_core.data.sources import load_client
 FOLDER = Path(__file__).parents[2] / "proto" / "golden"
 #: Whose device it is.
 PERSON = "p1"
-_ALL: dict[str, Any] = {
-    "beside": "", "rounds": 2, "device": "cpu", "threads": 1, "batch_size": 16, "hidden": "4",
-    "robust": "none", "seed": 7, "quorum": 0.0,
-}  # fmt: skip
-_SUMS: dict[str, Any] = {"secure_aggregation": True, "standardise": "federation"}
-_NOISE: dict[str, Any] = {"dp_noise": 1.0, "dp_clip": 0.5, "standardise": "client"}
-#: By case: the run's settings, and whether samples are windows.
-CASES: dict[str, tuple[dict[str, Any], bool]] = {
-    **{
-        name: ({"method": name}, False)
-        for name in (
-            "fedavg", "fedprox", "fedper", "fedrep", "ditto", "local", "fedproto", "fedsub",
-            "fedsub-gated",
-        )
-    },
-    "fedavg-differences-int8": ({"method": "fedavg", "upload_encoding": "delta,int8"}, False),
-    "fedavg-sums": ({"method": "fedavg", **_SUMS}, False),
-    "fedavg-sums-noise": ({"method": "fedavg", **_SUMS, **_NOISE}, False),
-    "fedsub-ridge": ({"method": "fedsub-ridge", "encoder": "ranks:8", "rounds": 3}, False),
-    "fedsub-ridge-windows": (
-        {"method": "fedsub-ridge", "encoder": "kernels:2+statistics", "rounds": 3}, True,
-    ),
-    "fedsub-ridge-sums": (
-        {"method": "fedsub-ridge", "encoder": "relu:8", "rounds": 4} | _SUMS, False,
-    ),
-}  # fmt: skip
+#: The settings of all cases, and of each by its name.
+_FILE = tomllib.loads((FOLDER / "cases.toml").read_text("utf-8"))
+CASES: dict[str, dict[str, Any]] = _FILE["cases"]
 
 
 class RecordingDevices(InProcessGrid):
@@ -108,6 +86,11 @@ def settings_of(config: RunConfig) -> dict[str, Any]:
     return {key: value for key, value in to_flat(config).items() if key != "data"}
 
 
+def windows_in(name: str) -> bool:
+    """Return whether a case's samples are windows."""
+    return bool(CASES[name].get("windows"))
+
+
 def federation(windows: bool) -> Federation:
     """Return four people with few samples: `[n, 4]`, or windows `[n, 3, 16]`."""
     stream, clients = np.random.default_rng(11), {}
@@ -128,11 +111,11 @@ def recorded(name: str) -> dict[str, Any]:
     KeyError
         If there is none of that name.
     """
-    settings, windows = CASES[name]
-    people = federation(windows)
+    people = federation(windows_in(name))
     with TemporaryDirectory() as folder:
         write_federation(Path(folder), people)
-        config = RunConfig(**{**_ALL, "data": folder, **settings})
+        own = {key: value for key, value in CASES[name].items() if key != "windows"}
+        config = from_flat({"method": name, "data": folder, **_FILE["all"], **own})
         grid = RecordingDevices(config, list(people.clients))
         strategy = build_strategy(config, config.method)
         strategy.run_name = f"golden {name}"

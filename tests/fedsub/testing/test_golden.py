@@ -64,7 +64,7 @@ def test_each_case_has_a_file_and_no_other() -> None:
 @pytest.mark.parametrize("name", golden.CASES)
 def test_a_device_answers_as_the_file_says(name: str, tmp_path: Path) -> None:
     case, folder = read(name), tmp_path / "data"
-    people = golden.federation(windows=golden.CASES[name][1])
+    people = golden.federation(golden.windows_in(name))
     write_federation(folder, people)
     assert (folder / "federation.toml").read_text("utf-8") == case["card"]
     card, person = load_client(str(folder), golden.PERSON)
