@@ -183,7 +183,10 @@ def with_others(span: Span, targets: Floats, shared: Shared, blocks: Blocks) -> 
         pull = inverse[:, :, None] * (y - prior)
         pulls = basis @ pull + own_weights[:, :, None] * rest
         said.append(targets - blocks.residuals(basis, inverse, pulls, own_weights[:, 0]))
-        dual.append(basis @ (prior - y + pull / left[:, None]))
+        # With the leverage as it is: of sums that were rounded it may be over 1, and a head by any
+        # other would be no head on these sums.
+        more = (own_weights - 1) / (1 + (own_weights - 1) * leverage)
+        dual.append(basis @ (more[:, :, None] * (y - said_now)))
     penalties = np.repeat(WITH_OTHERS, len(OWN_WEIGHTS))
     both = np.concatenate(said), np.concatenate(dual)
     return Candidates(*both, shared, penalties, shared.scale)

@@ -8,6 +8,7 @@ from fedsub_core.closed_form.candidates import Candidates, Shared, Span, alone, 
 from fedsub_core.closed_form.grids import OWN_WEIGHTS, PENALTIES, WITH_OTHERS
 from fedsub_core.closed_form.left_out import Blocks
 from fedsub_core.closed_form.scale import Samples, Scale
+from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, one_hot, statistics, total
 
 CLASSES = 3
@@ -77,6 +78,30 @@ def _holds(
         kept = ~np.isin(np.arange(len(z)), left)
         without = _fit(z[kept], targets[kept], penalty, weights[kept])
         np.testing.assert_allclose(found.said[k, left], z[left] @ without, atol=1e-6)
+
+
+def test_on_rounded_sums_they_are_heads_of_these_sums() -> None:
+    """Of features that follow from few, own samples may have more in a direction than all have."""
+    stream = np.random.default_rng(5)
+    turned = stream.normal(size=(3, 120))
+    people = []
+    for person in range(4):
+        y = stream.integers(0, CLASSES, 1500)
+        z = (stream.normal(size=(1500, 3)) + np.eye(CLASSES)[y]) / (1 + (person > 0))
+        people.append((np.rint(UNIT * np.tanh(z @ turned / 2)) / (UNIT + 1), y))
+    sums = total([Rounded.of(statistics(*one, CLASSES)).statistics() for one in people])
+    shared, (x, y) = Shared(Scale.of(sums), sums), people[0]
+    targets, rows = 2 * one_hot(y, CLASSES) - 1, shared.scale(x)
+    span = Span.of(Samples(x), shared.scale)
+    found = with_others(span, targets, shared, Blocks.of(y))
+    values, vectors, b = shared.solved
+    a, b = vectors @ (values[:, None] * vectors.T), vectors @ b
+    for j, penalty in enumerate(WITH_OTHERS):
+        for i, more in enumerate(np.array(OWN_WEIGHTS) - 1):
+            weight, bias = _one(found, j * len(OWN_WEIGHTS) + i, x)
+            whole = a + more * rows.T @ rows + penalty * np.eye(len(a))
+            expected = rows @ np.linalg.solve(whole, b + more * rows.T @ targets)
+            np.testing.assert_allclose(x @ weight.T + bias, expected, atol=1e-6)
 
 
 def test_whole_sums_give_the_heads_of_plain_ones() -> None:
