@@ -129,7 +129,7 @@ def command_of(chip: Chip, variant: str, folder: Path, qemu: Path | None) -> lis
 
 
 def differing(command: Sequence[str], windows: int) -> tuple[int, int]:
-    """Return how many levels there are, and how many differ from NumPy's."""
+    """Return the number of levels, and of those that differ from NumPy's."""
     count = wrong = 0
     for shape in SHAPES:
         encoder, steps = StatisticsEncoder(SIZE, 0, shape), made(windows, shape)

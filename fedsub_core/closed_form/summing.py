@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.closed_form.grids import TEMPERATURES, packed
-from fedsub_core.closed_form.possible import sound
-from fedsub_core.closed_form.sending import Rounded
+from fedsub_core.closed_form.possible import positive, sound
+from fedsub_core.closed_form.sending import Rounded, unflat
 from fedsub_core.closed_form.sums import UNIT, Statistics, triangle
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.quantise import Levels, Total
@@ -124,8 +124,14 @@ def statistics_in(total: Total, features: int, classes: int, people: int) -> Sta
     return found
 
 
-def equations_in(total: Total, candidates: int) -> NDArray[np.float64]:
+def equations_in(
+    total: Total, candidates: int, classes: int, rounded: float
+) -> NDArray[np.float64]:
     """Return equations in a row, a sample's worth.
+
+    Parameters
+    ----------
+    rounded : by how much rounding moved a number of the sum at most.
 
     Raises
     ------
@@ -138,4 +144,11 @@ def equations_in(total: Total, candidates: int) -> NDArray[np.float64]:
     least = min(mean[diagonal].min(), mean[losses:].min())
     if least < 0:
         raise ValueError(f"a square or loss of {least:g}, expected 0 or more")
+    said = unflat(mean, candidates, 1.0)
+    # Sums of squares and products of what is said, and of what is right: 1 or -1 for each class.
+    both = np.block([[said.gram, said.target[:, None]], [said.target, np.array([[classes]])]])
+    # Rounding moves an eigenvalue by no more than all numbers of a row; float32 is as coarse.
+    room = (candidates + 1) * rounded / max(total.weight, 1) + 1e-6 * np.diagonal(both).max()
+    if not positive(both + room * np.eye(len(both))):
+        raise ValueError("squares below 0 in some direction, expected sums of products")
     return mean

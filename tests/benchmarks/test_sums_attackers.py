@@ -35,7 +35,7 @@ def vector(i: int) -> Words:
 
 
 def read(words: Words) -> set[tuple[float, ...]] | None:
-    """Return what the attack makes of a vector that a server has; None: nothing."""
+    """Return the windows that the attack reads from a vector; None: it reads none."""
     found = statistics_in(LEVELS.total(words, 1), FEATURES, CLASSES, 1)
     attack = runpy.run_path(str(ATTACKERS))["features_of_samples"]
     back = attack(Rounded.of(found), WINDOWS)

@@ -32,7 +32,7 @@ from fedsub_core.method_parts.ridge_tensors import (
     POOLED,
 )
 from fedsub_core.metrics import MetricRow
-from fedsub_core.secure.quantise import BESIDE, Total
+from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.secure.transcript import of_bundle
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
@@ -201,7 +201,7 @@ class SummedRidgeServer(FedSubRidgeServer):
         return found
 
     def _told(self, state: State, sums: Mapping[int, Statistics], features: int) -> dict[str, Part]:
-        """Return what all with so many features are sent of everybody's sums."""
+        """Return the part of a download that all with so many features share."""
         pooled: dict[str, Part] = {}
         if state[POOLED].any() and not self.hyper.noise:
             pooled[POOLED] = Floats(state[POOLED].float().numpy())
@@ -264,18 +264,18 @@ class SummedRidgeServer(FedSubRidgeServer):
             found |= {ANSWERED: torch.tensor([of_sums])}
         if total is None:
             return found
-        return found | self._said(state | found, round, opened.clients, total)
+        return found | self._said(state | found, round, opened)
 
     def fault(self, state: State, round: Round, opened: Opened) -> str:
         """Return why no samples lead to a sum; "" if some do."""
         assert opened.total is not None
         try:
-            self._said(state, round, opened.clients, opened.total)
+            self._said(state, round, opened)
         except ValueError as error:
             return str(error)
         return ""
 
-    def _said(self, state: State, round: Round, clients: Sequence[str], total: Total) -> State:
+    def _said(self, state: State, round: Round, opened: Opened) -> State:
         """Return the part of the state that follows from what a sum says.
 
         Raises
@@ -283,8 +283,8 @@ class SummedRidgeServer(FedSubRidgeServer):
         ValueError
             If nobody's samples can have led to it.
         """
-        asked = _asked(round)
-        assert asked is not None
+        asked, clients, total = _asked(round), opened.clients, opened.total
+        assert asked is not None and total is not None
         if asked.kind == summing.CLASSES:
             return {
                 ASKED_LAST: torch.from_numpy(summing.classes_in(total, len(clients))),
@@ -292,7 +292,10 @@ class SummedRidgeServer(FedSubRidgeServer):
             }
         pooled, of_sums, found = state[POOLED], int(state[VERSIONS][0]), State()
         if asked.kind == summing.EQUATIONS:
-            pooled = torch.from_numpy(summing.equations_in(total, tensors.candidates(self.hyper)))
+            levels, classes = opened.levels, round.model.classes
+            rounded = len(clients) * levels.range / levels.each / 2
+            mean = summing.equations_in(total, tensors.candidates(self.hyper), classes, rounded)
+            pooled = torch.from_numpy(mean)
         else:
             features = prod(round.model.input_shape)
             new = summing.statistics_in(total, features, round.model.classes, len(clients))

@@ -33,6 +33,18 @@ def test_statistics_are_exact_as_long_as_31_bits_hold_them(weight: int, off: int
         assert np.abs(ours - theirs).max() <= off
 
 
+@pytest.mark.parametrize(("at", "by"), [(1, 60.0), (3, 9.0)], ids=["products", "what is right"])
+def test_equations_that_no_candidates_have_are_refused(at: int, by: float) -> None:
+    """Weights of all people follow from everybody's: each square alone may be sound."""
+    row = np.concatenate([[8.0, 3.0, 9.0, 3.0, 2.0], np.ones(len(TEMPERATURES))])
+    levels = Levels(summing.range_of(summing.EQUATIONS, CLASSES), 10, 2**20)
+    true = levels.vector(row, 4)
+    summing.equations_in(levels.total(true, 3), 2, CLASSES, 3 * levels.range / levels.each / 2)
+    row[at] += by
+    with pytest.raises(ValueError, match="squares below 0 in some direction"):
+        summing.equations_in(levels.total(levels.vector(row, 4), 3), 2, CLASSES, 1e-3)
+
+
 def test_candidates_that_say_huge_numbers_are_shortened_as_a_whole() -> None:
     losses = len(TEMPERATURES)
     row = np.concatenate([[8.0, 60.0, 1200.0, 3.0, 40.0], np.arange(losses, dtype=float)])
@@ -41,6 +53,6 @@ def test_candidates_that_say_huge_numbers_are_shortened_as_a_whole() -> None:
     most = summing.range_of(summing.EQUATIONS, CLASSES)
     said = Levels(most, levels.weight, levels.each).total(vector, 3)
     assert (most, said.weight, said.shortened) == (12.0, 4, 1)
-    found = summing.equations_in(said, 2)
+    found = summing.equations_in(said, 2, CLASSES, 0.0)
     np.testing.assert_allclose(found[:5], row[:5] * 12 / 1200, atol=1e-6)
     np.testing.assert_allclose(found[5:], np.minimum(np.arange(losses), 3), atol=1e-6)

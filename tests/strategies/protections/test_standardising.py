@@ -89,7 +89,7 @@ def test_of_too_few_people_there_is_no_run(people: MakePeople, run_method: RunMe
 
 
 def sending(change: Callable[[bytes], bytes | str], *, client: str, people: int = 4) -> Any:
-    """Return what changes the vector of a client's moments on its way, as often as it is sent."""
+    """Return a change of the vector of a client's moments, as often as it is sent."""
 
     def tamper(reply: Reply) -> Message:
         asked = reply.asked.content

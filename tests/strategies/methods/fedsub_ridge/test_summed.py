@@ -68,7 +68,7 @@ def together(*those: Tamper) -> Tamper:
 
 
 def wrong(client: str, round: int, at: int, people: int = 4) -> Tamper:
-    """Return what moves a number of a client's vector, also where it is asked for it again."""
+    """Return a change of a number of a client's vector, also where that is asked for again."""
 
     def spoilt(data: bytes) -> bytes:
         values = np.frombuffer(data, "<u4").copy()
