@@ -20,7 +20,7 @@ for (const [format, values, bytes, scales] of WRITTEN) {
   test(`${format} writes ${values.join()} as the wire page does`, () => {
     const packed = pack(values, 1, format);
     assert.deepEqual([hex(packed.values), hex(packed.scales)], [bytes, scales]);
-  XX
+      for (const [i, value] of unpack(packed, 1, format).entries()) assert.ok(Math.abs(value - values[i]) < 0.01);
   });
 }
 
