@@ -146,9 +146,18 @@ static int sound_relevance(const Chain *chain, const Samples *samples, const Rel
     return 1;
 }
 
+/* Whether windows are quantised: sums of other values could leave 32 bits. */
+static int sound_windows(const int16_t *windows, int64_t samples, int64_t numbers) {
+    if (samples && !windows) return 0;
+    int beyond = 0;
+    for (int64_t i = 0; i < samples * numbers; i++)
+        beyond |= (windows[i] < -CLIP * STEPS) | (windows[i] >= CLIP * STEPS);
+    return !beyond;
+}
+
 /* Whether an encoder's kernel reads windows where they are. */
-static int sound_kernel(const int32_t *kernel, int64_t channels) {
-    if (kernel[DILATION] < 1 || kernel[LEVEL] < 1) return 0;
+static int sound_kernel(const int32_t *kernel, int64_t channels, int64_t time) {
+    if (kernel[DILATION] < 1 || kernel[DILATION] > time || kernel[LEVEL] < 1) return 0;
     for (int i = 0; i < 3; i++)
         if (kernel[PLACES + i] < 0 || kernel[PLACES + i] >= TAPS) return 0;
     if (kernel[CHANNELS] < 0 || kernel[CHANNELS] > KERNEL - CHANNELS - 1) return 0;

@@ -48,3 +48,17 @@ int fedsub_describe(int64_t groups, const int32_t *sensors, int64_t norms, const
                     int64_t time, int8_t *levels) {
     BY_BEST(describe, groups, sensors, norms, turns, half, windows, samples, channels, time, levels)
 }
+
+int fedsub_standardise(const float *x, int64_t samples, int64_t channels, int64_t time,
+                       const float *mean, const float *deviation, float *out) {
+    BY_BEST(standardise, x, samples, channels, time, mean, deviation, out)
+}
+
+int fedsub_quantise(const float *x, int64_t count, int16_t *steps) {
+    BY_BEST(quantise, x, count, steps)
+}
+
+int fedsub_sums(const int8_t *levels, const int64_t *y, int64_t samples, int64_t features,
+                int64_t classes, int64_t *gram, int64_t *cross) {
+    BY_BEST(sums, levels, y, samples, features, classes, gram, cross)
+}

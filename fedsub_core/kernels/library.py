@@ -113,6 +113,9 @@ class Kernels:
     relate: Callable[..., int]
     encode: Callable[..., int]
     describe: Callable[..., int]
+    standardise: Callable[..., int]
+    quantise: Callable[..., int]
+    sums: Callable[..., int]
 
 
 #: What a call returns that computed nothing, but for memory: see ``fedsub.h``.
@@ -209,6 +212,9 @@ def _found(wanted: str) -> Kernels | None:
         function("relate", *of_chains, POINTER(Relevance)),
         function("encode", c_void_p, c_int64, *of_windows),
         function("describe", c_int64, *(c_void_p, c_int64) * 2, *of_windows),
+        function("standardise", c_void_p, *(c_int64,) * 3, *(c_void_p,) * 3),
+        function("quantise", c_void_p, c_int64, c_void_p),
+        function("sums", *(c_void_p,) * 2, *(c_int64,) * 3, *(c_void_p,) * 2),
     )
 
 

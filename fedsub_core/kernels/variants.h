@@ -20,6 +20,8 @@ enum { BAD_SAMPLES = FEDSUB_BAD_SAMPLES, BAD_CALL = FEDSUB_BAD_CALL };
  * -FULL to FULL - 1. */
 enum { DILATION, LEVEL, PLACES, THRESHOLDS = PLACES + 3, CHANNELS = THRESHOLDS + 4 };
 enum { KERNEL = FEDSUB_KERNEL, TAPS = 9, FULL = 128, AXES = FEDSUB_AXES };
+/* Steps in a deviation, and the deviations from which on a value counts as no larger. */
+enum { STEPS = 256, CLIP = 8 };
 /* Of so long windows there are statistics. */
 enum { LONGEST = 1 << 18 };
 
@@ -38,7 +40,10 @@ _Static_assert(sizeof(Chain) == 16 && sizeof(Relevance) == 56, "each field is a 
     FEDSUB_CHOSEN FedsubForward fedsub_forward_##VARIANT; \
     FEDSUB_CHOSEN FedsubRelate fedsub_relate_##VARIANT;   \
     FEDSUB_CHOSEN FedsubEncode fedsub_encode_##VARIANT;   \
-    FEDSUB_CHOSEN FedsubDescribe fedsub_describe_##VARIANT;
+    FEDSUB_CHOSEN FedsubDescribe fedsub_describe_##VARIANT; \
+    FEDSUB_CHOSEN FedsubStandardise fedsub_standardise_##VARIANT; \
+    FEDSUB_CHOSEN FedsubQuantise fedsub_quantise_##VARIANT; \
+    FEDSUB_CHOSEN FedsubSums fedsub_sums_##VARIANT;
 
 FEDSUB_EACH(avx512)
 FEDSUB_EACH(avx2)
