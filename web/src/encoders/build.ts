@@ -33,8 +33,8 @@ export function buildEncoder(text: string, context: EncoderContext): Encoder | u
     throw new RunError(`encoder ${text}: got samples of shape [${shape.join(", ")}], expected ${samples}`);
   }
   const own = rint(context.capacity * size);
-  if (kind === "relu") return new ReluEncoder(own, seed, shape[0]!);
-  if (kind === "ranks") return new RanksEncoder(own, seed, shape[0]!);
-  const windows = [shape[0]!, shape[1]!] as const;
+  if (kind === "relu") return new ReluEncoder(own, seed, shape[0]);
+  if (kind === "ranks") return new RanksEncoder(own, seed, shape[0]);
+  const windows = [shape[0], shape[1]] as const;
   return new WindowsEncoder(Math.max(1, own), seed, windows, groups, context.sensors, context.kernels);
 }

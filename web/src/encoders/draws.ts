@@ -51,7 +51,7 @@ export class Draws {
   /** Different whole numbers below `of`, so `many`, ascending. */
   some(many: number, of: number): number[] {
     const left = Array.from({ length: of }, (_, i) => i);
-    const found = Array.from({ length: many }, () => left.splice(this.below(left.length), 1)[0]!);
+    const found = Array.from({ length: many }, () => left.splice(this.below(left.length), 1)[0]);
     return found.sort((a, b) => a - b);
   }
 

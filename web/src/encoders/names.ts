@@ -53,5 +53,5 @@ export function resolveEncoder(text: string, encodes: boolean, shape: readonly n
   if (text !== "auto") return text;
   if (!encodes) return "none";
   if (shape.length === 1) return OF_VECTORS;
-  return shape[0]! > MOST_CHANNELS ? "kernels:100" : OF_WINDOWS;
+  return shape[0] > MOST_CHANNELS ? "kernels:100" : OF_WINDOWS;
 }

@@ -34,7 +34,8 @@ export class ReluEncoder implements Encoder {
     return this.inputs + this.size;
   }
 
-  ofPerson(_: Int16Array): Encoder {
+  ofPerson(steps: Int16Array): Encoder;
+  ofPerson(): Encoder {
     return this;
   }
 
@@ -44,10 +45,10 @@ export class ReluEncoder implements Encoder {
       const sample = steps.subarray(s * this.inputs, (s + 1) * this.inputs);
       const into = found.subarray(s * this.features, (s + 1) * this.features);
       for (let i = 0; i < this.inputs; i++) {
-        into[i] = Math.min(Math.floor((sample[i]! + INPUT_LEVEL / 2) / INPUT_LEVEL), FULL - 1);
+        into[i] = Math.min(Math.floor((sample[i] + INPUT_LEVEL / 2) / INPUT_LEVEL), FULL - 1);
       }
       const views = this.views(sample);
-      this.units.forEach((one, i) => (into[this.inputs + i] = level(one, views[i % views.length]!)));
+      this.units.forEach((one, i) => (into[this.inputs + i] = level(one, views[i % views.length])));
     }
     return found;
   }
@@ -82,7 +83,7 @@ function unit(draws: Draws, entries: number): Unit {
 }
 
 function level({ inputs, weights, bias }: Unit, sample: Int16Array): number {
-  const sum = inputs.reduce((total, at, k) => total + weights[k]! * sample[at]!, bias);
+  const sum = inputs.reduce((total, at, k) => total + weights[k] * sample[at], bias);
   return Math.min(Math.floor((Math.max(sum, 0) + UNIT_LEVEL / 2) / UNIT_LEVEL), FULL - 1);
 }
 
@@ -90,9 +91,9 @@ function level({ inputs, weights, bias }: Unit, sample: Int16Array): number {
 function places(steps: Int16Array, inputs: number): readonly Int16Array[] {
   const n = steps.length / inputs, every = n + PLACES;
   return Array.from({ length: inputs }, (_, input) => {
-    const own = Array.from({ length: n }, (_, s) => steps[s * inputs + input]!);
+    const own = Array.from({ length: n }, (_, s) => steps[s * inputs + input]);
     const sorted = Int16Array.from([...NORMAL_PLACES, ...own]).sort();
-    const kept = (_: unknown, i: number) => sorted[Math.floor(((2 * i + 1) * every) / (2 * PLACES))]!;
+    const kept = (_: unknown, i: number) => sorted[Math.floor(((2 * i + 1) * every) / (2 * PLACES))];
     return Int16Array.from({ length: PLACES }, kept);
   });
 }
@@ -101,7 +102,7 @@ function places(steps: Int16Array, inputs: number): readonly Int16Array[] {
 function ranks(sample: Int16Array, places: readonly Int16Array[]): Int16Array {
   return sample.map((step, input) => {
     let found = -PLACES;
-    for (const place of places[input]!) found += Number(step > place) + Number(step >= place);
+    for (const place of places[input]) found += Number(step > place) + Number(step >= place);
     return HALF_PLACE * found;
   });
 }

@@ -69,7 +69,7 @@ export class WindowsEncoder implements Encoder {
     return this.statistics + PER_KERNEL * this.size;
   }
 
-  ofPerson(_: Int16Array): Encoder {
+  ofPerson(): Encoder {
     return this;
   }
 
@@ -96,7 +96,7 @@ function tableOf(size: number, draws: Draws, [channels, time]: readonly [number,
   for (let k = 0; k < size; k++) {
     const dilation = draws.exponential(Math.max(1, Math.floor((time - 1) / (LENGTH - 1))));
     const some = draws.some(draws.exponential(Math.min(channels, MOST_CHANNELS)), channels);
-    const places = PLACES[draws.below(PLACES.length)]!;
+    const places = PLACES[draws.below(PLACES.length)];
     const deviation = UNIT * Math.sqrt(SQUARED * some.length);
     const thresholds = Array.from({ length: PER_KERNEL - 1 }, () => rint(deviation * draws.bothSigns()));
     const level = rint((OF_MAXIMUM * deviation) / FULL);

@@ -28,7 +28,7 @@ export class Matrix {
   }
 
   at(row: number, column: number): number {
-    return this.values[row * this.columns + column]!;
+    return this.values[row * this.columns + column];
   }
 
   /** A view of a row; what is written in it stands in the matrix. */
@@ -62,7 +62,7 @@ export class Matrix {
   /** The rows of these numbers, `[indices, columns]`. */
   take(indices: ArrayLike<number>): Matrix {
     const found = new Matrix(indices.length, this.columns);
-    for (let i = 0; i < indices.length; i++) found.row(i).set(this.row(indices[i]!));
+    for (let i = 0; i < indices.length; i++) found.row(i).set(this.row(indices[i]));
     return found;
   }
 
@@ -72,7 +72,7 @@ export class Matrix {
     for (let i = 0; i < this.rows; i++) {
       const into = found.row(i);
       for (let k = 0; k < this.columns; k++) {
-        const by = this.values[i * this.columns + k]!;
+        const by = this.values[i * this.columns + k];
         if (by !== 0) addTo(into, other.row(k), by);
       }
     }
@@ -85,7 +85,7 @@ export class Matrix {
     for (let k = 0; k < this.rows; k++) {
       const from = other.row(k);
       for (let i = 0; i < this.columns; i++) {
-        const by = this.values[k * this.columns + i]!;
+        const by = this.values[k * this.columns + i];
         if (by !== 0) addTo(found.row(i), from, by);
       }
     }
@@ -132,29 +132,29 @@ export function dot(one: Float64Array, other: Float64Array): number {
   let a = 0, b = 0, c = 0, d = 0, i = 0;
   const whole = one.length - (one.length % 4);
   for (; i < whole; i += 4) {
-    a += one[i]! * other[i]!;
-    b += one[i + 1]! * other[i + 1]!;
-    c += one[i + 2]! * other[i + 2]!;
-    d += one[i + 3]! * other[i + 3]!;
+    a += one[i] * other[i];
+    b += one[i + 1] * other[i + 1];
+    c += one[i + 2] * other[i + 2];
+    d += one[i + 3] * other[i + 3];
   }
-  for (; i < one.length; i++) a += one[i]! * other[i]!;
+  for (; i < one.length; i++) a += one[i] * other[i];
   return a + b + (c + d);
 }
 
 /** Add `times` the numbers of `from` to those of `into`. */
 export function addTo(into: Float64Array, from: Float64Array, times: number): void {
-  for (let i = 0; i < into.length; i++) into[i]! += times * from[i]!;
+  for (let i = 0; i < into.length; i++) into[i] += times * from[i];
 }
 
 export function sum(values: ArrayLike<number>): number {
   let found = 0;
-  for (let i = 0; i < values.length; i++) found += values[i]!;
+  for (let i = 0; i < values.length; i++) found += values[i];
   return found;
 }
 
 /** The greatest number; `initial` of none. */
 export function greatest(values: ArrayLike<number>, initial = -Infinity): number {
   let found = initial;
-  for (let i = 0; i < values.length; i++) if (values[i]! > found) found = values[i]!;
+  for (let i = 0; i < values.length; i++) if (values[i] > found) found = values[i]!;
   return found;
 }

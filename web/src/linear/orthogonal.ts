@@ -15,17 +15,17 @@ export function orthogonal(matrix: Matrix): Orthogonal {
   for (let k = 0; k < m; k++) {
     const column = columns.row(k);
     factor.row(k).set(column.subarray(0, k));
-    const v = column.subarray(k), size = Math.sqrt(dot(v, v)), first = v[0]!;
+    const v = column.subarray(k), size = Math.sqrt(dot(v, v)), first = v[0];
     const to = first > 0 ? -size : size;
     factor.values[k * m + k] = to;
     if (size === 0) continue;
     const by = first - to;
     v[0] = by;
-    for (let i = 0; i < v.length; i++) v[i]! /= by;
+    for (let i = 0; i < v.length; i++) v[i] /= by;
     scales[k] = (to - first) / to;
     for (let j = k + 1; j < m; j++) {
       const other = columns.row(j).subarray(k);
-      addTo(other, v, -scales[k]! * dot(other, v));
+      addTo(other, v, -scales[k] * dot(other, v));
     }
   }
   const directions = new Matrix(m, columns.columns);
@@ -34,7 +34,7 @@ export function orthogonal(matrix: Matrix): Orthogonal {
     row[j] = 1;
     for (let k = m - 1; k >= 0; k--) {
       const v = columns.row(k).subarray(k), part = row.subarray(k);
-      addTo(part, v, -scales[k]! * dot(part, v));
+      addTo(part, v, -scales[k] * dot(part, v));
     }
   }
   return { directions, factor: factor.T };

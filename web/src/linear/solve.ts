@@ -27,7 +27,7 @@ export function solve(matrix: Matrix, right: Matrix): Matrix {
   for (let i = n - 1; i >= 0; i--) {
     const row = x.row(i);
     for (let k = i + 1; k < n; k++) addTo(row, x.row(k), -a.at(i, k));
-    for (let j = 0; j < row.length; j++) row[j]! /= a.at(i, i);
+    for (let j = 0; j < row.length; j++) row[j] /= a.at(i, i);
   }
   return x;
 }
@@ -71,5 +71,5 @@ function exchange(one: Float64Array, other: Float64Array): void {
 }
 
 function scale(row: Float64Array, by: number): void {
-  for (let j = 0; j < row.length; j++) row[j]! *= by;
+  for (let j = 0; j < row.length; j++) row[j] *= by;
 }

@@ -27,7 +27,7 @@ for (const [name, matrix] of [
   test(`a matrix ${name} is what its eigenvalues and vectors make`, () => {
     const { values, vectors } = eigen(matrix);
     const size = Math.max(...matrix.values.map(Math.abs), 0) + 1e-300;
-    const again = vectors.transposedTimes(vectors.map((value, i) => value * values[i]!));
+    const again = vectors.transposedTimes(vectors.map((value, i) => value * values[i]));
     close(again.values, matrix.values, 1e-13 * size * SIZE);
     close(vectors.rowProducts().values, Matrix.identity(matrix.rows).values, 1e-13 * SIZE);
     assert.deepEqual([...values], [...values].sort((a, b) => a - b));

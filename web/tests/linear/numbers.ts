@@ -16,10 +16,10 @@ export function random(rows: number, columns: number, seed: number): Matrix {
 /** Assert that all numbers are as expected, up to `error`. */
 export function close(got: ArrayLike<number>, expected: ArrayLike<number>, error: number): void {
   assert.equal(got.length, expected.length);
-  const away = Array.from(got, (value, i) => Math.abs(value - expected[i]!));
-  const worst = away.reduce((most, one, i) => (one <= away[most]! ? most : i), 0);
+  const away = Array.from(got, (value, i) => Math.abs(value - expected[i]));
+  const worst = away.reduce((most, one, i) => (one <= away[most] ? most : i), 0);
   assert.ok(
-    away.length === 0 || away[worst]! <= error,
+    away.length === 0 || away[worst] <= error,
     `number ${worst}: got ${got[worst]}, expected ${expected[worst]} up to ${error}`,
   );
 }
