@@ -10,3 +10,4 @@ generate() { # folder of the schema, room
         --es_out="$out/$2/generated" --es_opt=target=ts "$1"/*.proto
 }
 generate proto/fedsub/v2 wire
+generate proto/flower fleet

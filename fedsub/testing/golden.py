@@ -118,7 +118,7 @@ def recorded(name: str) -> dict[str, Any]:
         config = from_flat({"method": name, "data": folder, **_FILE["all"], **own})
         grid = RecordingDevices(config, list(people.clients))
         strategy = build_strategy(config, config.method)
-        strategy.run_name = f"golden {name}"
+        strategy.run_name, strategy.run_config = f"golden {name}", settings_of(config)
         strategy.start(grid)
         person = load_client(folder, PERSON)[1]
         card = (Path(folder) / "federation.toml").read_text("utf-8")

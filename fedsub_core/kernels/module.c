@@ -1,11 +1,11 @@
-/* The module fedsub_kernels: an empty Python module, whose shared library chain.py opens. */
+/* The module fedsub_kernels: an empty Python module, whose shared library library.py opens. */
 #define PY_SSIZE_T_CLEAN
 #if !defined(Py_GIL_DISABLED)
 #define Py_LIMITED_API 0x030b0000
 #endif
 #include <Python.h>
 
-#include "chain.h"
+#include "variants.h"
 
 #ifndef FEDSUB_SOURCE
 #define FEDSUB_SOURCE "unknown"
@@ -13,7 +13,7 @@
 
 /* A digest of the sources, and for which instruction sets this processor can run the
  * kernels, the best one first. */
-VISIBLE const char *fedsub_kernels(void) {
+FEDSUB_VISIBLE const char *fedsub_kernels(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     const int two = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -26,7 +26,7 @@ VISIBLE const char *fedsub_kernels(void) {
 }
 
 /* What must be as library.py has it: a library may be older or newer than the Python files. */
-VISIBLE int64_t fedsub_layout(void) {
+FEDSUB_VISIBLE int64_t fedsub_layout(void) {
     return sizeof(Layer) + 1000 * (sizeof(Samples) + 1000 * (sizeof(Steps) +
            1000 * (sizeof(Relevance) + 1000 * (int64_t)FEDSUB_LAYOUT)));
 }

@@ -14,7 +14,7 @@ from torch import Tensor
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub.testing.cover import turns
 from fedsub_client.app import app as our_app
-from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.data.federation import write_federation
 from fedsub_core.metrics import MetricRow
 
@@ -44,6 +44,7 @@ class Outcome:
     def __init__(self, config: RunConfig, grid: Any) -> None:
         self.grid, self.rows = grid, list[MetricRow]()
         strategy = build_strategy(config, config.method)
+        strategy.run_config = to_flat(config)
         strategy.on_round = lambda round, state, rows: self.rows.extend(rows)
         strategy.start(grid)
         self.state: dict[str, Tensor] = dict(strategy.state or {})
@@ -142,7 +143,7 @@ def test_the_server_sends_what_the_page_says(bare: Any, tmp_path: Path) -> None:
         outcome = run_with(bare, config, tmp_path / method)
         seen = [one for n, *one in outcome.grid.seen if n == 3]
         expected: list[list[Any]] = [
-            [MessageType.QUERY, "0", {"handshake"}, {"handshake"}],
+            [MessageType.QUERY, "0", {"handshake", "settings"}, {"handshake"}],
             [MessageType.TRAIN, "1", turn, down | also],
         ]
         if not also:
@@ -173,6 +174,8 @@ def test_it_refuses_a_server_of_another_wire(bare: Any, tmp_path: Path) -> None:
     device = node(bare.app, config, node_config("p3", tmp_path), 3)
     for wires, refused in (([2, 3], False), ([3], True)):
         said = ConfigRecord({"version": "9.0", "schema": "fedsub.v3", "wires": wires, "given": []})
-        question = Message(RecordDict({"handshake": said}), 3, MessageType.QUERY, group_id="0")
+        told = ConfigRecord(to_flat(config))  # type: ignore[arg-type]
+        records = RecordDict({"handshake": said, "settings": told})
+        question = Message(records, 3, MessageType.QUERY, group_id="0")
         with pytest.raises(Exception, match="the server speaks") if refused else nullcontext():
             device.app(question, device.context)

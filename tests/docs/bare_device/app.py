@@ -22,8 +22,8 @@ class Device:
     """One person's device; what it keeps of a run stands in the node's state."""
 
     def __init__(self, context: Context) -> None:
-        self.config: Any = context.run_config
         self.node, self.state = context.node_config, context.state
+        self.config: Any = self.state.config_records.get("settings", {})
         self.client = str(self.node["client-id"])
         with np.load(Path(str(self.node["data"])) / "own.npz") as own:
             self.data = dict(own)
@@ -34,6 +34,7 @@ class Device:
         version = str(self.node["version"])  # the release that it was built for
         if WIRE not in server["wires"]:
             raise ValueError(f"the server speaks {dict(server)}, expected {SCHEMA}")
+        self.config = self.state["settings"] = content["settings"]  # not from the app
         said: Any = {"client": self.client, "version": version, "schema": SCHEMA, "capacity": 1.0}
         said |= {"classes": self.data["classes"].tolist(), "shape": list(x.shape[1:])}
         said |= {"examples": len(x), "count": len(x)}

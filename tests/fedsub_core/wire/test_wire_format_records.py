@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from fedsub_client.protections.sum_answers import answered
 from fedsub_core.capacity import Capacity
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Nodes, Pixels, Tokens
 from fedsub_core.data.sensors import Windows
@@ -21,6 +23,7 @@ from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metric_names import CLASS_MEANS, OWN_HEADS
 from fedsub_core.metrics import ClientMetrics
+from fedsub_core.options import describe
 from fedsub_core.paired import Gain
 from fedsub_core.secure.exact import LIMBS
 from fedsub_core.secure.messages import KEYS, MOMENTS, SAMPLES, SECURE, SHARES, UNMASK
@@ -71,7 +74,7 @@ def test_messages_carry_the_records_in_the_table() -> None:
     found = {(code(row[0])[0], tuple(code(row[2])), tuple(code(row[3]))) for row in table}
     payload, turn = exchange.PAYLOAD, exchange.TURN
     assert found == {
-        (MessageType.QUERY, (handshake.HANDSHAKE,), (handshake.HANDSHAKE,)),
+        (MessageType.QUERY, (handshake.HANDSHAKE, greeting.SETTINGS), (handshake.HANDSHAKE,)),
         (MessageType.TRAIN, (payload, turn), (payload, exchange.REPORT, exchange.METRICS)),
         (MessageType.EVALUATE, (payload, turn), (exchange.METRICS,)),
         (MessageType.QUERY, (exchange.MODEL,), (payload,)),
@@ -134,6 +137,20 @@ def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
         elif key != "schema":  # compared, not read
             with pytest.raises(MessageRefused, match=f"{key}|client id"):
                 handshake.read_introduction(less)
+
+
+#: What a server alone goes by, or a device by its own.
+NOT_DEVICES = {f.key for f in describe(RoundSettings)} | {"data", "dp-delta", "sizes", "device"}
+NOT_DEVICES |= {"threads", "checkpoint-seconds", "robust", "robust-share", "most-examples"}
+NOT_DEVICES |= {"out", "folder"}
+
+
+def test_each_option_that_concerns_devices_stands_in_the_table_of_settings() -> None:
+    table = rows(part_of_page("## Settings of the run\n"))
+    named = {key for row in table for key in code(row[0])} - {"METHOD.KEY"}
+    options = {option.key for option in describe(RunConfig)}
+    assert named <= options
+    assert options - named == NOT_DEVICES - {"split", "seed"}
 
 
 def test_the_turn_has_the_keys_in_the_table() -> None:
