@@ -1,22 +1,7 @@
 // The random stream of a run's encoder: digests alone, the same in every language.
 
-import { blake2b } from "@noble/hashes/blake2.js";
-import { utf8ToBytes } from "@noble/hashes/utils.js";
+import { deriveSeed } from "../random/seeds.js";
 import { normalQuantile } from "./normal.js";
-
-/**
- * A seed below 2^63 that follows from a run's seed, a person, a round and a purpose. The person is ""
- * where a seed is everybody's.
- */
-export function deriveSeed(runSeed: bigint, client: string, round: number, purpose: string): bigint {
-  const text = `${runSeed}\x1f${client}\x1f${round}\x1f${purpose}`;
-  return littleEndian(blake2b(utf8ToBytes(text), { dkLen: 8 })) >> 1n;
-}
-
-/** The whole number of 8 bytes. */
-export function littleEndian(bytes: Uint8Array): bigint {
-  return new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true);
-}
 
 export class Draws {
   private drawn = 0;

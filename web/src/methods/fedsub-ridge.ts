@@ -9,11 +9,14 @@ import { soundSums } from "../closed-form/possible.js";
 import type { LinearHead } from "../closed-form/scale.js";
 import { flat, portable, rounded, unflat } from "../closed-form/sending.js";
 import { type Samples, type Statistics, plus } from "../closed-form/statistics.js";
-import type { Tensor } from "../tensors.js";
+import { type Tensor, size } from "../tensors.js";
+import type { Samples as Encoded } from "../training/kernels.js";
 import { type Bundle, type Part, floatsOf } from "../wire/bundles.js";
 import { OwnSamples, type There, namedIn } from "./fedsub-ridge-own.js";
-import { type RidgeHyperparameters, type RidgeShape, candidatesOf, groupsOf } from "./fedsub-ridge-tensors.js";
-import type { Fitted, State } from "./method.js";
+import {
+  type RidgeHyperparameters, type RidgeShape, candidatesOf, groupsOf, ridgeReceives, ridgeSends,
+} from "./fedsub-ridge-tensors.js";
+import type { Fitted, Learner, State, Turn } from "./method.js";
 
 /** Deviations of noise from which on everybody's count of a class is one. */
 const CLEAR = 2;
@@ -22,22 +25,28 @@ const MODEL = "model.linear1", WITHOUT_OTHERS = "alone.linear1";
 const SUMS = "everybody.gram";
 
 /** State: the head and the one of own samples alone, whether it was solved, the loss of samples left out. */
-export class FedSubRidge {
+export class FedSubRidge implements Learner {
+  readonly sends;
+  readonly receives;
   /** The sums that came last, with the candidates on them: new equations come for the same sums. */
   private last: { readonly sums: Statistics; readonly shared: Shared; readonly own: bigint; readonly solved: SolvedSets } | undefined;
 
-  constructor(protected readonly shape: RidgeShape, protected readonly hyper: RidgeHyperparameters) {}
+  constructor(protected readonly shape: RidgeShape, protected readonly hyper: RidgeHyperparameters) {
+    this.sends = ridgeSends(shape, hyper);
+    this.receives = ridgeReceives(shape, hyper);
+  }
 
   /** A model that nobody has solved. */
-  init(): State {
+  first(): State {
     const { classes, features } = this.shape;
     const nothing = { weight: new Matrix(classes, features), bias: new Float64Array(classes) };
     return { ...tensorsOf(MODEL, nothing), ...tensorsOf(WITHOUT_OTHERS, nothing), left_out_loss: number(0), solved: number(0) };
   }
 
   /** Solve a head of what is new; send sums if the server has others, equations if asked. */
-  fit(state: State, received: Bundle, samples: Samples): Fitted {
-    const own = this.own(samples), solved = this.solved(state, received, own);
+  fit(state: State, received: Bundle, train: Encoded, turn: Turn): Fitted;
+  fit(state: State, received: Bundle, train: Encoded): Fitted {
+    const own = this.own(train), solved = this.solved(state, received, own);
     const tensors = new Map<string, Part>(), sums = received.tensors.has(SUMS);
     // Whoever lost its state, and is thought to have all sums, asks for them by its own.
     const lost = !isSolved(state) && !sums;
@@ -48,17 +57,21 @@ export class FedSubRidge {
   }
 
   /** The state with a head of what is new, without sending anything. */
-  arrived(state: State, received: Bundle, samples: Samples): State {
-    return this.solved(state, received, this.own(samples)).state;
+  tested(state: State, received: Bundle, train: Encoded): State {
+    return this.solved(state, received, this.own(train)).state;
   }
 
-  /** Scores `[n, classes]` of features `[n, D]`; `alone`: of the head without others. */
-  scores(state: State, x: Matrix, alone = false): Matrix {
-    const { weight, bias } = headIn(state, alone ? WITHOUT_OTHERS : MODEL);
-    return x.timesTransposed(weight).map((value, _, c) => value + bias[c]);
+  predict(state: State, x: Tensor): Tensor {
+    return scores(headIn(state, MODEL), x);
   }
 
-  protected own(samples: Samples): OwnSamples {
+  /** Logits of the head of own samples alone, against which the other is held. */
+  predictAlone(state: State, x: Tensor): Tensor {
+    return scores(headIn(state, WITHOUT_OTHERS), x);
+  }
+
+  protected own({ x, y }: Encoded): OwnSamples {
+    const samples: Samples = { x: matrixOf(x), y };
     return new OwnSamples(samples, this.shape.classes, this.hyper.forgetting);
   }
 
@@ -154,6 +167,16 @@ function headIn(state: State, name: string): LinearHead {
   const weight = state[`${name}.weight`] as Tensor, bias = state[`${name}.bias`] as Tensor;
   const [classes, features] = weight.shape;
   return { weight: new Matrix(classes, features, Float64Array.from(weight.values)), bias: Float64Array.from(bias.values) };
+}
+
+/** Scores `[n, classes]` of features `[n, D]`. */
+function scores({ weight, bias }: LinearHead, x: Tensor): Tensor {
+  const found = matrixOf(x).timesTransposed(weight).map((value, _, c) => value + bias[c]);
+  return { shape: [found.rows, found.columns], values: Float32Array.from(found.values) };
+}
+
+function matrixOf(x: Tensor): Matrix {
+  return new Matrix(x.shape[0], size(x.shape.slice(1)), Float64Array.from(x.values));
 }
 
 function number(value: number): Tensor {

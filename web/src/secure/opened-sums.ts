@@ -53,8 +53,9 @@ export class OpenedSums {
   static read(kept: string, today: string): OpenedSums {
     const { people, sums } = JSON.parse(kept) as Kept;
     const named = (place: number) => {
-      if (!Array.isArray(people[place])) throw new RangeError("opened sums: got people that are not there");
-      return people[place];
+      const found = people.at(place);
+      if (found === undefined) throw new RangeError("opened sums: got people that are not there");
+      return found;
     };
     const read = (one: Kept["sums"][number]): OpenedSum => {
       if (KEYS.some((key) => !(key in one))) throw new RangeError(`opened sums: got ${Object.keys(one).join(", ")}`);

@@ -1,7 +1,7 @@
 // What reads records of secure sums that came from the other side, in which it trusts nothing.
 
 import { MessageRefused } from "../errors.js";
-import type { Value, Values } from "../values.js";
+import type { Values } from "../values.js";
 import { digest, hashOf } from "./digest.js";
 import { hex } from "./keys.js";
 import {
@@ -136,5 +136,5 @@ export function leafOf(client: string, keys: Uint8Array): string {
 
 function shown(value: unknown): string {
   if (value instanceof Uint8Array) return `${value.length} bytes`;
-  return Array.isArray(value) ? "a list" : String(value as Value | undefined);
+  return Array.isArray(value) ? "a list" : String(value);
 }
