@@ -1,6 +1,6 @@
 /** Ditto (Li et al. 2021, algorithm 1): a personal model beside FedAvg's, pulled to it as it was received. */
 import { layerNames } from "../models/chain.js";
-import { modelOf } from "../models/of_run.js";
+import { modelOf } from "../models/of-run.js";
 import { train } from "../training/train.js";
 import type { Bundle } from "../wire/bundles.js";
 import { SHARED } from "./fedavg.js";
@@ -11,6 +11,7 @@ import { adopted, asState, firstState, modelIn, uploadOf, wholeLayers } from "./
 export const ditto: Method = {
   name: "ditto",
   trains: true,
+  encodes: false,
   defaults: { ...SHARED, lam: 1, "personal-epochs": 0 },
   learner(run) {
     const chain = modelOf(run);

@@ -4,7 +4,7 @@
  * adds a pull to the model that training starts from.
  */
 import { type Chain, headAndBody, layerNames } from "../models/chain.js";
-import { modelOf } from "../models/of_run.js";
+import { modelOf } from "../models/of-run.js";
 import { train, type Work } from "../training/train.js";
 import type { Bundle, Declaration } from "../wire/bundles.js";
 import type { Learner, Method, Run, State } from "./method.js";
@@ -35,6 +35,7 @@ export function oneModel(run: Run, chain: Chain, travels: Declaration, work: (st
 export const fedavg: Method = {
   name: "fedavg",
   trains: true,
+  encodes: false,
   defaults: SHARED,
   learner(run) {
     const chain = modelOf(run);
@@ -46,6 +47,7 @@ export const fedavg: Method = {
 export const fedprox: Method = {
   name: "fedprox",
   trains: true,
+  encodes: false,
   defaults: { ...SHARED, mu: 0.01 },
   learner(run) {
     const chain = modelOf(run);
@@ -59,6 +61,7 @@ export const fedprox: Method = {
 export const fedper: Method = {
   name: "fedper",
   trains: true,
+  encodes: false,
   defaults: { ...SHARED, "head-layers": 1 },
   learner(run) {
     const chain = modelOf(run);
@@ -71,6 +74,7 @@ export const fedper: Method = {
 export const local: Method = {
   name: "local",
   trains: true,
+  encodes: false,
   defaults: SHARED,
   learner: (run) => oneModel(run, modelOf(run), new Map(), () => ({})),
 };

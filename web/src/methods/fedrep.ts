@@ -1,6 +1,6 @@
 /** FedRep (Collins et al. 2021, algorithm 1): first the head, on the common body, then the body. */
 import { headAndBody } from "../models/chain.js";
-import { modelOf } from "../models/of_run.js";
+import { modelOf } from "../models/of-run.js";
 import { train } from "../training/train.js";
 import { oneModel, SHARED } from "./fedavg.js";
 import type { Method } from "./method.js";
@@ -10,6 +10,7 @@ import { asState, modelIn, uploadOf, wholeLayers } from "./models.js";
 export const fedrep: Method = {
   name: "fedrep",
   trains: true,
+  encodes: false,
   defaults: { ...SHARED, "head-layers": 1, "head-epochs": 1, "head-lr-factor": 1, finetune: false },
   learner(run) {
     const chain = modelOf(run);

@@ -53,6 +53,8 @@ export interface Method {
   readonly name: string;
   /** Whether it trains a model in steps; then its features are standardised, too. */
   readonly trains: boolean;
+  /** Whether `encoder = auto` puts an encoder in front of its model. */
+  readonly encodes: boolean;
   /** Its hyperparameters, by which a device goes or may, with their defaults. */
   readonly defaults: Readonly<Record<string, number | boolean | string>>;
   /** Its half in a run; throws a RunError where settings do not fit. */

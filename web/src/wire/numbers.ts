@@ -1,4 +1,5 @@
 /** Numbers and masks as bytes: float32, bfloat16, int8 with a scale and offset per line, and bits. */
+import { rint } from "../linear/rounding.js";
 
 /** Formats in the order of the schema's numbers. */
 export const FORMATS = ["float32", "bfloat16", "int8"] as const;
@@ -72,18 +73,10 @@ function packInt8(values: Float32Array, lines: number): Packed {
     scales.set([scale, low], 2 * line);
     own.forEach((value, i) => {
       const steps = Math.fround(Math.fround(value - low) / (scale > 0 ? scale : 1));
-      codes[line * width + i] = Math.min(Math.max(toEven(steps), 0), 255);
+      codes[line * width + i] = Math.min(Math.max(rint(steps), 0), 255);
     });
   }
   return { values: codes, scales: bytesOf(scales) };
-}
-
-/** The whole number nearest to `x`, halves to the even one. */
-export function toEven(x: number): number {
-  const below = Math.floor(x);
-  const rest = x - below;
-  if (rest !== 0.5) return rest < 0.5 ? below : below + 1;
-  return below % 2 === 0 ? below : below + 1;
 }
 
 /** float32 `values` as bits that differ from `reference`, bytes of one place together. */

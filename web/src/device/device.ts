@@ -1,0 +1,227 @@
+/**
+ * One person's device: answers the server's messages, and keeps its state.
+ *
+ * A round is trained once: asked for it again, after any crash on either side, the device sends the
+ * very reply that it saved.
+ */
+import { blake2b } from "@noble/hashes/blake2.js";
+import { bytesToHex } from "@noble/hashes/utils.js";
+import type { Person } from "../data/person.js";
+import { MessageRefused, RunError } from "../errors.js";
+import type { Fitted, State } from "../methods/method.js";
+import { Kernels } from "../training/kernels.js";
+import type { Exports } from "../training/memory.js";
+import { config, type Content, metrics, type PlainRecord } from "../values.js";
+import { type Bundle, NOTHING, within } from "../wire/bundles.js";
+import { decodeDownload, type Envelope } from "../wire/decode.js";
+import { encodeUpload } from "../wire/encode.js";
+import { feedsBack } from "../wire/encoding.js";
+import { emptyReference, type Reference } from "../wire/references.js";
+import { checkGreeting, checkSettings } from "./abilities.js";
+import { evaluated } from "./evaluation.js";
+import { Half } from "./half.js";
+import { introduction } from "./introduction.js";
+import { isJoined, joined, separated } from "./joined.js";
+import { keptBytes, type Kept, keptOf, nothingKept, type Saved, savedOf, type Store, withSaved, withSettings } from "./kept.js";
+import { Settings } from "./settings.js";
+import { type Instructions, instructionsOf, recordOf } from "./turn.js";
+
+/** A message to a device, without Flower's envelope. */
+export interface Asked {
+  /** The SuperLink's number of the run. */
+  readonly run: string;
+  /** `query`, `train` or `evaluate`. */
+  readonly type: string;
+  readonly content: Content;
+}
+
+/** A person's device. */
+export class Device {
+  private readonly halves = new Map<string, Half>();
+  /** Names the person's samples. */
+  private readonly samples: string;
+  private readonly kernels: Kernels;
+
+  private constructor(
+    readonly person: Person,
+    private readonly store: Store,
+    exports: Exports,
+    private readonly log: (line: string) => void,
+    private kept: Kept,
+  ) {
+    this.kernels = new Kernels(exports);
+    const digest = blake2b.create({ dkLen: 16 });
+    for (const { buffer, byteOffset, byteLength } of [person.x.values, person.y]) digest.update(new Uint8Array(buffer, byteOffset, byteLength));
+    this.samples = bytesToHex(digest.digest());
+  }
+
+  /**
+   * The device of a person, with what its store kept.
+   *
+   * @throws RunError where that is damaged, or another person's.
+   */
+  static async open(person: Person, store: Store, exports: Exports, log: (line: string) => void): Promise<Device> {
+    const block = await store.load();
+    const kept = block ? keptOf(block, person.client) : nothingKept(person.client);
+    return new Device(person, store, exports, log, kept);
+  }
+
+  /** The node's id when it was active last. */
+  get node(): bigint | undefined {
+    return this.kept.node;
+  }
+
+  /** Remember the node's id. */
+  async active(node: bigint): Promise<void> {
+    await this.keep({ ...this.kept, node });
+  }
+
+  /**
+   * The answer to a message; what it changes is kept before anybody hears of it.
+   *
+   * @throws MessageRefused, RunError where there is none; then nothing is changed.
+   */
+  async answer(asked: Asked): Promise<Content> {
+    const content = separated(asked.content);
+    const answer = await this.answered(asked, content);
+    return isJoined(asked.content) ? joined(answer) : answer;
+  }
+
+  private async answered(asked: Asked, content: Content): Promise<Content> {
+    if (asked.type === "train") return this.train(asked, content);
+    if (asked.type === "evaluate") return this.evaluate(asked, content);
+    if (asked.type === "query" && content.has("handshake")) return this.handshake(asked, content);
+    throw new MessageRefused(this.person.client, 0, asked.type, `records ${[...content.keys()].join(", ")}`, "handshake: no other question has an answer here");
+  }
+
+  private async keep(kept: Kept): Promise<void> {
+    await this.store.save(keptBytes(kept));
+    this.kept = kept;
+  }
+
+  private async handshake(asked: Asked, content: Content): Promise<Content> {
+    const { client } = this.person;
+    checkGreeting(recordOf(content, "handshake", "config", client).values, client);
+    const values = new Map(recordOf(content, "settings", "config", client).values);
+    values.delete("salt");
+    const settings = new Settings(values);
+    checkSettings(settings);
+    // What a device says is for all methods: that of one that trains on an encoder's features says most.
+    const halves = settings.methods.map((name) => new Half(settings, name, this.person, this.kernels));
+    const said = introduction(halves.find(({ sight }) => sight.encoder && sight.trains) ?? halves[0]);
+    await this.keep(withSettings(this.kept, asked.run, values));
+    for (const half of halves) this.halves.set(`${asked.run} ${half.method.name}`, half);
+    return new Map([["handshake", config(said)]]);
+  }
+
+  private half(run: string, method: string): Half {
+    const key = `${run} ${method}`;
+    let half = this.halves.get(key);
+    if (!half) {
+      const values = this.kept.settings.get(run);
+      if (!values) throw new RunError(`client ${this.person.client}: asked to work in a run whose settings it was not told, expected a handshake before`);
+      half = new Half(new Settings(values), method, this.person, this.kernels);
+      this.halves.set(key, half);
+    }
+    return half;
+  }
+
+  private async train(asked: Asked, content: Content): Promise<Content> {
+    const told = instructionsOf(content, this.person.client);
+    const half = this.half(asked.run, told.method);
+    const { round } = told.turn;
+    const saved = savedOf(this.kept, told.run, told.method);
+    if (saved?.round === round) {
+      this.log(`round ${round} was done before; same answer`);
+      return this.reply(half, told, saved);
+    }
+    if (saved && saved.round > round) this.log(`asked for round ${round} after ${saved.round}: the server went back; training on`);
+    if (saved && saved.samples !== this.samples) this.log("its samples are others than in the last round; split anew, so what was trained on may be tested now");
+    const reference = this.reference(half, saved);
+    const received = this.received(content, told, half, reference);
+    const state = this.state(half, saved);
+    const fitted = half.learner.fit(state ?? half.learner.first(), received, half.parts(told.shared).train, told.turn);
+    const new_ = this.afterRound(half, told, fitted, { before: state, reference, received });
+    await this.keep(withSaved(this.kept, new_));
+    return this.reply(half, told, new_);
+  }
+
+  /** The state after a round, and its reply. */
+  private afterRound(half: Half, told: Instructions, fitted: Fitted, from: { before: State | undefined; reference: Reference | undefined; received: Bundle }): Saved {
+    const { round } = told.turn;
+    const { learner, encoding, settings } = half;
+    const { before } = from;
+    const same = !encoding.delta || from.reference?.round === from.received.reference;
+    // Where server and device do not have the same, both start anew.
+    const reference = same || !from.reference ? from.reference : emptyReference(learner.sends);
+    const address = { client: this.person.client, round };
+    const encoded = encodeUpload(fitted.upload, address, learner.sends, encoding, reference);
+    const largest = settings.number("largest-number", 1e6);
+    const whole = [...fitted.upload.tensors.values()].every((part) => part.kind !== "floats" || within(part.values, largest));
+    // A model that left all bounds is of no use to its owner either.
+    const state = whole ? fitted.state : (before ?? learner.first());
+    const anew = round > 1 && before === undefined ? { begins_anew: 1 } : {};
+    return {
+      run: told.run,
+      method: told.method,
+      round,
+      samples: this.samples,
+      state,
+      reply: encoded.bytes,
+      report: { ...fitted.report, ...anew },
+      reference: encoded.reference,
+      beside: {},
+    };
+  }
+
+  private reply(half: Half, told: Instructions, saved: Saved): Content {
+    const content = new Map<string, PlainRecord>([["payload", { kind: "payload", bytes: saved.reply }]]);
+    const report = Object.entries(saved.report);
+    if (report.length) content.set("report", metrics(new Map(report)));
+    if (told.alsoEvaluate) content.set("metrics", this.tested(half, told, saved.state, NOTHING));
+    return content;
+  }
+
+  private async evaluate(asked: Asked, content: Content): Promise<Content> {
+    const told = instructionsOf(content, this.person.client);
+    const half = this.half(asked.run, told.method);
+    const saved = savedOf(this.kept, told.run, told.method);
+    const received = this.received(content, told, half, this.reference(half, saved));
+    const state = this.state(half, saved) ?? half.learner.first();
+    return Promise.resolve(new Map([["metrics", this.tested(half, told, state, received)]]));
+  }
+
+  private tested(half: Half, told: Instructions, state: State, received: Bundle): PlainRecord {
+    const { train, test } = half.parts(told.shared);
+    const inUse = half.learner.tested(state, received, train, told.turn);
+    const logits = half.learner.predict(inUse, test.x);
+    return metrics(evaluated(logits, test.y, new Set(train.y), half.settings.flag("class-counts", true)));
+  }
+
+  /** The state of a run's method that fits its half; undefined: there is none. */
+  private state(half: Half, saved: Saved | undefined): State | undefined {
+    if (!saved) return undefined;
+    if (half.fits(saved.state)) return saved.state;
+    this.log("its state is of another model; it begins anew");
+    return undefined;
+  }
+
+  private reference(half: Half, saved: Saved | undefined): Reference | undefined {
+    return feedsBack(half.encoding) ? (saved?.reference ?? emptyReference(half.learner.sends)) : undefined;
+  }
+
+  private received(content: Content, told: Instructions, half: Half, reference: Reference | undefined): Bundle {
+    const { client } = this.person;
+    const { round } = told.turn;
+    const { settings } = half;
+    const envelope: Envelope = {
+      client,
+      round,
+      declared: half.learner.receives,
+      reference: half.encoding.delta ? reference : undefined,
+      limit: settings.number("message-limit", 0),
+      largest: settings.number("largest-number", 1e6),
+    };
+    return decodeDownload(recordOf(content, "payload", "payload", client, round).bytes, envelope);
+  }
+}
