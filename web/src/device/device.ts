@@ -18,12 +18,12 @@ import { encodeUpload } from "../wire/encode.js";
 import { feedsBack } from "../wire/encoding.js";
 import { emptyReference, type Reference } from "../wire/references.js";
 import { checkGreeting, checkSettings } from "./abilities.js";
-import { evaluated } from "./evaluation.js";
 import { Half } from "./half.js";
 import { introduction } from "./introduction.js";
 import { isJoined, joined, separated } from "./joined.js";
 import { keptBytes, type Kept, keptOf, nothingKept, type Saved, savedOf, type Store, withSaved, withSettings } from "./kept.js";
 import { Settings } from "./settings.js";
+import { testedMetrics } from "./tested.js";
 import { type Instructions, instructionsOf, recordOf } from "./turn.js";
 
 /** A message to a device, without Flower's envelope. */
@@ -192,10 +192,7 @@ export class Device {
   }
 
   private tested(half: Half, told: Instructions, state: State, received: Bundle): PlainRecord {
-    const { train, test } = half.parts(told.shared);
-    const inUse = half.learner.tested(state, received, train, told.turn);
-    const logits = half.learner.predict(inUse, test.x);
-    return metrics(evaluated(logits, test.y, new Set(train.y), half.settings.flag("class-counts", true)));
+    return metrics(testedMetrics(half, told, state, received));
   }
 
   /** The state of a run's method that fits its half; undefined: there is none. */

@@ -17,6 +17,7 @@ const OPEN = ["on", "off"] as const;
 export const fedsubRidge: Method = {
   name: NAME,
   trains: false,
+  encodes: true,
   defaults: {
     heads: "mixed", groups: "none", "cluster-count": 3, near: 8, prior: 300, stretches: 3, "open-classes": "on",
     forgetting: 1, noise: 0, "noise-delta": 1e-5, tested: "trained",

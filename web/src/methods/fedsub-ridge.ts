@@ -170,12 +170,13 @@ function headIn(state: State, name: string): LinearHead {
 }
 
 /** Scores `[n, classes]` of features `[n, D]`. */
-function scores({ weight, bias }: LinearHead, x: Tensor): Tensor {
+export function scores({ weight, bias }: LinearHead, x: Tensor): Tensor {
   const found = matrixOf(x).timesTransposed(weight).map((value, _, c) => value + bias[c]);
   return { shape: [found.rows, found.columns], values: Float32Array.from(found.values) };
 }
 
-function matrixOf(x: Tensor): Matrix {
+/** A tensor `[n, ...]` as rows. */
+export function matrixOf(x: Tensor): Matrix {
   return new Matrix(x.shape[0], size(x.shape.slice(1)), Float64Array.from(x.values));
 }
 

@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 import { cardOf } from "../../src/data/card.js";
 import { checkedPerson, type Person } from "../../src/data/person.js";
-import type { Plain } from "../../src/device/container.js";
 import type { Saved } from "../../src/device/kept.js";
 import type { Numbers, Tensor } from "../../src/tensors.js";
 import { type Content, type PlainRecord, type Scalar, type Value, type Values } from "../../src/values.js";
