@@ -24,18 +24,18 @@ export interface Origin {
 }
 
 /** Methods whose sums are means of changes. */
-const OF_MEANS = ["fedavg", "fedprox", "fedper", "fedrep", "ditto"];
+const OF_MEANS = ["fedavg", "fedprox", "fedper", "fedrep", "ditto", "local"];
 
-/**
- * A learner's part in sums.
- *
- * @throws RunError of a method whose sums this device does not know.
- */
-export function summed(method: string, learner: Learner): Summed {
-  if ("vector" in learner) return learner as Learner & Summed;
-  if (!OF_MEANS.includes(method)) {
+/** Refuse a method whose sums this device does not know: throws a RunError. */
+export function sumsKnown(method: string): void {
+  if (method !== "fedsub-ridge" && !OF_MEANS.includes(method)) {
     throw new RunError(`secure-aggregation: got method ${method}, expected fedsub-ridge, ${OF_MEANS.join(", ")}`);
   }
+}
+
+/** A learner's part in sums. */
+export function summed(learner: Learner): Summed {
+  if ("vector" in learner) return learner as Learner & Summed;
   return {
     vector: (upload, received, levels) => vectorOf(changeOf(learner, upload, received), upload.examples, levels),
     once: () => "",
