@@ -1,5 +1,5 @@
-// What devices run, in dist/: device.js for Node. With --tests the tests, in build/.
-import { readdirSync, rmSync } from "node:fs";
+// What devices run, in dist/: device.js for Node, and the kernels beside it. With --tests the tests, in build/.
+import { copyFileSync, readdirSync, rmSync } from "node:fs";
 import { build } from "esbuild";
 
 const shared = { bundle: true, format: "esm", target: "es2022", logLevel: "warning" };
@@ -19,4 +19,5 @@ if (process.argv.includes("--tests")) {
     minify: true,
     sourcemap: true,
   });
+  copyFileSync("kernels/fedsub.wasm", "dist/fedsub.wasm");
 }

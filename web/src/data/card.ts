@@ -47,12 +47,14 @@ class Reader {
   /** Values by key, up to the first table in brackets. */
   table(): Map<string, Toml> {
     const found = new Map<string, Toml>();
-    for (this.skip(); this.at < this.text.length && this.text[this.at] !== "["; this.skip()) {
+    this.skip();
+    while (this.at < this.text.length && this.text[this.at] !== "[") {
       const key = this.take(/[A-Za-z0-9_-]+/y);
       this.skip();
       this.take(/=/y);
       this.skip();
       found.set(key, this.value());
+      this.skip();
     }
     return found;
   }
@@ -71,10 +73,12 @@ class Reader {
   private list(): Toml[] {
     const found: Toml[] = [];
     this.take(/\[/y);
-    for (this.skip(); this.text[this.at] !== "]"; this.skip()) {
+    this.skip();
+    while (this.text[this.at] !== "]") {
       found.push(this.value());
       this.skip();
       if (this.text[this.at] !== "]") this.take(/,/y);
+      this.skip();
     }
     this.take(/\]/y);
     return found;
