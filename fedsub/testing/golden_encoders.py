@@ -22,7 +22,7 @@ from fedsub_core.data.sensors import Sensors, Windows
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.models.architecture import Shape
 
-FILE = FOLDER / "encoders.json"
+FILE = FOLDER / "parts" / "encoders.json"
 SAMPLES, PERSON = 4, 2
 #: Text, shape, seed and sensors.
 ENCODERS: tuple[tuple[str, Shape, int, Sensors], ...] = (

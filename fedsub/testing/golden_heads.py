@@ -28,7 +28,7 @@ from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import Statistics, recency, statistics, total
 
-FILE = FOLDER / "heads.json"
+FILE = FOLDER / "parts" / "heads.json"
 FEATURES, CLASSES = 6, 4
 
 
@@ -40,7 +40,7 @@ class Case:
     ----------
     samples, labels : of the person, and of how many classes these are.
     others : people beside it in everybody's sums, of 30 samples each; 0: there are no such sums.
-    group : which sums there are beside everybody's: "" none, "one" those of the person and the first
+    group : which sums there are beside everybody's: "" none, "one" those of it and the first
         other, or "class", which are these for class 1 and everybody's for all others.
     pooled : whether there are everybody's equations.
     mixing : of :class:`Mixing`, what is not by default.

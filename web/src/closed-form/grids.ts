@@ -6,6 +6,8 @@ export const PENALTIES = [0.3, 1, 3, 10, 30, 100, 300, 1000] as const;
 export const WITH_OTHERS = PENALTIES.filter((_, i) => i % 2 === 0);
 /** How much a person's own samples weigh against others'. */
 export const OWN_WEIGHTS = [1, 5, 20, 100] as const;
+/** Into how many stretches each class's samples are cut; who has no more leaves one out at a time. */
+export const STRETCHES = 3;
 /** By which scores are multiplied before softmax, of which one is chosen. */
 export const TEMPERATURES = Array.from({ length: 14 }, (_, k) => 2 ** ((k - 4) / 2));
 /** Candidates on own sums alone, and on each set of sums that others are in. */

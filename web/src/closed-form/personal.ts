@@ -3,6 +3,7 @@
 import { Matrix, addTo } from "../linear/matrix.js";
 import { Candidates, type Counted, type HeadSet, Shared, Span, alone, withOthers } from "./candidates.js";
 import { ByClass, Lent } from "./columns.js";
+import { STRETCHES } from "./grids.js";
 import { blocksOf } from "./left-out.js";
 import { CLOSED, type Holders, logOdds } from "./lending.js";
 import { type LeftOut, mixture } from "./mixture.js";
@@ -26,6 +27,10 @@ export interface Mixing {
   /** Into how many each class's samples are cut that are left out at once; 0: singles are. */
   readonly stretches: number;
 }
+
+const ALONE: Mixing = {
+  prior: 0, heads: "own", lentFrom: 0, noisy: false, lends: false, holders: undefined, stretches: STRETCHES,
+};
 
 /** Others' sums: everybody's; beside them one's group's, or for each class those of its group. */
 export interface Others {
@@ -74,10 +79,20 @@ export function personalHead(person: Person, others: Others | undefined, how: Mi
   const said = candidates.flatMap((one) => one.said);
   const mixed = mixture(leftOut, said, how.heads, prior, closed);
   const head = mixedHead(candidates, mixed.weights.map((one) => mixed.temperature * one), samples);
-  const own = mixture(leftOut, on[0].said, "own", NOBODYS, new Float64Array(classes));
-  const without = mixedHead([on[0]], own.weights.map((one) => own.temperature * one), samples);
   const bias = head.bias.map((one, c) => one + closed[c]);
-  return { weight: head.weight, bias, equations: mixed.equations, alone: without };
+  return { weight: head.weight, bias, equations: mixed.equations, alone: without(on[0], leftOut, samples) };
+}
+
+/** The head that a person has without others, where all samples count once. */
+export function headAlone({ x, y }: Samples, classes: number): LinearHead {
+  const person: Person = { samples: { x, y }, classes, weights: undefined };
+  return personalHead(person, undefined, ALONE).alone;
+}
+
+/** The head of a person's own candidates, by its own samples. */
+function without(own: HeadSet, leftOut: LeftOut, samples: Counted): LinearHead {
+  const { weights, temperature } = mixture(leftOut, own.said, "own", NOBODYS, new Float64Array(leftOut.targets.columns));
+  return mixedHead([own], weights.map((one) => temperature * one), samples);
 }
 
 /** Candidates with lent columns, and what is added to scores of classes that the person lacks. */

@@ -27,14 +27,30 @@ const LEAST_SPREAD = 2 ** -4;
 export function momentsOf(x: Tensor): Moments {
   const [n, features] = x.shape;
   const time = size(x.shape.slice(2));
-  const sum = new Float64Array(features);
-  const sumsq = new Float64Array(features);
-  x.values.forEach((value, i) => {
-    const feature = Math.floor(i / time) % features;
-    sum[feature] += value;
-    sumsq[feature] += value * value;
+  const rows = Array.from({ length: features }, (_, feature) => {
+    return Float64Array.from({ length: n * time }, (_, i) => x.values[(Math.floor(i / time) * features + feature) * time + (i % time)]);
   });
-  return { count: n * time, sum, sumsq };
+  const sums = (of: (value: number) => number) => Float64Array.from(rows, (row) => pairwise(row.map(of)));
+  return { count: n * time, sum: sums((value) => value), sumsq: sums((value) => value * value) };
+}
+
+/** The numbers of a moment in a row, as secure sums add them up. */
+export function momentsVector({ count, sum, sumsq }: Moments): Float64Array {
+  return Float64Array.of(count, ...sum, ...sumsq);
+}
+
+/** The sum of halves, and so on: an error of log(n) roundings, and the bits of NumPy's sums. */
+function pairwise(values: Float64Array): number {
+  const n = values.length;
+  if (n > 128) {
+    const half = Math.floor(n / 2) - (Math.floor(n / 2) % 8);
+    return pairwise(values.subarray(0, half)) + pairwise(values.subarray(half));
+  }
+  const whole = n - (n % 8), lanes = values.slice(0, 8);
+  if (n < 8) return values.reduce((sum, value) => sum + value, 0);
+  for (let i = 8; i < whole; i++) lanes[i % 8] += values[i];
+  const [a, b, c, d, e, f, g, h] = lanes;
+  return values.subarray(whole).reduce((sum, value) => sum + value, a + b + (c + d) + (e + f + (g + h)));
 }
 
 /** Mean and deviation; a feature without spread has deviation 1. */

@@ -82,6 +82,18 @@ export function gapWindows(person: Person): number {
   return Math.ceil(overlap / (1 - overlap) - 1e-9);
 }
 
+/** How many windows start within a window's length, by the card or by `t`: they hold much the same. */
+export function together(person: Person): number {
+  const { t, y, card } = person, length = windowSeconds(person);
+  const said = Math.round(1 / Math.max(1 - (card.overlap ?? 0), 1 / y.length));
+  if (!t || length === undefined) return Math.max(said, 1);
+  const sorted = ascending(t), end = length * (1 - TOUCHING);
+  const below = (limit: number) => sorted.filter((one) => one < limit).length;
+  const seen = ascending(sorted.map((start) => below(start + end) - below(start)));
+  const middle = (seen.length - 1) / 2;
+  return Math.max(said, Math.round((seen[Math.floor(middle)] + seen[Math.ceil(middle)]) / 2));
+}
+
 /** Each window's place in time, and the distance below which two windows overlap. */
 export function windowPlaces(person: Person): { readonly when: Float64Array; readonly width: number } {
   const { t, y, card } = person;

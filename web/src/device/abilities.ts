@@ -74,7 +74,6 @@ export function checkSettings(settings: Settings): void {
     const got = typeof value === "number" ? settings.number(key, value) : settings.text(key, value);
     if (got !== value) throw new RunError(`setting ${key}: got ${got}, expected ${value}: this device knows no other`);
   }
-  if (settings.flag("secure-aggregation", false)) throw new RunError("setting secure-aggregation: got true, expected false: this device adds to no secure sums");
   parseEncoding(settings.text("upload-encoding", "float32"));
   parseEncoding(settings.text("download-encoding", "float32"));
 }

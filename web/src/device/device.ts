@@ -8,22 +8,24 @@ import { blake2b } from "@noble/hashes/blake2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import type { Person } from "../data/person.js";
 import { MessageRefused, RunError } from "../errors.js";
-import type { Fitted, State } from "../methods/method.js";
+import type { State } from "../methods/method.js";
 import { Kernels } from "../training/kernels.js";
 import type { Exports } from "../training/memory.js";
 import { config, type Content, metrics, type PlainRecord } from "../values.js";
-import { type Bundle, NOTHING, within } from "../wire/bundles.js";
+import { type Bundle, NOTHING } from "../wire/bundles.js";
 import { decodeDownload, type Envelope } from "../wire/decode.js";
-import { encodeUpload } from "../wire/encode.js";
 import { feedsBack } from "../wire/encoding.js";
 import { emptyReference, type Reference } from "../wire/references.js";
+import { DeviceSums, maskedAgain, maskedBytes, vectorIn } from "../secure/device-sums.js";
+import { type OwnersWish, NO_WISH, checkSums } from "../secure/settings.js";
 import { checkGreeting, checkSettings } from "./abilities.js";
-import { evaluated } from "./evaluation.js";
 import { Half } from "./half.js";
-import { introduction } from "./introduction.js";
+import { introduction, sharedMoments } from "./introduction.js";
 import { isJoined, joined, separated } from "./joined.js";
 import { keptBytes, type Kept, keptOf, nothingKept, type Saved, savedOf, type Store, withSaved, withSettings } from "./kept.js";
+import { afterRound } from "./round.js";
 import { Settings } from "./settings.js";
+import { testedMetrics } from "./tested.js";
 import { type Instructions, instructionsOf, recordOf } from "./turn.js";
 
 /** A message to a device, without Flower's envelope. */
@@ -48,6 +50,7 @@ export class Device {
     exports: Exports,
     private readonly log: (line: string) => void,
     private kept: Kept,
+    private readonly wish: OwnersWish,
   ) {
     this.kernels = new Kernels(exports);
     const digest = blake2b.create({ dkLen: 16 });
@@ -60,10 +63,10 @@ export class Device {
    *
    * @throws RunError where that is damaged, or another person's.
    */
-  static async open(person: Person, store: Store, exports: Exports, log: (line: string) => void): Promise<Device> {
+  static async open(person: Person, store: Store, exports: Exports, log: (line: string) => void, wish = NO_WISH): Promise<Device> {
     const block = await store.load();
     const kept = block ? keptOf(block, person.client) : nothingKept(person.client);
-    return new Device(person, store, exports, log, kept);
+    return new Device(person, store, exports, log, kept, wish);
   }
 
   /** The node's id when it was active last. */
@@ -90,8 +93,9 @@ export class Device {
   private async answered(asked: Asked, content: Content): Promise<Content> {
     if (asked.type === "train") return this.train(asked, content);
     if (asked.type === "evaluate") return this.evaluate(asked, content);
+    if (asked.type === "query" && content.has("secure")) return this.secure(asked, content);
     if (asked.type === "query" && content.has("handshake")) return this.handshake(asked, content);
-    throw new MessageRefused(this.person.client, 0, asked.type, `records ${[...content.keys()].join(", ")}`, "handshake: no other question has an answer here");
+    throw new MessageRefused(this.person.client, 0, asked.type, `records ${[...content.keys()].join(", ")}`, "handshake or secure: no other question has an answer here");
   }
 
   private async keep(kept: Kept): Promise<void> {
@@ -106,6 +110,7 @@ export class Device {
     values.delete("salt");
     const settings = new Settings(values);
     checkSettings(settings);
+    checkSums(settings, this.wish);
     // What a device says is for all methods: that of one that trains on an encoder's features says most.
     const halves = settings.methods.map((name) => new Half(settings, name, this.person, this.kernels));
     const said = introduction(halves.find(({ sight }) => sight.encoder && sight.trains) ?? halves[0]);
@@ -126,14 +131,40 @@ export class Device {
     return half;
   }
 
+  private sums(half: Half): DeviceSums {
+    return new DeviceSums(this.person.client, half.settings, this.wish, this.log);
+  }
+
+  /** The answer to a question about a secure sum. */
+  private async secure(asked: Asked, content: Content): Promise<Content> {
+    const record = recordOf(content, "secure", "config", this.person.client).values;
+    const [run, method] = ["run", "method"].map((key) => String(record.get(key) ?? ""));
+    const half = this.half(asked.run, method), sums = this.sums(half), person = sums.participant(this.kept, run);
+    const halves = half.settings.methods.map((name) => this.half(asked.run, name));
+    const saved = savedOf(this.kept, run, method);
+    const vector = () => (saved?.beside.levels ? vectorIn(saved.reply) : undefined);
+    const values = sums.answer(person, record, (of) => sharedMoments(halves, of), vector);
+    await this.keep(sums.after(this.kept, run, person));
+    return new Map([["secure", config(values)]]);
+  }
+
   private async train(asked: Asked, content: Content): Promise<Content> {
-    const told = instructionsOf(content, this.person.client);
+    const { client } = this.person;
+    const told = instructionsOf(content, client);
     const half = this.half(asked.run, told.method);
     const { round } = told.turn;
     const saved = savedOf(this.kept, told.run, told.method);
+    const sums = this.sums(half), person = sums.participant(this.kept, told.run);
+    // Before all work: what cannot be sent need not be made.
+    const part = content.has("secure")
+      ? sums.accepted(person, recordOf(content, "secure", "config", client, round).values, recordOf(content, "turn", "config", client).values, told)
+      : undefined;
+    if (!part) sums.demandPlan(this.kept, told, saved?.round === round && Boolean(saved.beside.levels));
     if (saved?.round === round) {
       this.log(`round ${round} was done before; same answer`);
-      return this.reply(half, told, saved);
+      const again = part && maskedAgain(part, saved, half.split.train.length);
+      if (again) await this.keep(sums.after(this.kept, told.run, person));
+      return this.reply(half, told, again ? { ...saved, reply: again } : saved);
     }
     if (saved && saved.round > round) this.log(`asked for round ${round} after ${saved.round}: the server went back; training on`);
     if (saved && saved.samples !== this.samples) this.log("its samples are others than in the last round; split anew, so what was trained on may be tested now");
@@ -141,37 +172,13 @@ export class Device {
     const received = this.received(content, told, half, reference);
     const state = this.state(half, saved);
     const fitted = half.learner.fit(state ?? half.learner.first(), received, half.parts(told.shared).train, told.turn);
-    const new_ = this.afterRound(half, told, fitted, { before: state, reference, received });
-    await this.keep(withSaved(this.kept, new_));
-    return this.reply(half, told, new_);
-  }
-
-  /** The state after a round, and its reply. */
-  private afterRound(half: Half, told: Instructions, fitted: Fitted, from: { before: State | undefined; reference: Reference | undefined; received: Bundle }): Saved {
-    const { round } = told.turn;
-    const { learner, encoding, settings } = half;
-    const { before } = from;
-    const same = !encoding.delta || from.reference?.round === from.received.reference;
-    // Where server and device do not have the same, both start anew.
-    const reference = same || !from.reference ? from.reference : emptyReference(learner.sends);
-    const address = { client: this.person.client, round };
-    const encoded = encodeUpload(fitted.upload, address, learner.sends, encoding, reference);
-    const largest = settings.number("largest-number", 1e6);
-    const whole = [...fitted.upload.tensors.values()].every((part) => part.kind !== "floats" || within(part.values, largest));
-    // A model that left all bounds is of no use to its owner either.
-    const state = whole ? fitted.state : (before ?? learner.first());
-    const anew = round > 1 && before === undefined ? { begins_anew: 1 } : {};
-    return {
-      run: told.run,
-      method: told.method,
-      round,
-      samples: this.samples,
-      state,
-      reply: encoded.bytes,
-      report: { ...fitted.report, ...anew },
-      reference: encoded.reference,
-      beside: {},
-    };
+    if (!part) sums.demandPlan(this.kept, told, fitted.upload.tensors.size > 0);
+    const from = { before: state, reference, received };
+    const kept = afterRound(half, told, fitted, from, part, this.samples);
+    const sent = part ? { ...kept, reply: maskedBytes(part, kept) } : kept;
+    const all = withSaved(this.kept, kept);
+    await this.keep(part ? sums.after(all, told.run, person) : all);
+    return this.reply(half, told, sent);
   }
 
   private reply(half: Half, told: Instructions, saved: Saved): Content {
@@ -192,10 +199,7 @@ export class Device {
   }
 
   private tested(half: Half, told: Instructions, state: State, received: Bundle): PlainRecord {
-    const { train, test } = half.parts(told.shared);
-    const inUse = half.learner.tested(state, received, train, told.turn);
-    const logits = half.learner.predict(inUse, test.x);
-    return metrics(evaluated(logits, test.y, new Set(train.y), half.settings.flag("class-counts", true)));
+    return metrics(testedMetrics(half, told, state, received));
   }
 
   /** The state of a run's method that fits its half; undefined: there is none. */

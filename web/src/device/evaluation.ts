@@ -50,7 +50,7 @@ export function evaluated(logits: Tensor, y: Int32Array, trained: ReadonlySet<nu
 }
 
 /** Place of the largest number, or of the first NaN where there is one. */
-function strongest(row: Float32Array): number {
+export function strongest(row: Float32Array): number {
   const broken = row.findIndex(Number.isNaN);
   return broken >= 0 ? broken : row.indexOf(Math.max(...row));
 }

@@ -11,6 +11,7 @@ import { methodNamed } from "../methods/table.js";
 import { sameShape } from "../tensors.js";
 import type { Kernels } from "../training/kernels.js";
 import { type Encoding, parseEncoding } from "../wire/encoding.js";
+import { OwnHead, ownEncoder } from "./own-heads.js";
 import type { Settings } from "./settings.js";
 
 /** A method of a run on a person's samples. */
@@ -21,6 +22,7 @@ export class Half {
   readonly sight: Sight;
   /** Of uploads. */
   readonly encoding: Encoding;
+  readonly ownHead: OwnHead;
   private seen: { readonly shared: Shared; readonly parts: SeenParts } | undefined;
 
   /** @throws RunError where the run has no such method, or it does not fit the samples. */
@@ -36,11 +38,12 @@ export class Half {
     const { x, card, client } = person;
     const { seed } = settings;
     const shape = x.shape.slice(1);
-    const text = resolveEncoder(settings.text("encoder", "auto"), method.encodes, shape);
-    const context = { seed, shape, sensors: card.sensors ?? [], capacity: 1, kernels: new CompiledKernels(kernels.exports) };
-    const encoder = buildEncoder(text, context);
+    const text = settings.text("encoder", "auto");
+    const context = { seed, shape, sensors: card.sensors ?? [], capacity: 1, kernels: new CompiledKernels(kernels) };
+    const encoder = buildEncoder(resolveEncoder(text, method.encodes, shape), context);
     this.sight = { standardise: settings.text("standardise"), encoder, trains: method.trains };
     this.split = split(person, settings.text("split"), settings.number("test-share"), seed);
+    this.ownHead = new OwnHead(person, this.split, this.sight.standardise, ownEncoder(text, context));
     const run: Run = { settings, client, classes: card.classes.length, shape: encoder ? [encoder.features] : shape, seed, kernels };
     this.learner = method.learner(run);
     this.encoding = parseEncoding(settings.text("upload-encoding", "float32"));

@@ -13,7 +13,8 @@ const LENGTH = 9, SQUARED = 18, MOST_CHANNELS = 9;
 /** Samples in time of a window, deviations that are a maximum's full scale. */
 const SHORTEST = 16, LONGEST = 2 ** 18, OF_MAXIMUM = 4;
 /** Numbers of a kernel's row, axes of a sensor, pairs of channels that are correlated at most. */
-const ROW = 19, AXES = 4, PAIRS = 36;
+export const ROW = 19, AXES = 4;
+const PAIRS = 36;
 /** Levels of each series; of correlations one for each pair. */
 const EACH: Record<Group, number> = { shape: 3, autocorrelation: 4, spectrum: 10, correlations: 0 };
 const COSINE = 2 ** 12, LEAST_LENGTH = 128;

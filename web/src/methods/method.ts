@@ -46,6 +46,8 @@ export interface Learner {
   tested(state: State, received: Bundle, train: Samples, turn: Turn): State;
   /** Logits `[n, classes]` of samples `x [n, *features]` by the person's own model. */
   predict(state: State, x: Tensor): Tensor;
+  /** The same by the model that the person has without others, where the method keeps one. */
+  predictAlone?(state: State, x: Tensor): Tensor;
 }
 
 /** A method by its name. */

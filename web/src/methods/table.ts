@@ -2,6 +2,7 @@
 import { ditto } from "./ditto.js";
 import { fedavg, fedper, fedprox, local } from "./fedavg.js";
 import { fedrep } from "./fedrep.js";
+import { fedsubRidge } from "./fedsub-ridge-method.js";
 import type { Method } from "./method.js";
 
 const METHODS: readonly Method[] = [
@@ -10,6 +11,7 @@ const METHODS: readonly Method[] = [
   fedper,
   fedrep,
   ditto,
+  fedsubRidge,
   local,
 ];
 

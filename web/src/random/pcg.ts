@@ -55,6 +55,11 @@ export class Pcg64 {
     }
   }
 
+  /** A number from 0 to n - 1, each alike; n is below 2^31. */
+  below(n: number): number {
+    return this.upTo(n - 1);
+  }
+
   /** The values in random order: `Generator.permutation` of an array of one axis. */
   permutation(values: readonly number[]): number[] {
     const order = [...values];

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 
 /** A golden file of JSON. */
 export function golden(name: string): unknown {
-  return JSON.parse(readFileSync(`../proto/golden/${name}.json`, "utf8"));
+  return JSON.parse(readFileSync(`../proto/golden/parts/${name}.json`, "utf8"));
 }
 
 /** The steps of samples of so many numbers each: loud ones and quiet ones. */

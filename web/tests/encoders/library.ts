@@ -1,11 +1,12 @@
 // libfedsub of tests.
 
 import { readFileSync } from "node:fs";
-import { CompiledKernels, type Library } from "../../src/encoders/compiled-kernels.js";
+import { CompiledKernels } from "../../src/encoders/compiled-kernels.js";
+import { Kernels } from "../../src/training/kernels.js";
+import { loadKernels } from "../../src/training/memory.js";
 
 /** The kernels, compiled as devices have them. */
 export async function kernels(): Promise<CompiledKernels> {
-  const { instance } = await WebAssembly.instantiate(readFileSync("kernels/fedsub.wasm"));
-  (instance.exports._initialize as () => void)();
-  return new CompiledKernels(instance.exports as unknown as Library);
+  const module = await WebAssembly.compile(readFileSync("kernels/fedsub.wasm"));
+  return new CompiledKernels(new Kernels(await loadKernels(module)));
 }

@@ -6,7 +6,7 @@ import type { Store } from "../../src/device/kept.js";
 import type { Numbers } from "../../src/tensors.js";
 import type { Exports } from "../../src/training/memory.js";
 import type { Content, Value } from "../../src/values.js";
-import { type Case, type Exchange, savedIn } from "./case.js";
+import { blocksIn, type Case, type Exchange, savedIn } from "./case.js";
 
 /** How far numbers may lie apart that are not whole, by their size or 1. */
 export const NEAR = 1e-6;
@@ -31,6 +31,8 @@ export class MemoryStore implements Store {
 export interface Answered {
   readonly out: Content;
   readonly after: Saved | undefined;
+  /** What it kept of secure sums, by name. */
+  readonly blocks: ReadonlyMap<string, Uint8Array>;
 }
 
 /** The answer of a device that kept what a golden file says. */
@@ -38,11 +40,12 @@ export async function answered(one: Case, exchange: Exchange, kernels: Exports):
   const { client } = one.person;
   const before = savedIn(exchange.before, "golden");
   const told = withSettings(nothingKept(client), RUN, one.settings);
-  const store = new MemoryStore(keptBytes(before ? withSaved(told, before) : told));
+  const saved = before ? withSaved(told, before) : told;
+  const store = new MemoryStore(keptBytes({ ...saved, blocks: blocksIn(exchange.before, one.name) }));
   const device = await Device.open(one.person, store, kernels, () => undefined);
   const out = await device.answer({ run: RUN, type: exchange.type, content: exchange.in });
   const kept = store.block && keptOf(store.block, client);
-  return { out, after: kept?.runs.at(-1) };
+  return { out, after: kept?.runs.at(-1), blocks: kept?.blocks ?? new Map<string, Uint8Array>() };
 }
 
 /** Assert that two states are the same up to rounding; what else a file has is not looked at. */

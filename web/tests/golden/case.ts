@@ -54,8 +54,9 @@ export function golden(name: string): Case {
 }
 
 function wholeOf(value: unknown): unknown {
-  if (typeof value !== "object" || value === null || !("whole" in value)) return value;
-  return BigInt(value.whole as string);
+  // Sums that were opened have a key of that name, too.
+  if (typeof value !== "object" || value === null || !("whole" in value) || typeof value.whole !== "string") return value;
+  return BigInt(value.whole);
 }
 
 /** Records of plain values; `metrics` and `report` are of numbers. */
@@ -78,6 +79,7 @@ function valuesOf(table: Table): Values {
 
 function valueOf(value: Json): Value {
   if (Array.isArray(value)) return value.map((one) => valueOf(one) as Scalar);
+  if (typeof value === "object" && value !== null && "list" in value) return (value.list as string[]).map(bytesOf);
   if (typeof value === "object" && value !== null) return bytesOf(value.base64 as string);
   return value as Scalar;
 }
@@ -113,4 +115,13 @@ export function savedIn(table: Table, samples: string): Saved | undefined {
     reference: round && { round: Number(round[1].values[0]), tensors: new Map(wire.map(([name, tensor]) => [name.slice(5), tensor as Tensor])) },
     beside: { levels, once, made_of },
   };
+}
+
+/** What was kept of secure sums, as this device's blocks: secrets of the case's run, and the sums that were opened. */
+export function blocksIn({ sums, opened }: Table, name: string): Map<string, Uint8Array> {
+  const block = (table: Table) => new TextEncoder().encode(JSON.stringify(table, (_, value: unknown) => (typeof value === "bigint" ? Number(value) : value)));
+  const found = new Map<string, Uint8Array>();
+  if (sums) found.set(`sums golden ${name}`, block(sums as Table));
+  if (opened) found.set("opened sums", block(opened as Table));
+  return found;
 }
