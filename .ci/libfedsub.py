@@ -33,10 +33,15 @@ def functions() -> list[str]:
     return re.findall(r"^FEDSUB_VISIBLE .*?\b(fedsub_\w+)[(;]", HEADER.read_text(), re.M)
 
 
+def sources() -> list[Path]:
+    """Return the library's sources: all but the module of Python."""
+    return [path for path in sorted(KERNELS.glob("*.c")) if path.name != "module.c"]
+
+
 def command(target: str, out: Path) -> list[str]:
     """Return the command that compiles the library for a target of zig's."""
-    sources = [str(path) for path in sorted(KERNELS.glob("*.c")) if path.name != "module.c"]
-    zig = [sys.executable, "-m", "ziglang", "cc", "-target", target, *FLAGS, *sources]
+    files = map(str, sources())
+    zig = [sys.executable, "-m", "ziglang", "cc", "-target", target, *FLAGS, *files]
     if target.startswith("wasm"):
         exported = [f"-Wl,--export={name}" for name in functions()]
         how = ["-mexec-model=reactor", "-mcpu=generic+simd128", *exported]

@@ -33,7 +33,7 @@ static float logarithm(float x) {
     const double wide = x;
     int64_t bits;
     memcpy(&bits, &wide, sizeof bits);
-    const int64_t n = (bits - INT64_C(0x3FE6A09E667F3BCD) >> 52);
+    const int64_t n = (bits - INT64_C(0x3FE6A09E667F3BCD)) >> 52;
     const double m = wide * power_of_two(-n), s = (m - 1) / (m + 1), square = s * s;
     double found = 0;
     for (int i = 19; i > 0; i -= 2) found = 1.0 / i + square * found;
