@@ -101,8 +101,12 @@ class Image:
                 parts.append(_words(*pair))
         return b"".join(parts)
 
-    def here(self) -> list[Array]:
-        """Return the buffers after this machine's kernels have made the calls."""
+    def here(self, ending: str = "") -> list[Array]:
+        """Return the buffers after this machine's kernels have made the calls.
+
+        The functions' names end in "" for its best instruction set, or in another such as
+        ``_portable``.
+        """
         buffers = [array.copy() for array in self.buffers]
         for array, addresses in zip(buffers, self.addresses, strict=True):
             for offset, other in addresses:
@@ -116,7 +120,7 @@ class Image:
                 else ctypes.c_int64(word)
                 for word in words
             )
-            library.check(kernels[FUNCTIONS[int(function)]](*arguments))
+            library.check(kernels[f"{FUNCTIONS[int(function)]}{ending}"](*arguments))
         return buffers
 
     def answer(self, answered: bytes) -> list[Array]:

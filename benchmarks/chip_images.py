@@ -34,17 +34,16 @@ def random_windows(n: int, shape: tuple[int, ...]) -> NDArray[np.int16]:
     return steps
 
 
-def encoded(encoder: StatisticsEncoder, steps: NDArray[np.int16]) -> tuple[Image, list[At]]:
-    """Return an image that encodes windows, and where their statistics and answers are."""
-    image, n = Image(), len(steps)
-    sensors, table = sensor_table(sensors_of(encoder.input_shape)), turns(length_of(steps.shape[2]))
+def encode(image: Image, encoder: StatisticsEncoder, steps: NDArray[np.int16]) -> list[At]:
+    """Add the encoding of windows; return where their statistics and answers are."""
+    shape = len(steps), *steps.shape[1:]
+    sensors, table = sensor_table(sensors_of(encoder.input_shape)), turns(length_of(shape[2]))
     windows, rows = image.put(steps), [encoder.statistics, encoder.size * PER_KERNEL]
-    found = [image.put(np.zeros((n, row), np.int8)) for row in rows]
-    shape = n, *steps.shape[1:]
+    found = [image.put(np.zeros((shape[0], row), np.int8)) for row in rows]
     image.call("fedsub_encode", image.put(encoder.table), encoder.size, windows, *shape, found[1])
     groups = 2 ** len(GROUPS) - 1, image.put(sensors), len(sensors), image.put(table), len(table)
     image.call("fedsub_describe", *groups, windows, *shape, found[0])
-    return image, found
+    return found
 
 
 def trained(epochs: int) -> tuple[Image, list[At]]:

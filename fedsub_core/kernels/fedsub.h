@@ -127,23 +127,26 @@ typedef struct {
 } FedsubRelevance;
 
 /* Steps of stochastic gradient descent on the samples, as FedsubSteps has it. */
-typedef int FedsubDescend(const FedsubChain *, const FedsubSamples *, const FedsubSteps *);
+FEDSUB_VISIBLE int fedsub_descend(const FedsubChain *chain, const FedsubSamples *samples,
+                                  const FedsubSteps *steps);
 
 /* What the last layer makes: out [clients, held, units * made]. */
-typedef int FedsubForward(const FedsubChain *, const FedsubSamples *, const FedsubFloats *out);
+FEDSUB_VISIBLE int fedsub_forward(const FedsubChain *chain, const FedsubSamples *samples,
+                                  const FedsubFloats *out);
 
 /* Relevance; samples are taken as they lie. */
-typedef int FedsubRelate(const FedsubChain *, const FedsubSamples *, const FedsubRelevance *);
+FEDSUB_VISIBLE int fedsub_relate(const FedsubChain *chain, const FedsubSamples *samples,
+                                 const FedsubRelevance *relevance);
 
 /* Samples x [samples, channels, time] less the mean [channels], over the deviation [channels], which is
  * positive: out is of the shape of x, and may be x. Feature vectors [samples, features] are channels
  * of one number in time. */
-typedef int FedsubStandardise(const float *x, int64_t samples, int64_t channels, int64_t time,
+FEDSUB_VISIBLE int fedsub_standardise(const float *x, int64_t samples, int64_t channels, int64_t time,
                               const float *mean, const float *deviation, float *out);
 
 /* What an encoder sees of standardised samples, x [count]: steps [count] of 1/256 deviation from -2048
  * to 2047, halves to even. What is no number is refused. */
-typedef int FedsubQuantise(const float *x, int64_t count, int16_t *steps);
+FEDSUB_VISIBLE int fedsub_quantise(const float *x, int64_t count, int16_t *steps);
 
 /* A kernel of an encoder is a row of FEDSUB_KERNEL numbers: dilation, level, the three places of
  * weight 2, four thresholds, how many channels, then these; 0 behind the last. */
@@ -151,7 +154,7 @@ enum { FEDSUB_KERNEL = 19, FEDSUB_AXES = 4 };
 
 /* Features of windows by kernels [count, FEDSUB_KERNEL], whose dilation is at most `time`: of quantised
  * windows [samples, channels, time], levels [samples, count, 5]. */
-typedef int FedsubEncode(const int32_t *kernels, int64_t count, const int16_t *windows,
+FEDSUB_VISIBLE int fedsub_encode(const int32_t *kernels, int64_t count, const int16_t *windows,
                          int64_t samples, int64_t channels, int64_t time, int8_t *levels);
 
 /* Statistics of the same windows, levels [samples, statistics], of the groups whose bits are set: 1
@@ -160,29 +163,20 @@ typedef int FedsubEncode(const int32_t *kernels, int64_t count, const int16_t *w
  * sensors [norms, FEDSUB_AXES]: channels of each sensor, -1 behind the last.
  * turns [half, 2]: 4096 cos and -4096 sin of pi k / half, rounded; half is a power of two, at least
  * 64 and at least time / 2. */
-typedef int FedsubDescribe(int64_t groups, const int32_t *sensors, int64_t norms,
+FEDSUB_VISIBLE int fedsub_describe(int64_t groups, const int32_t *sensors, int64_t norms,
                            const int32_t *turns, int64_t half, const int16_t *windows,
                            int64_t samples, int64_t channels, int64_t time, int8_t *levels);
 
 /* Sums for a head in closed form, of levels [samples, features] with a constant 128 in front, and their
  * classes y [samples]: added to gram [(features + 1) (features + 2) / 2], the lower triangle of
  * products, row after row, and to cross [classes, features + 1], the levels of each class. */
-typedef int FedsubSums(const int8_t *levels, const int64_t *y, int64_t samples, int64_t features,
+FEDSUB_VISIBLE int fedsub_sums(const int8_t *levels, const int64_t *y, int64_t samples, int64_t features,
                        int64_t classes, int64_t *gram, int64_t *cross);
 
 /* Memory for buffers, in which a page of JavaScript places its own: `bytes` of it, at a multiple of 16,
  * or NULL. It is the caller's until fedsub_release. Any other memory serves as well. */
 FEDSUB_VISIBLE void *fedsub_memory(int64_t bytes);
 FEDSUB_VISIBLE void fedsub_release(void *memory);
-
-FEDSUB_VISIBLE FedsubDescend fedsub_descend;
-FEDSUB_VISIBLE FedsubForward fedsub_forward;
-FEDSUB_VISIBLE FedsubRelate fedsub_relate;
-FEDSUB_VISIBLE FedsubStandardise fedsub_standardise;
-FEDSUB_VISIBLE FedsubQuantise fedsub_quantise;
-FEDSUB_VISIBLE FedsubEncode fedsub_encode;
-FEDSUB_VISIBLE FedsubDescribe fedsub_describe;
-FEDSUB_VISIBLE FedsubSums fedsub_sums;
 
 #ifdef __cplusplus
 }
