@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedsub_core.kernels import library
 from fedsub_core.kernels.known import AFFINE, Known
 from fedsub_core.models.model import Params
+from fedsub_core.pytorch import as_numpy
 
 #: The functions of ``fedsub.h``, by their number in an image.
 FUNCTIONS = (
@@ -73,7 +74,7 @@ class Image:
             words += [one.kind, one.channels, one.length, one.units, one.made]
             words += [one.kernel, one.stride, one.padding, int(one.relu), int(affine)]
             for name in (f"{one.name}.weight", f"{one.name}.bias"):
-                values = np.array(params[name]) if affine else None
+                values = as_numpy(params[name]) if affine else None
                 words += (found := self.whole(values))
                 words += self.whole(None if values is None else np.zeros_like(values))
                 words += [0] * 3 * (PARTS - 2)

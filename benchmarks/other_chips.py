@@ -41,6 +41,8 @@ TINY = ["--chips", "cc-O0", "cc", "x86_64", "wasm", "--windows", "9"]
 LINES = ("cc-O0 ", "cc ", "x86_64 ", "wasm ")
 HERE = Path(__file__).parent
 LIBRARY = runpy.run_path(str(HERE.parent / ".ci" / "libfedsub.py"))
+#: Where `make other-chips` unpacks the emulators.
+QEMU = Path(sys.prefix, "qemu", "usr", "bin")
 #: Epochs of ten steps.
 EPOCHS = 20
 SIZE = 40
@@ -112,10 +114,12 @@ def answered(command: Sequence[str], image: Image) -> list[Array]:
     return image.answer(done.stdout)
 
 
-def differing(command: Sequence[str], windows: int) -> tuple[int, int]:
+def differing(
+    command: Sequence[str], windows: int, shapes: Sequence[Windows] = SHAPES
+) -> tuple[int, int]:
     """Return the number of levels, and of those that differ from NumPy's."""
     image, places, expected = Image(), list[list[At]](), list[Array]()
-    for shape in SHAPES:
+    for shape in shapes:
         encoder, steps = StatisticsEncoder(SIZE, 0, shape), random_windows(windows, shape)
         with library.switched_off():
             levels = encoder.levels(steps)
@@ -129,9 +133,9 @@ def differing(command: Sequence[str], windows: int) -> tuple[int, int]:
     return count, wrong
 
 
-def apart(command: Sequence[str], fused: bool) -> tuple[int, int]:
+def apart(command: Sequence[str], fused: bool, epochs: int = EPOCHS) -> tuple[int, int]:
     """Return how many numbers two trained models make, and how many are not this machine's."""
-    image, places = trained(EPOCHS)
+    image, places = trained(epochs)
     expected, found = image.here("" if fused else "_portable"), answered(command, image)
     pairs = [(expected[at.buffer], found[at.buffer]) for at in places]
     return sum(a.size for a, _ in pairs), sum(int((a != b).sum()) for a, b in pairs)
@@ -144,7 +148,7 @@ def main() -> None:
     parser.add_argument(
         "--qemu",
         type=Path,
-        default=Path(sys.prefix, "qemu", "usr", "bin"),
+        default=QEMU,
         help="the folder of QEMU's emulators",
     )
     parser.add_argument("--windows", type=int, default=20, help="of each shape, 9 at least")
