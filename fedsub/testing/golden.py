@@ -70,9 +70,7 @@ class RecordingDevices(InProcessGrid):
 
 def answered(kind: str, content: RecordDict, context: Context) -> RecordDict:
     """Return a device's answer to a message of a kind, such as ``train``."""
-    device = Device(context)
-    verbs = {"query": device.query, "train": device.train, "evaluate": device.evaluate}
-    return verbs[kind](content)
+    return Device(context).answer(kind, content)
 
 
 def device_of(config: RunConfig, client: str, state: RecordDict) -> Context:

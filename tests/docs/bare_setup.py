@@ -57,9 +57,9 @@ def write_own_data(folder: Path, config: RunConfig, federation: Federation, clie
     np.savez(folder / "own.npz", **arrays, classes=np.array(federation.card.classes))
 
 
-def node_config(client: str, folder: Path) -> dict[str, Any]:
+def node_config(client: str, folder: Path, joined: bool = True) -> dict[str, Any]:
     """Return what a SuperNode of the bare device is configured with."""
-    return {"client-id": client, "data": str(folder), "version": VERSION}
+    return {"client-id": client, "data": str(folder), "version": VERSION, "joined": joined}
 
 
 @dataclass

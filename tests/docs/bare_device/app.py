@@ -37,7 +37,7 @@ class Device:
         self.config = self.state["settings"] = content["settings"]  # not from the app
         said: Any = {"client": self.client, "version": version, "schema": SCHEMA, "capacity": 1.0}
         said |= {"classes": self.data["classes"].tolist(), "shape": list(x.shape[1:])}
-        said |= {"examples": len(x), "count": len(x)}
+        said |= {"examples": len(x), "count": len(x), "joined": int(self.node["joined"])}
         said |= {"sum": x.sum(0).tolist(), "sumsq": (x**2).sum(0).tolist()}
         if ":" in (text := str(self.config["encoder"])):
             own = ((x - x.mean(0)) / x.std(0)).astype(np.float32)
@@ -130,19 +130,39 @@ class Device:
         return {name.removeprefix(prefix): array.copy() for name, array in named.items()}
 
 
+def answered(verb: str, message: Message, context: Context) -> Message:
+    """Answer in one record what comes in one."""
+    content, reply = message.content, getattr(Device(context), verb)
+    if "joined" not in content:
+        return Message(reply(content), reply_to=message)
+    came: Any = {"turn": {}, "payload": {}}
+    for key, value in content["joined"].items():
+        record, _, inner = key.partition(".")
+        if record == "payload":
+            value = Array("uint8", (len(value),), SCHEMA, value)
+        came.setdefault(record, {})[inner or key] = value
+    said: Any = {}
+    for name, record in reply(came).items():
+        if name == "payload":
+            said[name] = record[name].data
+        else:
+            said |= {f"{name}.{key}": value for key, value in record.items()}
+    return Message(RecordDict({"joined": ConfigRecord(said)}), reply_to=message)
+
+
 @app.query()
 def query(message: Message, context: Context) -> Message:
     """Answer the handshake."""
-    return Message(Device(context).query(message.content), reply_to=message)
+    return answered("query", message, context)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer a round."""
-    return Message(Device(context).train(message.content), reply_to=message)
+    return answered("train", message, context)
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Answer an evaluation."""
-    return Message(Device(context).evaluate(message.content), reply_to=message)
+    return answered("evaluate", message, context)
