@@ -34,7 +34,7 @@ class Device:
         version = str(self.node["version"])  # the release that it was built for
         if WIRE not in server["wires"]:
             raise ValueError(f"the server speaks {dict(server)}, expected {SCHEMA}")
-        self.config = self.state["settings"] = content["settings"]  # not from the app
+        self.config = self.state["settings"] = ConfigRecord(dict(content["settings"]))
         said: Any = {"client": self.client, "version": version, "schema": SCHEMA, "capacity": 1.0}
         said |= {"classes": self.data["classes"].tolist(), "shape": list(x.shape[1:])}
         said |= {"examples": len(x), "count": len(x), "joined": int(self.node["joined"])}
@@ -130,11 +130,10 @@ class Device:
         return {name.removeprefix(prefix): array.copy() for name, array in named.items()}
 
 
-def answered(verb: str, message: Message, context: Context) -> Message:
-    """Answer in one record what comes in one."""
-    content, reply = message.content, getattr(Device(context), verb)
+def answered_records(device: Device, verb: str, content: Any) -> dict[str, Any]:
+    """Return records of an answer: in one what comes in one."""
     if "joined" not in content:
-        return Message(reply(content), reply_to=message)
+        return dict(getattr(device, verb)(content))
     came: Any = {"turn": {}, "payload": {}}
     for key, value in content["joined"].items():
         record, _, inner = key.partition(".")
@@ -142,12 +141,18 @@ def answered(verb: str, message: Message, context: Context) -> Message:
             value = Array("uint8", (len(value),), SCHEMA, value)
         came.setdefault(record, {})[inner or key] = value
     said: Any = {}
-    for name, record in reply(came).items():
+    for name, record in getattr(device, verb)(came).items():
         if name == "payload":
             said[name] = record[name].data
         else:
             said |= {f"{name}.{key}": value for key, value in record.items()}
-    return Message(RecordDict({"joined": ConfigRecord(said)}), reply_to=message)
+    return {"joined": ConfigRecord(said)}
+
+
+def answered(verb: str, message: Message, context: Context) -> Message:
+    """Answer a message of Flower's."""
+    records = answered_records(Device(context), verb, message.content)
+    return Message(RecordDict(records), reply_to=message)
 
 
 @app.query()
