@@ -85,7 +85,12 @@ def test_refusals_have_the_status_and_code_of_the_page(fleet: Fleet) -> None:
             412,
             "2001",
         ),
-        ("SendNodeHeartbeat", SendNodeHeartbeatRequest(node=node, heartbeat_interval=9), 400, "2003"),
+        (
+            "SendNodeHeartbeat",
+            SendNodeHeartbeatRequest(node=node, heartbeat_interval=9),
+            400,
+            "2003",
+        ),
     ):
         with pytest.raises(Refused, match=code) as refused:
             anna.call(call, asked)
