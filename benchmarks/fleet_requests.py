@@ -26,6 +26,7 @@ from script import parsed, put_rows, today
 import fedsub_client
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import read_config
+from fedsub_core.options import Value
 
 TINY = ["--rounds", "1", "--methods", "fedsub-ridge"]
 #: Deployments come up one after another: a minute or two, however tiny.
@@ -81,7 +82,13 @@ def requests(method: str, rounds: int, shim: str) -> Counter[str]:
     """Return an exchange's calls, by name, of a run whose devices look for modules in `shim`."""
     with tempfile.TemporaryDirectory() as folder:
         data = small_federation(Path(folder, "data"), 2, 60)
-        keys = {"method": method, "beside": "", "rounds": rounds, "data": data, "out": folder}
+        keys: dict[str, Value] = {
+            "method": method,
+            "beside": "",
+            "rounds": rounds,
+            "data": data,
+            "out": folder,
+        }
         before = filter(None, [shim, os.environ.get("PYTHONPATH")])
         with patch.dict(os.environ, {"PYTHONPATH": os.pathsep.join(before)}):
             rehearsal = Counted(read_config(None, keys), 2, lambda text: None, lambda n: None)

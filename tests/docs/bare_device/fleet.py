@@ -118,7 +118,7 @@ class Fleet:
     def pull(self, run: int, identity: str) -> bytes:
         """Return an object, once all of it is there."""
         while True:
-            fields = {"run_id": run, "object_id": identity}
+            fields: Any = {"run_id": run, "object_id": identity}
             found = self.call("pull-object", "PullObject", node=self.node, **fields)
             if found.object_available:
                 assert sha256(found.object_content).hexdigest() == identity
