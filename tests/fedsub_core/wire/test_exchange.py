@@ -298,7 +298,7 @@ def test_settings_that_are_not_the_apps_are_refused_by_their_names() -> None:
         ({key: config[key] for key in ("lr", "epochs")}, "encoder"),
     ):
         with refused(MessageRefused, client="ann", what="settings", got=f"others: {keys}"):
-            check_settings(ConfigRecord(told), "ann", config)  # type: ignore[arg-type]
+            check_settings(ConfigRecord(told), "ann", config)
 
 
 @pytest.mark.parametrize("version", ["1\x1b[2J", "1\n2"])
