@@ -13,6 +13,8 @@ const LONGEST_SOCKET = 100;
 export class FileStore implements Store {
   /** Names the file that was read or written last. */
   private known = "";
+  /** Whether that file is whole: only such a one is kept beside the next. */
+  private whole = true;
 
   private constructor(
     private readonly folder: string,
@@ -55,7 +57,8 @@ export class FileStore implements Store {
       const block = new Uint8Array(readFileSync(path));
       try {
         unpacked(block);
-        if (faults.length) this.log(`${faults.join("; ")}: the state before it is used`);
+        this.whole = faults.length === 0;
+        if (!this.whole) this.log(`${faults.join("; ")}: the state before it is used`);
         return Promise.resolve(block);
       } catch (error) {
         faults.push(`${path}: ${error instanceof Error ? error.message : String(error)}`);
@@ -71,7 +74,7 @@ export class FileStore implements Store {
     if (named(this.state) !== this.known) return Promise.reject(new RunError(`${this.state}: another process wrote it; a device has one process`));
     try {
       written(draft, block);
-      if (existsSync(this.state)) {
+      if (this.whole && existsSync(this.state)) {
         // At no time is there no state: the last has two names before the new one takes one.
         rmSync(this.before, { force: true });
         linkSync(this.state, this.before);
@@ -79,6 +82,7 @@ export class FileStore implements Store {
       renameSync(draft, this.state);
       synced(this.folder);
       this.known = named(this.state);
+      this.whole = true;
       return Promise.resolve();
     } catch (error) {
       return Promise.reject(new RunError(`${this.state}: could not be written (${String(error)}); the state before is kept. Free some space`));

@@ -51,6 +51,15 @@ test("of a file cut off at any place the state before it is used", async (t) => 
   }
 });
 
+test("a damaged file does not take the place of the whole one before it", async (t) => {
+  const { at, store } = await filled(t);
+  truncateSync(join(at, "state.bin"), 40);
+  assert.deepEqual(await store.load(), SECOND);
+  await store.save(FIRST);
+  truncateSync(join(at, "state.bin"), 40);
+  assert.deepEqual(await store.load(), SECOND);
+});
+
 test("a byte that changed anywhere is noticed", async (t) => {
   const { at, store } = await filled(t);
   for (let i = 0; i < THIRD.length; i++) {
