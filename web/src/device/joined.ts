@@ -6,7 +6,7 @@ const PAYLOAD = "payload";
 /** Records of numbers; all others are of plain values. */
 const NUMBERS = ["report", "metrics"];
 /** Bytes of a payload that is joined at most. */
-const MOST = 2 ** 20;
+const MOST = 2 ** 19;
 
 /** Whether a message came joined. */
 export function isJoined(content: Content): boolean {

@@ -146,7 +146,7 @@ export class Exchanges {
     const failed = answer instanceof Error;
     const error = failed ? { error: { code: APP_FAILED, reason: `${answer.name}: ${answer.message}` } } : {};
     const { tree, objects } = messageObjects({ metadata, ...error }, failed ? undefined : answer);
-    const message = { ...error, metadata: { ...metadata, messageId: tree.objectId } };
+    const message = { ...(failed ? error : { content: {} }), metadata: { ...metadata, messageId: tree.objectId } };
     const runtime = Math.max(now - asked.createdAt, 0);
     const request = { node: this.node, messagesList: [message], messageObjectTrees: [tree], clientappRuntimeList: [runtime] };
     const pushed = await this.calls.call("push-messages", PushMessagesRequestSchema, PushMessagesResponseSchema, request);

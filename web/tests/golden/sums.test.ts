@@ -20,7 +20,7 @@ function kept(blocks: ReadonlyMap<string, Uint8Array>): Record<string, unknown>[
 function comparable(blocks: ReadonlyMap<string, Uint8Array>, random: boolean): unknown {
   const without = ([key, value]: [string, unknown]) =>
     random && RANDOM.includes(key) ? [key, Object.keys(value as object).length > 0] : [key, value];
-  const all = kept(blocks).map((one) => Object.fromEntries(Object.entries(one).sort().map(without)));
+  const all = kept(blocks).map((one): unknown => Object.fromEntries(Object.entries(one).sort().map(without)));
   return JSON.parse(JSON.stringify(all).replace(/"date":"[^"]*"/g, '"date":""')) as unknown;
 }
 
