@@ -55,8 +55,13 @@ function serves(people: number, degree: number): boolean {
 
 /** The logarithm of how likely it is to draw `least` or more of the marked others. */
 function atLeast(others: number, marked: number, drawn: number, least: number): number {
-  let ways = 0n;
-  for (let i = least; i <= Math.min(marked, drawn); i++) ways += choose(marked, i) * choose(others - marked, drawn - i);
+  const rest = others - marked, first = Math.max(least, drawn - rest);
+  let of = choose(marked, first), beside = choose(rest, drawn - first), ways = 0n;
+  for (let i = first; i <= Math.min(marked, drawn); i++) {
+    ways += of * beside;
+    of = (of * BigInt(marked - i)) / BigInt(i + 1);
+    beside = (beside * BigInt(drawn - i)) / BigInt(rest - drawn + i + 1);
+  }
   return ways === 0n ? -1e9 : log2(ways) - log2(choose(others, drawn));
 }
 
