@@ -70,8 +70,8 @@ def invite(
     known = "" if ca is None else fingerprint(ca)
     name = federation or str(urlsplit(url).hostname)
     made = new_invitations(url, name, days, people or [""] * (count or 1))
-    write_sheet(out, made, known)
     batch = write_batch(folder, list(made.values()))
+    write_sheet(out, made, known)
     until = next(iter(made.values())).until
     click.echo(f"{out}: {CODES_FILE} and {SHEET_FILE} with {len(made)} codes, until {until}")
     click.echo(f"{batch}: what the server needs of them, in its folder of --invitations")

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from fedsub.commands.status import WIDE
 from fedsub_core.errors import ConfigError, RunError, listed
 
 if TYPE_CHECKING:
@@ -92,7 +93,10 @@ def people(
     for node in by_node.values():
         table.add_row(node.name, str(node.node), node.status, "", "by hand")
     if table.row_count:
-        Console().print(table)
+        console = Console()
+        if not console.is_terminal:  # a pipe has no width
+            console.width = WIDE
+        console.print(table)
 
 
 def _nodes(superlink: str, ca: Path | None, revoked: tuple[str, ...]) -> Sequence[LinkNode]:

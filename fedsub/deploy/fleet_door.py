@@ -227,5 +227,6 @@ def serve(
         behind = HOST, int(sockets[1].getsockname()[1])
         relay = Relay(Connections(most_connections()), [came], behind)
         answers = FleetDoor(app, behind[1], most, Callers(fleet_keys(app)), relay, visitors)
-    # Flower has no websockets.
-    uvicorn.Server(uvicorn.Config(answers, ws="none", **keys)).run(sockets)
+    # Flower has no websockets; strangers need not know what answers.
+    config = uvicorn.Config(answers, ws="none", server_header=False, **keys)
+    uvicorn.Server(config).run(sockets)

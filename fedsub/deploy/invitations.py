@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from fedsub.deploy.codes import new_code, token_hash, token_of
 from fedsub_core.errors import ConfigError, RunError
-from fedsub_core.files import write_whole
+from fedsub_core.files import make_folder, write_whole
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 
 #: Seconds are enough; all times are UTC.
@@ -98,6 +98,14 @@ def new_invitations(
     }
 
 
+def folder_of_invitations(folder: Path) -> None:
+    """Make a server's folder of invitations where there is none; RunError: it cannot be made."""
+    try:
+        make_folder(folder)
+    except OSError as error:
+        raise RunError(f"{folder}: {error.strerror}, expected a folder of invitations") from error
+
+
 def write_batch(folder: Path, invitations: Sequence[Invitation]) -> Path:
     """Write a batch into a server's folder, and return its file.
 
@@ -107,6 +115,7 @@ def write_batch(folder: Path, invitations: Sequence[Invitation]) -> Path:
         If there is a batch of this second already, or it cannot be written.
     """
     path = folder / f"{invitations[0].number.partition('/')[0]}.csv"
+    folder_of_invitations(folder)
     if path.exists():
         raise RunError(f"{path}: a batch of this second is there; try again")
     _write(path, invitations)
@@ -121,8 +130,6 @@ def read_batches(folder: Path) -> dict[str, Invitation]:
     RunError
         If the folder or a batch cannot be read.
     """
-    if not folder.is_dir():
-        raise RunError(f"{folder}: no such folder, expected that of the invitations")
     every = [one for path in sorted(folder.glob("*.csv")) for one in _read(path)]
     return {one.token_hash: one for one in every}
 

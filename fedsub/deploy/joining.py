@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedsub.deploy.codes import JoinRequest, token_hash
-from fedsub.deploy.invitations import Invitation, read_batches
+from fedsub.deploy.invitations import Invitation, folder_of_invitations, read_batches
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import private, write_whole
 from fedsub_core.flower.nodes import RegisteredNode
@@ -49,12 +49,11 @@ class JoinRefused(FedSubError):
     ----------
     status : HTTP's.
     got, expected : what came, and what was expected.
-    guessed : whether the code is none that was given out.
     """
 
-    def __init__(self, status: int, got: str, expected: str, guessed: bool = False) -> None:
+    def __init__(self, status: int, got: str, expected: str) -> None:
         super().__init__(f"join: got {got}, expected {expected}")
-        self.status, self.got, self.expected, self.guessed = status, got, expected, guessed
+        self.status, self.got, self.expected = status, got, expected
 
 
 class Nodes(Protocol):
@@ -140,6 +139,7 @@ class Joins:
     """
 
     def __init__(self, folder: Path, nodes: Nodes) -> None:
+        folder_of_invitations(folder)
         read_batches(folder)
         self._folder, self._nodes = folder, nodes
         with _database(folder) as opened:
@@ -221,7 +221,7 @@ class Joins:
 
 def _demand_open(invitation: Invitation | None) -> None:
     if invitation is None:
-        raise JoinRefused(403, "an unknown code", "one of an invitation", guessed=True)
+        raise JoinRefused(403, "an unknown code", "one of an invitation")
     if invitation.ended(datetime.now(UTC)):
         raise JoinRefused(403, f"a code that ended at {invitation.until}", "a new invitation")
 

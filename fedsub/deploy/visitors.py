@@ -1,7 +1,7 @@
 """Answers to who comes to the devices' port without a registered key: the page, and joining.
 
 Everything else there is signed (`fleet_door.py`). What strangers can have done is bounded: a file
-is in memory, a join is short, and who tries codes that nobody gave out has to wait.
+is in memory, a join is short, and whose joins are refused has to wait.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from fedsub_core.flower.superlink import fleet_authority, fleet_keys
 
 #: Bytes of a join, seconds in which it has to come, and joins that may wait for each other.
 JOIN_BYTES, JOIN_SECONDS, MOST_WAITING = 4096, 10.0, 64
-#: Wrong codes that an address may try at once; one more every so many seconds.
-WRONG_CODES, WRONG_SECONDS, MOST_ADDRESSES = 10, 30.0, 10_000
+#: Joins of an address that may be refused at once; one more every so many seconds.
+MOST_REFUSED, REFUSED_SECONDS, MOST_ADDRESSES = 10, 30.0, 10_000
 #: Characters of each text of a join at most.
 LENGTHS = {"client": 64, "key": 400, "token": 64, "seal": 64, "signature": 192}
-_log = logging.getLogger("fedsub.visitors")
+log = logging.getLogger("fedsub.visitors")
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class WrongCodes:
-    """Wrong codes that each address may still try."""
+class RefusedJoins:
+    """Joins that each address may still try to no avail, such as those with wrong codes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -54,8 +54,8 @@ class WrongCodes:
     def left(self, address: str) -> float:
         """Return how many an address may try now; below 1 it has to wait."""
         now = self._clock()
-        since, left = self._left.get(address, (now, float(WRONG_CODES)))
-        return min(left + (now - since) / WRONG_SECONDS, WRONG_CODES)
+        since, left = self._left.get(address, (now, float(MOST_REFUSED)))
+        return min(left + (now - since) / REFUSED_SECONDS, MOST_REFUSED)
 
     def count(self, address: str) -> float:
         """Count one, and return how many are left."""
@@ -79,7 +79,7 @@ class Visitors:
 
     def __init__(self, page: Mapping[str, Asset], joins: Joins | None, ca: str) -> None:
         self._page, self._joins, self._ca = page, joins, ca
-        self.wrong_codes = WrongCodes()
+        self.refused_joins = RefusedJoins()
         # Joins come one after the other: two with one code never meet.
         self._pool, self._waiting = ThreadPoolExecutor(1, "join"), 0
 
@@ -119,10 +119,12 @@ class Visitors:
         address: str,
         read: Callable[[int, float], Awaitable[bytes | None]],
     ) -> Answer:
-        left = self.wrong_codes.left(address)
+        left = self.refused_joins.left(address)
         if left < 1:
-            wait = str(int((1 - left) * WRONG_SECONDS) + 1)
-            said = refusal(HTTPStatus.TOO_MANY_REQUESTS, f"too many wrong codes: wait {wait} s")
+            wait = str(int((1 - left) * REFUSED_SECONDS) + 1)
+            said = refusal(
+                HTTPStatus.TOO_MANY_REQUESTS, f"too many joins were refused: wait {wait} s"
+            )
             return Answer(said.status, said.body, {**said.headers, "retry-after": wait})
         if headers.get(b"content-type") != b"application/json":
             return refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
@@ -144,17 +146,17 @@ class Visitors:
             return refusal(HTTPStatus.REQUEST_TIMEOUT, f"got no whole join in {JOIN_SECONDS:.0f} s")
         except Exception:
             # What broke is the server's: the device may come again with the same request.
-            _log.exception("a join from %s was not finished", address)
+            log.exception("a join from %s was not finished", address)
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the join was not finished: try again")
         finally:
             self._waiting -= 1
-        _log.warning("client %s has joined, with the invitation %s", joined.client, joined.number)
+        log.warning("client %s has joined, with the invitation %s", joined.client, joined.number)
         return Answer(HTTPStatus.OK, self._welcome(joined), {"content-type": "application/json"})
 
     def _note(self, refused: JoinRefused, address: str) -> None:
-        _log.warning("a join from %s was refused: %s", address, cut(refused))
-        if refused.guessed and self.wrong_codes.count(address) < 1:
-            _log.warning("%s has tried %d wrong codes, and has to wait", address, WRONG_CODES)
+        log.warning("a join from %s was refused: %s", address, cut(refused))
+        if self.refused_joins.count(address) < 1:
+            log.warning("%s has to wait: %d of its joins were refused", address, MOST_REFUSED)
 
     def _welcome(self, joined: Joined) -> bytes:
         told = {
