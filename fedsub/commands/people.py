@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from fedsub_core.flower.control import LinkNode
 
+#: The state of a node whose key is refused for good, by Flower's name.
+REVOKED = "unregistered"
+
 
 @click.command(short_help="List who has joined; revoke keys, withdraw codes.")
 @click.option(
@@ -76,8 +79,10 @@ def people(
     joined = read_joined(folder)
     nodes = [] if superlink is None else _nodes(superlink, ca, revoked)
     if keys is not None:
-        write_keys(keys, joined)
-        click.echo(f"{keys}: public keys of {len(joined)} people")
+        gone = {str(node.node) for node in nodes if node.status == REVOKED}
+        kept = [one for one in joined if one.node and one.node not in gone]
+        write_keys(keys, kept)
+        click.echo(f"{keys}: public keys of {len(kept)} people")
     now, used = datetime.now(UTC), {one.token_hash for one in joined}
     states = Counter(
         "used" if one.token_hash in used else "ended" if one.ended(now) else "open"
@@ -105,7 +110,7 @@ def _nodes(superlink: str, ca: Path | None, revoked: tuple[str, ...]) -> Sequenc
 
     signed = None if ca is None else ca.read_bytes()
     nodes, _ = ask_superlink(superlink, signed)
-    valid = [node for node in nodes if node.status != "unregistered"]
+    valid = [node for node in nodes if node.status != REVOKED]
     if missing := sorted({*revoked} - {node.name for node in valid}):
         raise RunError(f"--revoke: got {listed(missing, 10)}, expected names of registered people")
     if ids := [node.node for node in valid if node.name in revoked]:

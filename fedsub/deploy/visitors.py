@@ -128,17 +128,15 @@ class Visitors:
             return Answer(said.status, said.body, {**said.headers, "retry-after": wait})
         if headers.get(b"content-type") != b"application/json":
             return refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
-        if self._waiting >= MOST_WAITING:
-            return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "others join: try again")
-        self._waiting += 1
         try:
             body = await read(JOIN_BYTES, JOIN_SECONDS)
             if body is None:
                 many = f"got over {JOIN_BYTES} bytes, expected fewer"
                 return refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, many)
             request = request_of(body)
-            loop = asyncio.get_running_loop()
-            joined = await loop.run_in_executor(self._pool, joins.join, request)
+            if self._waiting >= MOST_WAITING:
+                return refusal(HTTPStatus.SERVICE_UNAVAILABLE, "others join: try again")
+            joined = await self._in_turn(joins, request)
         except JoinRefused as refused:
             self._note(refused, address)
             return refusal(refused.status, str(refused))
@@ -148,10 +146,16 @@ class Visitors:
             # What broke is the server's: the device may come again with the same request.
             log.exception("a join from %s was not finished", address)
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the join was not finished: try again")
-        finally:
-            self._waiting -= 1
         log.warning("client %s has joined, with the invitation %s", joined.client, joined.number)
         return Answer(HTTPStatus.OK, self._welcome(joined), {"content-type": "application/json"})
+
+    async def _in_turn(self, joins: Joins, request: JoinRequest) -> Joined:
+        self._waiting += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, joins.join, request)
+        finally:
+            self._waiting -= 1
 
     def _note(self, refused: JoinRefused, address: str) -> None:
         log.warning("a join from %s was refused: %s", address, cut(refused))

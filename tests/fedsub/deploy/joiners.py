@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.server.superlink.linkstate import LinkStateFactory
+from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.superlink.federation import NoOpFederationManager
 
@@ -43,9 +44,9 @@ def invite(folder: Path, *clients: str, days: float = 1, url: str = URL) -> list
     return list(made)
 
 
-def link_nodes(folder: Path) -> LinkNodes:
-    """The nodes of a SuperLink whose database is in a folder."""
-    path = str(folder / "link.db")
+def link_nodes(folder: Path | None = None) -> LinkNodes:
+    """The nodes of a SuperLink whose database is in a folder, which takes seconds, or in memory."""
+    path = str(folder / "link.db") if folder else FLWR_IN_MEMORY_DB_NAME
     return LinkNodes(
         LinkStateFactory(path, NoOpFederationManager(), ObjectStoreFactory(path)).state
     )

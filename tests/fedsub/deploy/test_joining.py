@@ -29,8 +29,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWar
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> LinkNodes:
-    return link_nodes(tmp_path)
+def nodes() -> LinkNodes:
+    return link_nodes()
 
 
 @pytest.fixture
@@ -83,11 +83,9 @@ def test_the_same_device_is_answered_again_and_no_other(tmp_path: Path, joins: J
 
 
 @pytest.mark.parametrize("died", ["before", "after"])
-def test_a_process_that_dies_gives_a_code_to_one_key_for_good(
-    tmp_path: Path, nodes: LinkNodes, died: str
-) -> None:
+def test_a_process_that_dies_gives_a_code_to_one_key_for_good(tmp_path: Path, died: str) -> None:
     """It dies between the claim and the registration, or before it notes the registration."""
-    folder = tmp_path / "invitations"
+    folder, nodes = tmp_path / "invitations", link_nodes(tmp_path)
     (code,) = invite(folder, "")
     key = new_key()
     said = request(code, "anna", key)
