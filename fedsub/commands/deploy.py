@@ -128,7 +128,12 @@ _FOLDER = click.option(
     "--nodes", type=click.IntRange(min=0), default=0, help="number of device keys to create"
 )
 @click.option("--renew", is_flag=True, help="replace only the server's certificate and key")
-def certificates(folder: Path, names: tuple[str, ...], nodes: int, renew: bool) -> None:
+@click.option(
+    "--bound", is_flag=True, help="an authority for these names alone: for phones, which trust it"
+)
+def certificates(
+    folder: Path, names: tuple[str, ...], nodes: int, renew: bool, bound: bool
+) -> None:
     """Make a certificate authority, the server's certificate and secret, and keys for devices.
 
     Give each device only its own key and `ca.crt`. Keep `ca.key` off the server: whoever has it can
@@ -150,7 +155,7 @@ def certificates(folder: Path, names: tuple[str, ...], nodes: int, renew: bool) 
     keys = [f"node-{n + 1:0{len(str(nodes))}d}" for n in range(nodes)]
     secret = folder / "superexec.secret"
     refuse_existing([secret, *(file for key in keys for file in node_key_files(folder, key))])
-    make_certificates(folder, names)
+    make_certificates(folder, names, bound=bound)
     make_secret(secret)
     made = "ca.crt, ca.key, server.pem, server.key, superexec.secret"
     click.echo(f"{folder}: {made} for {', '.join(names)}")

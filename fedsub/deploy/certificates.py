@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from cryptography import x509
@@ -34,7 +34,11 @@ _CLOCK_SKEW = timedelta(hours=1)
 
 
 def make_certificates(
-    folder: Path, names: Sequence[str], days: int = SERVER_DAYS, ca_days: int = CA_DAYS
+    folder: Path,
+    names: Sequence[str],
+    days: int = SERVER_DAYS,
+    ca_days: int = CA_DAYS,
+    bound: bool = False,
 ) -> None:
     """Write a new CA and a server certificate that it signed into `folder`.
 
@@ -46,6 +50,8 @@ def make_certificates(
         DNS names and IP addresses that devices reach the server by.
     days, ca_days : int
         How long the server's certificate and the CA's are valid; the first not beyond the second.
+    bound : bool
+        Whether the CA can sign for these names alone (RFC 5280, 4.2.1.10), as phones need it.
 
     Raises
     ------
@@ -60,12 +66,14 @@ def make_certificates(
         )
     refuse_existing([folder / n for n in ("ca.crt", "ca.key", "server.pem", "server.key")])
     ca_key, ca_name = ec.generate_private_key(ec.SECP256R1()), _name("FedSub deployment CA")
-    ca = (
+    ca_draft = (
         _certificate(ca_name, ca_name, ca_key, ca_key, datetime.now(UTC) + timedelta(days=ca_days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .sign(ca_key, hashes.SHA256())
     )
+    if bound:
+        ca_draft = ca_draft.add_extension(_bound_to(alternatives), critical=True)
+    ca = ca_draft.sign(ca_key, hashes.SHA256())
     key, server = _server(ca, ca_key, alternatives, days)
     write_new(folder / "ca.key", private_bytes(ca_key, PrivateFormat.PKCS8), 0o600)
     write_new(folder / "ca.crt", ca.public_bytes(Encoding.PEM), 0o644)
@@ -105,6 +113,11 @@ def renew_server(
     pem, key_file = folder / "server.pem", folder / "server.key"
     before, key_before = _read(pem, key_file)
     alternatives: list[x509.GeneralName] = [_alternative(name) for name in names]
+    if alternatives and before is not None and _is_bound(ca):
+        raise RunError(
+            f"{folder / 'ca.crt'}: got other names, expected none: this authority can sign for its "
+            "own names alone. Make new certificates in another folder"
+        )
     if not alternatives and before is not None:
         extension = before.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         alternatives = list(extension.value)
@@ -183,6 +196,19 @@ def _alternative(name: str) -> x509.GeneralName:
             "an IP address, without port or https://"
         )
     return x509.DNSName(name)
+
+
+def _bound_to(names: Sequence[x509.GeneralName]) -> x509.NameConstraints:
+    """Return the constraint to some names; of a kind that has none, no name is left."""
+    hosts = [x509.DNSName(n.value.removeprefix("*.")) for n in names if isinstance(n, x509.DNSName)]
+    networks = [x509.IPAddress(ip_network(n.value)) for n in names if isinstance(n, x509.IPAddress)]
+    every = [x509.IPAddress(ip_network(whole)) for whole in ("0.0.0.0/0", "::/0")]
+    lacking = [x509.DNSName("")] * (not hosts) + every * (not networks)
+    return x509.NameConstraints([*hosts, *networks], lacking or None)
+
+
+def _is_bound(ca: x509.Certificate) -> bool:
+    return any(isinstance(one.value, x509.NameConstraints) for one in ca.extensions)
 
 
 def _name(common: str) -> x509.Name:

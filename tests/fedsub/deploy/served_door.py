@@ -26,6 +26,8 @@ class Link:
 
     def __init__(self) -> None:
         self.began = 0
+        #: What came, by path.
+        self.bodies = dict[str, bytes]()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -34,13 +36,14 @@ class Link:
             await receive()
             await send({"type": "lifespan.shutdown.complete"})
             return
-        got = 0
+        body = b""
         while (event := await receive())["type"] == "http.request":
-            got += len(event["body"])
+            body += event["body"]
             if not event.get("more_body"):
                 break
+        self.bodies[scope["path"]] = body
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": f"{scope['path']} {got}".encode()})
+        await send({"type": "http.response.body", "body": f"{scope['path']} {len(body)}".encode()})
 
 
 class Served:
