@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedsub.deploy.bound_authority import bound_to, is_bound
 from fedsub.deploy.keys import private_bytes, refuse_existing
 from fedsub_core.errors import RunError
 from fedsub_core.files import write_new
@@ -72,7 +73,7 @@ def make_certificates(
         .add_extension(_key_usage(signs_certificates=True), critical=True)
     )
     if bound:
-        ca_draft = ca_draft.add_extension(_bound_to(alternatives), critical=True)
+        ca_draft = ca_draft.add_extension(bound_to(alternatives), critical=True)
     ca = ca_draft.sign(ca_key, hashes.SHA256())
     key, server = _server(ca, ca_key, alternatives, days)
     write_new(folder / "ca.key", private_bytes(ca_key, PrivateFormat.PKCS8), 0o600)
@@ -112,15 +113,7 @@ def renew_server(
         )
     pem, key_file = folder / "server.pem", folder / "server.key"
     before, key_before = _read(pem, key_file)
-    alternatives: list[x509.GeneralName] = [_alternative(name) for name in names]
-    if alternatives and before is not None and _is_bound(ca):
-        raise RunError(
-            f"{folder / 'ca.crt'}: got other names, expected none: this authority can sign for its "
-            "own names alone. Make new certificates in another folder"
-        )
-    if not alternatives and before is not None:
-        extension = before.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-        alternatives = list(extension.value)
+    alternatives = _renewed_names(folder, ca, before, names)
     if not alternatives or days < 1:
         raise RunError(f"{pem}: no names to keep from it; give --name as for a new certificate")
     key, server = _server(ca, ca_key, alternatives, days)
@@ -146,6 +139,20 @@ def renew_server(
             with suppress(OSError):
                 _beside(path, "new").unlink()
     return server
+
+
+def _renewed_names(
+    folder: Path, ca: x509.Certificate, before: x509.Certificate | None, names: Sequence[str]
+) -> list[x509.GeneralName]:
+    """Return the names of a new certificate: these, or those of the one before."""
+    if names and is_bound(ca):
+        raise RunError(
+            f"{folder / 'ca.crt'}: got other names, expected none: this authority can sign for its "
+            "own names alone. Make new certificates in another folder"
+        )
+    if names or before is None:
+        return [_alternative(name) for name in names]
+    return list(before.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
 
 
 def _server(
@@ -196,19 +203,6 @@ def _alternative(name: str) -> x509.GeneralName:
             "an IP address, without port or https://"
         )
     return x509.DNSName(name)
-
-
-def _bound_to(names: Sequence[x509.GeneralName]) -> x509.NameConstraints:
-    """Return the constraint to some names; of a kind that has none, no name is left."""
-    hosts = [x509.DNSName(n.value.removeprefix("*.")) for n in names if isinstance(n, x509.DNSName)]
-    networks = [x509.IPAddress(ip_network(n.value)) for n in names if isinstance(n, x509.IPAddress)]
-    every = [x509.IPAddress(ip_network(whole)) for whole in ("0.0.0.0/0", "::/0")]
-    lacking = [x509.DNSName("")] * (not hosts) + every * (not networks)
-    return x509.NameConstraints([*hosts, *networks], lacking or None)
-
-
-def _is_bound(ca: x509.Certificate) -> bool:
-    return any(isinstance(one.value, x509.NameConstraints) for one in ca.extensions)
 
 
 def _name(common: str) -> x509.Name:

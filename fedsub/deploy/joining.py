@@ -96,7 +96,7 @@ def _database(folder: Path, mode: str = "rwc") -> Iterator[sqlite3.Connection]:
 
 
 def read_joined(folder: Path) -> list[Joined]:
-    """Return who has joined, the first first.
+    """Return the people who have joined, in the order in which they came.
 
     Raises
     ------
@@ -181,6 +181,10 @@ class Joins:
         nodes = self._nodes.read()
         if any(node.key == key for node in nodes):
             raise JoinRefused(409, "a key that was registered before", "a new one")
+        if not invitation.client and not all(is_client_id(node.name) for node in nodes):
+            # Such a key is that of the client as which it came first: only the operator knows who.
+            said = "an invitation for any name, where keys were registered without one"
+            raise JoinRefused(409, said, "one for your name (invite --person)")
         same = [node for node in nodes if node.name.casefold() == name.casefold()]
         with _database(self._folder) as opened:
             begun = opened.execute(

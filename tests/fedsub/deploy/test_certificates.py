@@ -71,7 +71,7 @@ def test_a_bound_authority_signs_for_its_names_alone(tmp_path: Path, names: list
     for stolen in ("example.org", "127.0.0.1", "::2"):
         whole.unlink()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(certificates, "_is_bound", lambda ca: False)
+            patch.setattr(certificates, "is_bound", lambda ca: False)
             renew_server(tmp_path, [stolen])
         with pytest.raises(ssl.SSLCertVerificationError, match=r"permitted|excluded"):
             shake_hands(tmp_path, tmp_path / "ca.crt", stolen)

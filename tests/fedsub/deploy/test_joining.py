@@ -190,6 +190,18 @@ def test_nobody_takes_anothers_name_or_key(tmp_path: Path, joins: Joins, nodes: 
     assert joins.join(request(second, "carl", new_key())).client == "carl"
 
 
+@pytest.mark.parametrize("name", ["", "a device"])
+def test_nobody_takes_the_place_of_a_key_without_a_name(
+    tmp_path: Path, joins: Joins, nodes: LinkNodes, name: str
+) -> None:
+    """It belongs to the client as which it came first, whom a named key would push aside."""
+    folder = tmp_path / "invitations"
+    nodes.add(name, request(new_code(), "anna", new_key()).key.encode())
+    (any_name,), (own,) = invite(folder, ""), invite(folder, "ben")
+    assert status(joins, any_name, "anna", new_key()) == 409
+    assert joins.join(request(own, "ben", new_key())).client == "ben"
+
+
 def test_who_was_revoked_comes_back_by_an_invitation_of_its_own_alone(
     tmp_path: Path, joins: Joins, nodes: LinkNodes
 ) -> None:
