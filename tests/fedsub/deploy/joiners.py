@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -30,7 +31,7 @@ def request(
     """What a device sends."""
     public = pem or public_bytes(key).decode()
     said = JoinRequest(client, public, token_of(code), seal_of(code, client, public))
-    return JoinRequest(*list(vars(said).values())[:-1], signature_of(key, said.text))
+    return replace(said, signature=signature_of(key, said.text))
 
 
 def invite(folder: Path, *clients: str, days: float = 1, url: str = URL) -> list[str]:
@@ -39,8 +40,7 @@ def invite(folder: Path, *clients: str, days: float = 1, url: str = URL) -> list
     named = list(made.values())
     # Several batches of one second are no test of ours.
     number = f"{len(list(folder.glob('*.csv')))}"
-    write_batch(folder, [type(one)(number + one.number, *list(vars(one).values())[1:])
-                         for one in named])  # fmt: skip
+    write_batch(folder, [replace(one, number=number + one.number) for one in named])
     return list(made)
 
 

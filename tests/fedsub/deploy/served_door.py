@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.client import HTTPConnection
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ class Served:
         monkeypatch: pytest.MonkeyPatch,
         visitors: Visitors | None = None,
         keys: Callable[[], list[bytes]] = list,
-        **tls: str,
+        tls: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.link, begun = Link(), threading.Event()
         self.key = ec.generate_private_key(ec.SECP384R1())

@@ -71,7 +71,7 @@ def test_a_browser_joins_and_can_do_nothing_else(
     def known() -> list[bytes]:
         return [node.key for node in nodes.read()]
 
-    served = Served(monkeypatch, Visitors(files, joins, "CA"), known, **tls(tmp_path / "tls"))
+    served = Served(monkeypatch, Visitors(files, joins, "CA"), known, tls(tmp_path / "tls"))
     index = INDEX.format(other=served.control).encode()
     files["/"] = read_page(write(tmp_path / "page", {"index.html": index}))["/"]
     (code,) = invite(tmp_path / "invitations", "")
@@ -117,7 +117,7 @@ def test_without_the_authority_a_browser_shows_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = read_page(write(tmp_path / "page", {"index.html": b"<p>the page"}))
-    served = Served(monkeypatch, Visitors(files, None, ""), **tls(tmp_path / "tls"))
+    served = Served(monkeypatch, Visitors(files, None, ""), tls=tls(tmp_path / "tls"))
     shown = []
     try:
         for known_by in ([], [trusted(tmp_path / "tls" / "server.pem")]):

@@ -36,11 +36,11 @@ class Federation:
         self.ca = folder / "server" / "ca.crt"
         make_certificates(folder / "server", ["127.0.0.1"])
         ca = self.ca.read_bytes()
-        page = {"/ca.crt": asset("ca.crt", ca, "application/x-x509-ca-cert")}
-        self.visitors = Visitors(page, Joins(folder / "invitations", self.nodes), ca.decode())
+        self.page = {"/ca.crt": asset("ca.crt", ca, "application/x-x509-ca-cert")}
+        self.visitors = Visitors(self.page, Joins(folder / "invitations", self.nodes), ca.decode())
         files = {"ssl_certfile": "server.pem", "ssl_keyfile": "server.key"}
         tls = {name: str(folder / "server" / file) for name, file in files.items()}
-        self.served = Served(monkeypatch, self.visitors, **tls)
+        self.served = Served(monkeypatch, self.visitors, tls=tls)
         self.url = f"https://127.0.0.1:{self.served.fleet}"
 
     def invite(self, *clients: str) -> list[str]:
@@ -114,8 +114,7 @@ def test_a_man_in_the_middle_who_passes_the_true_authority_on_gets_no_token(
     make_certificates(federation.folder / "true", ["127.0.0.1"])
     true = federation.folder / "true" / "ca.crt"
     (code,) = federation.invite()
-    page = federation.visitors._page
-    page["/ca.crt"] = asset("ca.crt", true.read_bytes(), "application/x-x509-ca-cert")
+    federation.page["/ca.crt"] = asset("ca.crt", true.read_bytes(), "application/x-x509-ca-cert")
     asked: list[str] = []
     answer = federation.visitors.answer
 
