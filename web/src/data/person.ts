@@ -22,6 +22,8 @@ export interface Card {
   readonly sensors?: readonly (readonly number[])[];
   /** What `group` numbers: recording, day or session. */
   readonly groups?: string;
+  /** Of the features, in words. */
+  readonly units?: string;
 }
 
 /** A person's samples. */
