@@ -20,11 +20,11 @@ function channelOf(feature: string, units: string): Channel | undefined {
   const axis = AXES.find((one) => one === letter?.toLowerCase());
   if (axis === undefined) return undefined;
   const numbers = (value: number | null | undefined, scale: number) => (typeof value === "number" ? value * scale : undefined);
-  if (/gyro|rotation|angular/i.test(sensor)) {
+  if (/^w$|gyro|rotation|angular/i.test(sensor)) {
     const scale = /deg|°/.test(units) ? 1 : Math.PI / 180;
     return (event) => numbers(event.rotationRate?.[TURNS[axis]], scale);
   }
-  if (!/acc/i.test(sensor)) return undefined;
+  if (!/^a$|acc/i.test(sensor)) return undefined;
   const scale = /^g\b|[^a-z/]g\b/i.test(units) ? 1 / GRAVITY : 1;
   const linear = /lin|user|body/i.test(sensor);
   return (event) => numbers((linear ? event.acceleration : event.accelerationIncludingGravity)?.[axis], scale);
