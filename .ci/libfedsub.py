@@ -24,6 +24,13 @@ TARGETS = {
     "libfedsub-x86_64.so": "x86_64-linux-gnu.2.28",
     "libfedsub-aarch64.so": "aarch64-linux-gnu.2.28",
 }
+#: What zig compiles, too, but nobody here has run.
+OTHERS = {
+    "libfedsub-armv7.so": "arm-linux-gnueabihf.2.28",
+    "libfedsub-riscv64.so": "riscv64-linux-gnu.2.28",
+    "libfedsub-arm64.dylib": "aarch64-macos",
+    "fedsub-x86_64.dll": "x86_64-windows-gnu",
+}
 #: Bytes of the WebAssembly at most, as gzip packs it.
 MOST_PACKED = 80_000
 
@@ -33,10 +40,15 @@ def functions() -> list[str]:
     return re.findall(r"^FEDSUB_VISIBLE .*?\b(fedsub_\w+)[(;]", HEADER.read_text(), re.M)
 
 
+def sources() -> list[Path]:
+    """Return the library's sources: all but the module of Python."""
+    return [path for path in sorted(KERNELS.glob("*.c")) if path.name != "module.c"]
+
+
 def command(target: str, out: Path) -> list[str]:
     """Return the command that compiles the library for a target of zig's."""
-    sources = [str(path) for path in sorted(KERNELS.glob("*.c")) if path.name != "module.c"]
-    zig = [sys.executable, "-m", "ziglang", "cc", "-target", target, *FLAGS, *sources]
+    files = map(str, sources())
+    zig = [sys.executable, "-m", "ziglang", "cc", "-target", target, *FLAGS, *files]
     if target.startswith("wasm"):
         exported = [f"-Wl,--export={name}" for name in functions()]
         how = ["-mexec-model=reactor", "-mcpu=generic+simd128", *exported]
@@ -55,7 +67,9 @@ def build(out: Path, names: list[str]) -> list[Path]:
     """
     out.mkdir(parents=True, exist_ok=True)
     for name in names:
-        done = subprocess.run(command(TARGETS[name], out / name), capture_output=True, text=True)
+        done = subprocess.run(
+            command((TARGETS | OTHERS)[name], out / name), capture_output=True, text=True
+        )
         if done.returncode:
             sys.exit(f"{name}: {done.stderr or done.stdout}")
         if name.endswith(".wasm") and (size := packed(out / name)) > MOST_PACKED:
@@ -72,7 +86,8 @@ def packed(path: Path) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("dist/libfedsub"), help="a folder")
-    parser.add_argument("--names", nargs="+", choices=list(TARGETS), default=list(TARGETS))
+    parser.add_argument("--names", nargs="+", choices=[*TARGETS, *OTHERS],
+                        default=list(TARGETS), help="files to build")  # fmt: skip
     options = parser.parse_args()
     for path in build(options.out, options.names):
         print(f"{path} {path.stat().st_size:,} bytes, {packed(path):,} packed")

@@ -34,6 +34,7 @@ from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire import exchange, greeting, handshake
 from fedsub_core.wire.codec import Address
 from fedsub_core.wire.exchange import Content, Instructions
+from fedsub_core.wire.joined import JOINED, joined, separate
 
 log = logging.getLogger("fedsub")
 
@@ -72,6 +73,20 @@ class Device:
         self.sums = DeviceSums(
             self.client, own, own, self.node, own.methods, kept, opened, context.run_config
         )
+
+    def answer(self, kind: str, content: RecordDict) -> RecordDict:
+        """Return the answer to a message of a kind, such as ``train``; joined if that is.
+
+        Raises
+        ------
+        MessageRefused
+            Where a joined message is none; and as the kind's own method.
+        """
+        verbs = {"query": self.query, "train": self.train, "evaluate": self.evaluate}
+        reply = verbs[kind](separate(content, self.client))
+        if handshake.HANDSHAKE in reply:
+            reply.config_records[handshake.HANDSHAKE][JOINED] = 1
+        return joined(reply) if JOINED in content else reply
 
     def query(self, content: RecordDict) -> RecordDict:
         """Answer a question: who this is, or in a simulation what its model is.

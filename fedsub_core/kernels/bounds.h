@@ -1,5 +1,5 @@
-/* What is checked before anything is computed: no call reads or writes beside the buffers that it was
- * given, and counts, orders and shapes go together. */
+/* What is checked before anything is computed: no call reads or writes beside the buffers that it
+ * was given, and counts, orders and shapes go together. */
 
 /* The most numbers of a sample that a layer sees or makes, and of anything that a call counts: so
  * no product of two of them leaves int64_t. */

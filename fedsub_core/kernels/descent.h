@@ -14,7 +14,8 @@ static float softmax_gradient(float *logits, int64_t classes, int64_t padded, in
         }
         float most = z[0], total = 0;
         for (int64_t c = 1; c < classes; c++) most = z[c * WIDTH] > most ? z[c * WIDTH] : most;
-        for (int64_t c = 0; c < classes; c++) total += z[c * WIDTH] = exponential(z[c * WIDTH] - most);
+        for (int64_t c = 0; c < classes; c++)
+            total += z[c * WIDTH] = exponential(z[c * WIDTH] - most);
         for (int64_t c = 0; c < classes; c++) z[c * WIDTH] /= total;
         const float got = z[y[j] * WIDTH];
         if (chosen) chosen[j] = got;

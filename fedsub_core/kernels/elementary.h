@@ -1,8 +1,8 @@
-/* Exponentials and logarithms of our own, so that no processor's C library decides on bits.
+/* Exponentials and logarithms of our own, so that no system's C library decides on bits.
  *
- * Both are Taylor series in double precision, by Horner's rule, whose terms are less than 1e-14 of
- * the result from where they end. So a float is the nearest one, but where two are as near to within
- * 1e-6 of their distance: fused products or none, it is nearly always the same.
+ * Both are Taylor series in double precision by Horner's rule, off by 1e-14 of the result at most.
+ * So the float is the nearest one, but where two are as near to within 1e-6 of their distance. With
+ * fused products and without it is nearly always the same.
  */
 #define LN2 0.69314718055994530942
 /* Added to a double below 2^51 and taken away, it rounds to the next whole number. */
@@ -27,13 +27,14 @@ static float exponential(float x) {
     return (float)(found * power_of_two((int64_t)n));
 }
 
-/* ln(x) = n ln(2) + ln(m), m from sqrt(1/2) to sqrt(2); ln(m) = 2 artanh(s), s = (m - 1) / (m + 1). */
+/* ln(x) = n ln(2) + ln(m), m from sqrt(1/2) to sqrt(2); ln(m) = 2 artanh(s),
+ * s = (m - 1) / (m + 1). */
 static float logarithm(float x) {
     if (!(x > 0) || x == INFINITY) return x > 0 ? x : x == 0 ? -INFINITY : NAN;
     const double wide = x;
     int64_t bits;
     memcpy(&bits, &wide, sizeof bits);
-    const int64_t n = (bits - INT64_C(0x3FE6A09E667F3BCD) >> 52);
+    const int64_t n = (bits - INT64_C(0x3FE6A09E667F3BCD)) >> 52;
     const double m = wide * power_of_two(-n), s = (m - 1) / (m + 1), square = s * s;
     double found = 0;
     for (int i = 19; i > 0; i -= 2) found = 1.0 / i + square * found;

@@ -1,6 +1,7 @@
 /* The functions of fedsub.h by the best instruction set of this processor. */
 #include <stdlib.h>
 
+#include "processor.h"
 #include "variants.h"
 
 void *fedsub_memory(int64_t bytes) {
@@ -10,17 +11,11 @@ void *fedsub_memory(int64_t bytes) {
 void fedsub_release(void *memory) { free(memory); }
 
 #if defined(__x86_64__)
-/* 2: AVX-512, 1: AVX2 with fused products, 0: neither. */
-static int level_of_processor(void) {
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 0;
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") ? 2 : 1;
-}
-#define BY_BEST(name, ...)                                                 \
-    switch (level_of_processor()) {                                        \
-    case 2: return fedsub_##name##_avx512(__VA_ARGS__);                    \
-    case 1: return fedsub_##name##_avx2(__VA_ARGS__);                      \
-    default: return fedsub_##name##_portable(__VA_ARGS__);                 \
+#define BY_BEST(name, ...)                                           \
+    switch (best_vectors()) {                                        \
+    case AVX512: return fedsub_##name##_avx512(__VA_ARGS__);         \
+    case AVX2: return fedsub_##name##_avx2(__VA_ARGS__);             \
+    default: return fedsub_##name##_portable(__VA_ARGS__);           \
     }
 #else
 #define BY_BEST(name, ...) return fedsub_##name##_portable(__VA_ARGS__);

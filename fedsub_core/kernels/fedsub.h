@@ -39,8 +39,8 @@ enum {
     FEDSUB_BAD_CALL = -4     /* what else the function takes, and what it writes */
 };
 
-/* `count` numbers from `at` on. A client's are `step` from the next one's; with one client, or where
- * all clients have the same numbers, it is 0. */
+/* `count` numbers from `at` on. A client's are `step` from the next one's. With one client any step
+ * serves; 0 gives all clients the same numbers. */
 typedef struct {
     FEDSUB_WORD float *at;
     int64_t count, step;
@@ -55,7 +55,7 @@ typedef struct {
  * [clients, units]. All buffers of a part have its shape. */
 typedef struct {
     FedsubFloats values;
-    FedsubFloats into;   /* the optimiser's buffer, of a trained layer: momentum * into + gradient */
+    FedsubFloats into;   /* of a trained layer the optimiser's buffer: momentum * into + gradient */
     FedsubFloats anchor; /* or absent: a pull to it, gradient + pull * (values - anchor) */
     FedsubFloats where;  /* or absent: multiplies that pull */
     FedsubFloats mask;   /* or absent: multiplies the optimiser's buffer */
@@ -66,10 +66,10 @@ enum { FEDSUB_AFFINE, FEDSUB_MAX_POOL, FEDSUB_MEAN_POOL };
 /* A layer sees [channels, length] numbers of a sample and makes [units, made].
  *
  * An affine layer makes out[u, p] = bias[u] + sum over c, k of weight[u, c, k] * in[c, p * stride +
- * k - padding], and max(out, 0) where `relu`; so made = (length + 2 * padding - kernel) / stride + 1.
- * A fully connected one has length, made, kernel and stride 1, and may follow any layer whose units *
- * made are its channels. Pooling has no parameters, units = channels, padding 0, and windows of
- * `kernel` numbers that do not overlap: made * kernel = length. */
+ * k - padding], and max(out, 0) where `relu`; made = (length + 2 * padding - kernel) / stride + 1.
+ * A fully connected one has length, made, kernel and stride 1; its channels are the units * made of
+ * the layer before. Pooling has no parameters, units = channels, padding 0, and windows of `kernel`
+ * numbers that do not overlap: made * kernel = length. */
 typedef struct {
     int64_t kind; /* FEDSUB_AFFINE, FEDSUB_MAX_POOL or FEDSUB_MEAN_POOL */
     int64_t channels, length, units, made;
@@ -108,12 +108,12 @@ typedef struct {
     float rate;         /* learning rate */
     float decay;        /* weight decay: into + decay * values before the update */
     float pull;         /* weight of the pull to the anchors: mu of FedProx */
-    float toward;       /* weight of the pull of what the last layer sees to its class's prototype */
+    float toward;       /* weight of the pull of what the last layer sees to prototypes */
     float unused;       /* 0 */
-    FedsubFloats prototypes; /* [clients, classes, channels of the last layer]; where toward is not 0 */
-    FedsubFloats present;/* [clients, classes], 1 where there is a prototype, 0 elsewhere */
+    FedsubFloats prototypes; /* [clients, classes, channels of the last layer], or absent */
+    FedsubFloats present; /* [clients, classes], 1 where there is a prototype, 0 elsewhere */
     FedsubFloats chosen; /* [clients, places], or absent: written the probability of each class */
-    FedsubFloats loss;   /* [clients], or absent: each step's mean cross-entropy is added; step is 1 */
+    FedsubFloats loss;   /* [clients], step 1, or absent: each step's mean cross-entropy is added */
 } FedsubSteps;
 
 /* Relevance of every unit, summed over the samples of each class and over positions. */
@@ -121,68 +121,63 @@ typedef struct {
     int64_t rule;       /* 0: activation, the mean over positions; 1: LRP */
     float alpha, beta;  /* of LRP */
     int64_t target;     /* 1: LRP starts from the true class alone; 0: from all positive logits */
-    FEDSUB_WORD const FedsubFloats *sums; /* of each layer [clients, classes, units], added to; absent
-                                           * for pooling */
+    /* A row for each layer: [clients, classes, units], added to; absent for pooling. */
+    FEDSUB_WORD const FedsubFloats *sums;
     FedsubFloats logits; /* [clients, held, classes], written */
 } FedsubRelevance;
 
 /* Steps of stochastic gradient descent on the samples, as FedsubSteps has it. */
-typedef int FedsubDescend(const FedsubChain *, const FedsubSamples *, const FedsubSteps *);
+FEDSUB_VISIBLE int fedsub_descend(const FedsubChain *chain, const FedsubSamples *samples,
+                                  const FedsubSteps *steps);
 
 /* What the last layer makes: out [clients, held, units * made]. */
-typedef int FedsubForward(const FedsubChain *, const FedsubSamples *, const FedsubFloats *out);
+FEDSUB_VISIBLE int fedsub_forward(const FedsubChain *chain, const FedsubSamples *samples,
+                                  const FedsubFloats *out);
 
 /* Relevance; samples are taken as they lie. */
-typedef int FedsubRelate(const FedsubChain *, const FedsubSamples *, const FedsubRelevance *);
+FEDSUB_VISIBLE int fedsub_relate(const FedsubChain *chain, const FedsubSamples *samples,
+                                 const FedsubRelevance *relevance);
 
-/* Samples x [samples, channels, time] less the mean [channels], over the deviation [channels], which is
+/* Samples x [samples, channels, time] less the mean [channels], over the deviation [channels], all
  * positive: out is of the shape of x, and may be x. Feature vectors [samples, features] are channels
  * of one number in time. */
-typedef int FedsubStandardise(const float *x, int64_t samples, int64_t channels, int64_t time,
-                              const float *mean, const float *deviation, float *out);
+FEDSUB_VISIBLE int fedsub_standardise(const float *x, int64_t samples, int64_t channels,
+                                      int64_t time, const float *mean, const float *deviation,
+                                      float *out);
 
-/* What an encoder sees of standardised samples, x [count]: steps [count] of 1/256 deviation from -2048
- * to 2047, halves to even. What is no number is refused. */
-typedef int FedsubQuantise(const float *x, int64_t count, int16_t *steps);
+/* What an encoder sees of standardised samples x [count]: steps [count] of 1/256 deviation, from
+ * -2048 to 2047, halves to even. What is no number is refused. */
+FEDSUB_VISIBLE int fedsub_quantise(const float *x, int64_t count, int16_t *steps);
 
 /* A kernel of an encoder is a row of FEDSUB_KERNEL numbers: dilation, level, the three places of
  * weight 2, four thresholds, how many channels, then these; 0 behind the last. */
 enum { FEDSUB_KERNEL = 19, FEDSUB_AXES = 4 };
 
-/* Features of windows by kernels [count, FEDSUB_KERNEL], whose dilation is at most `time`: of quantised
- * windows [samples, channels, time], levels [samples, count, 5]. */
-typedef int FedsubEncode(const int32_t *kernels, int64_t count, const int16_t *windows,
-                         int64_t samples, int64_t channels, int64_t time, int8_t *levels);
+/* Features of windows by kernels [count, FEDSUB_KERNEL], whose dilation is at most `time`: of
+ * quantised windows [samples, channels, time], levels [samples, count, 5]. */
+FEDSUB_VISIBLE int fedsub_encode(const int32_t *kernels, int64_t count, const int16_t *windows,
+                                 int64_t samples, int64_t channels, int64_t time, int8_t *levels);
 
 /* Statistics of the same windows, levels [samples, statistics], of the groups whose bits are set: 1
- * shape, 2 autocorrelation, 4 spectrum, 8 correlations.
+ * shape, 2 autocorrelation, 4 spectrum, 8 correlations. Windows have 2^18 numbers in time at most.
  *
  * sensors [norms, FEDSUB_AXES]: channels of each sensor, -1 behind the last.
  * turns [half, 2]: 4096 cos and -4096 sin of pi k / half, rounded; half is a power of two, at least
  * 64 and at least time / 2. */
-typedef int FedsubDescribe(int64_t groups, const int32_t *sensors, int64_t norms,
-                           const int32_t *turns, int64_t half, const int16_t *windows,
-                           int64_t samples, int64_t channels, int64_t time, int8_t *levels);
+FEDSUB_VISIBLE int fedsub_describe(int64_t groups, const int32_t *sensors, int64_t norms,
+                                   const int32_t *turns, int64_t half, const int16_t *windows,
+                                   int64_t samples, int64_t channels, int64_t time, int8_t *levels);
 
-/* Sums for a head in closed form, of levels [samples, features] with a constant 128 in front, and their
+/* Sums for a head in closed form, of levels [samples, features] with a constant 128 in front and
  * classes y [samples]: added to gram [(features + 1) (features + 2) / 2], the lower triangle of
  * products, row after row, and to cross [classes, features + 1], the levels of each class. */
-typedef int FedsubSums(const int8_t *levels, const int64_t *y, int64_t samples, int64_t features,
-                       int64_t classes, int64_t *gram, int64_t *cross);
+FEDSUB_VISIBLE int fedsub_sums(const int8_t *levels, const int64_t *y, int64_t samples,
+                               int64_t features, int64_t classes, int64_t *gram, int64_t *cross);
 
-/* Memory for buffers, in which a page of JavaScript places its own: `bytes` of it, at a multiple of 16,
- * or NULL. It is the caller's until fedsub_release. Any other memory serves as well. */
+/* Memory in which a page of JavaScript places its buffers: `bytes` of it, at a multiple of 16, or
+ * NULL. It is the caller's until fedsub_release. Any other memory serves as well. */
 FEDSUB_VISIBLE void *fedsub_memory(int64_t bytes);
 FEDSUB_VISIBLE void fedsub_release(void *memory);
-
-FEDSUB_VISIBLE FedsubDescend fedsub_descend;
-FEDSUB_VISIBLE FedsubForward fedsub_forward;
-FEDSUB_VISIBLE FedsubRelate fedsub_relate;
-FEDSUB_VISIBLE FedsubStandardise fedsub_standardise;
-FEDSUB_VISIBLE FedsubQuantise fedsub_quantise;
-FEDSUB_VISIBLE FedsubEncode fedsub_encode;
-FEDSUB_VISIBLE FedsubDescribe fedsub_describe;
-FEDSUB_VISIBLE FedsubSums fedsub_sums;
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,8 @@ static Taking taking(const Part *part, const Steps *steps, int64_t client) {
     return (Taking){
         numbers_of(&part->values, client), numbers_of(&part->into, client),
         numbers_of(&part->anchor, client), numbers_of(&part->where, client),
-        numbers_of(&part->mask, client), steps->momentum, steps->pull, steps->decay, steps->rate, (int)steps->update,
+        numbers_of(&part->mask, client), steps->momentum, steps->pull,
+        steps->decay, steps->rate, (int)steps->update,
     };
 }
 

@@ -5,6 +5,7 @@
 #endif
 #include <Python.h>
 
+#include "processor.h"
 #include "variants.h"
 
 #ifndef FEDSUB_SOURCE
@@ -14,15 +15,12 @@
 /* A digest of the sources, and for which instruction sets this processor can run the
  * kernels, the best one first. */
 FEDSUB_VISIBLE const char *fedsub_kernels(void) {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    const int two = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (two && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
-        return FEDSUB_SOURCE " avx512 avx2 portable";
-    return two ? FEDSUB_SOURCE " avx2 portable" : FEDSUB_SOURCE " portable";
-#else
-    return FEDSUB_SOURCE " portable";
-#endif
+    static const char *const offered[] = {
+        FEDSUB_SOURCE " portable",
+        FEDSUB_SOURCE " avx2 portable",
+        FEDSUB_SOURCE " avx512 avx2 portable",
+    };
+    return offered[best_vectors()];
 }
 
 /* What must be as library.py has it: a library may be older or newer than the Python files. */

@@ -1,5 +1,5 @@
-/* Samples in units of deviations, and sums over them for heads in closed form
- * (fedsub_core/data/standardise.py, encoders/encoder.py and closed_form/sums.py are the oracles). */
+/* Samples in units of deviations, and sums over them for heads in closed form: the oracles are
+ * fedsub_core/data/standardise.py, encoders/encoder.py and closed_form/sums.py. */
 
 int ENTRY(standardise)(const float *x, int64_t samples, int64_t channels, int64_t time,
                        const float *mean, const float *deviation, float *out) {
@@ -15,7 +15,7 @@ int ENTRY(standardise)(const float *x, int64_t samples, int64_t channels, int64_
     return DONE;
 }
 
-/* Added to a float below 2^22 and taken away, it rounds to the next whole number, halves to even. */
+/* Added to a float below 2^22 and taken away, it rounds to whole numbers, halves to even. */
 #define ROUNDS_FLOAT 12582912.0f
 
 int ENTRY(quantise)(const float *x, int64_t count, int16_t *steps) {

@@ -35,15 +35,15 @@ _Static_assert(sizeof(Chain) == 16 && sizeof(Relevance) == 56, "each field is a 
 #ifndef FEDSUB_CHOSEN
 #define FEDSUB_CHOSEN FEDSUB_VISIBLE
 #endif
-#define FEDSUB_EACH(VARIANT)                              \
-    FEDSUB_CHOSEN FedsubDescend fedsub_descend_##VARIANT; \
-    FEDSUB_CHOSEN FedsubForward fedsub_forward_##VARIANT; \
-    FEDSUB_CHOSEN FedsubRelate fedsub_relate_##VARIANT;   \
-    FEDSUB_CHOSEN FedsubEncode fedsub_encode_##VARIANT;   \
-    FEDSUB_CHOSEN FedsubDescribe fedsub_describe_##VARIANT; \
-    FEDSUB_CHOSEN FedsubStandardise fedsub_standardise_##VARIANT; \
-    FEDSUB_CHOSEN FedsubQuantise fedsub_quantise_##VARIANT; \
-    FEDSUB_CHOSEN FedsubSums fedsub_sums_##VARIANT;
+#define FEDSUB_EACH(VARIANT)                                                   \
+    FEDSUB_CHOSEN __typeof__(fedsub_descend) fedsub_descend_##VARIANT;         \
+    FEDSUB_CHOSEN __typeof__(fedsub_forward) fedsub_forward_##VARIANT;         \
+    FEDSUB_CHOSEN __typeof__(fedsub_relate) fedsub_relate_##VARIANT;           \
+    FEDSUB_CHOSEN __typeof__(fedsub_standardise) fedsub_standardise_##VARIANT; \
+    FEDSUB_CHOSEN __typeof__(fedsub_quantise) fedsub_quantise_##VARIANT;       \
+    FEDSUB_CHOSEN __typeof__(fedsub_encode) fedsub_encode_##VARIANT;           \
+    FEDSUB_CHOSEN __typeof__(fedsub_describe) fedsub_describe_##VARIANT;       \
+    FEDSUB_CHOSEN __typeof__(fedsub_sums) fedsub_sums_##VARIANT;
 
 FEDSUB_EACH(avx512)
 FEDSUB_EACH(avx2)

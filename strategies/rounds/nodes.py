@@ -133,6 +133,8 @@ class NodeRegistry:
         self._questions = {m: q for m, q in self._questions.items() if q[0] not in answers}
         for node in sorted(answers):
             self._take_answer(node, answers[node], connected)
+        joins = (client for client, said in self.introductions.items() if said.joined)
+        link.joins = {self.nodes[client] for client in joins}
         self.online = {client for client, node in self.nodes.items() if node in connected}
         self.departures.look(link, connected)
 

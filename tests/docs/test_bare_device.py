@@ -53,7 +53,7 @@ class Outcome:
         return {(r.round, r.client, r.label): r.value for r in self.rows if r.metric == name}
 
 
-def run_with(bare: Any, config: RunConfig, folder: Path) -> Outcome:
+def run_with(bare: Any, config: RunConfig, folder: Path, joined: bool = True) -> Outcome:
     """Run three people; the last one's device is the bare one."""
     federation = people()
     write_federation(folder / "data", federation)
@@ -62,7 +62,7 @@ def run_with(bare: Any, config: RunConfig, folder: Path) -> Outcome:
         i: node(our_app, config, {"client-id": f"p{i}", "data": str(folder / "data")}, i)
         for i in (1, 2)
     }
-    nodes[3] = node(bare.app, config, node_config("p3", folder / "own"), 3)
+    nodes[3] = node(bare.app, config, node_config("p3", folder / "own", joined), 3)
     return Outcome(config, AppGrid(nodes))
 
 
@@ -137,10 +137,13 @@ def test_fedsub_is_the_run_of_our_devices(
 
 
 def test_the_server_sends_what_the_page_says(bare: Any, tmp_path: Path) -> None:
+    """To who does not join messages; to who does, one record."""
     turn, down = {"payload", "turn"}, {"payload", "report"}
     for method, also in (("fedavg", set[str]()), ("fedsub", {"metrics"})):
         config = read_config(None, KEYS | {"method": method, "rounds": 1})
-        outcome = run_with(bare, config, tmp_path / method)
+        outcome = run_with(bare, config, tmp_path / method, joined=False)
+        ours = [records for n, _, group, *records in outcome.grid.seen if n == 1 and group != "0"]
+        assert ours and all(records == [{"joined"}, {"joined"}] for records in ours)
         seen = [one for n, *one in outcome.grid.seen if n == 3]
         expected: list[list[Any]] = [
             [MessageType.QUERY, "0", {"handshake", "settings"}, {"handshake"}],

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from fedsub.testing import golden_encoders, golden_heads
+from fedsub.testing import golden_encoders, golden_heads, golden_splits
 
 
 def test_levels_of_encoders_are_those_of_the_file():
@@ -28,5 +28,7 @@ def test_heads_are_those_of_the_file(name):
 def test_the_files_are_written_anew(tmp_path):
     golden_encoders.main(tmp_path / "encoders.json")
     assert (tmp_path / "encoders.json").read_text("utf-8") == golden_encoders.FILE.read_text()
+    golden_splits.main(tmp_path / "splits.json")
+    assert (tmp_path / "splits.json").read_text("utf-8") == golden_splits.FILE.read_text("utf-8")
     golden_heads.main(tmp_path / "heads.json")
     assert json.loads((tmp_path / "heads.json").read_bytes()).keys() == golden_heads.CASES.keys()

@@ -290,7 +290,7 @@ def test_keys_that_a_device_does_not_know_are_refused_where_the_run_gives_them()
 
 
 def test_settings_that_are_not_the_apps_are_refused_by_their_names() -> None:
-    config = {"lr": 0.1, "epochs": 2, "encoder": "relu:8"}
+    config: Any = {"lr": 0.1, "epochs": 2, "encoder": "relu:8"}
     check_settings(ConfigRecord({**config, exchange.SALT: b"x"}), "ann", config)
     for told, keys in (
         ({**config, "lr": 0.2, "epochs": 3}, "epochs, lr"),
@@ -298,7 +298,7 @@ def test_settings_that_are_not_the_apps_are_refused_by_their_names() -> None:
         ({key: config[key] for key in ("lr", "epochs")}, "encoder"),
     ):
         with refused(MessageRefused, client="ann", what="settings", got=f"others: {keys}"):
-            check_settings(ConfigRecord(told), "ann", config)  # type: ignore[arg-type]
+            check_settings(ConfigRecord(told), "ann", config)
 
 
 @pytest.mark.parametrize("version", ["1\x1b[2J", "1\n2"])

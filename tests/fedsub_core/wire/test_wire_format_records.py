@@ -82,7 +82,7 @@ def test_messages_carry_the_records_in_the_table() -> None:
 
 
 #: What not every device has to say.
-OPTIONAL = ("feature_sum", "split", "capacities", "sums")
+OPTIONAL = ("feature_sum", "split", "capacities", "sums", "joined")
 SPLIT = SplitNote("in time by t, gap 2 s", 3, 1, 0, 0)
 #: Who sends keys of kinds of samples, and such samples.
 OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
@@ -101,14 +101,19 @@ def introduction(simulated: bool, kind: str = "") -> handshake.Introduction:
     facts, nodes = handshake.Facts(3, Capacity(0.5, (1.0, 0.5))), 4 if simulated else 0
     features = moments(np.ones((3, 2), np.float32))
     return handshake.Introduction(
-        "ann", "1", ("sit",), shape, facts, moments(x), nodes, nodes, features, SPLIT
+        "ann", "1", ("sit",), shape, facts, moments(x), nodes, nodes, features, SPLIT, joined=1
     )
 
 
 def test_the_handshake_has_the_keys_in_the_table() -> None:
     stated = keys("handshake")
     sides = {code(row[0])[0]: row[2] for row in rows(part_of_page("**`handshake`**"))}
-    others = {"device that encodes", "device that says it", "device that draws"}
+    others = {
+        "device that encodes",
+        "device that says it",
+        "device that draws",
+        "device that joins",
+    }
     others |= {"simulated node", *OF_KINDS}
     assert set(sides.values()) == {"both", "device", "server", *others}
     plain = {key: stated[key] for key, side in sides.items() if side not in (*OF_KINDS, "server")}

@@ -40,7 +40,8 @@ const APP_FAILED = 2n;
 /** A message from the server. */
 export interface Question {
   readonly metadata: Metadata;
-  readonly content: Content;
+  /** Its records; an error where its objects are not what their ids say. */
+  readonly content: Content | Error;
 }
 
 /** A node that is active at its SuperLink. */
@@ -83,11 +84,7 @@ export class Exchanges {
     return answer.success;
   }
 
-  /**
-   * The next message; undefined: there is none.
-   *
-   * @throws Error where its objects are not what its ids say.
-   */
+  /** The next message; undefined: there is none. */
   async receive(): Promise<Question | undefined> {
     const { node } = this;
     const answer = await this.calls.call("pull-messages", PullMessagesRequestSchema, PullMessagesResponseSchema, { node });
@@ -95,13 +92,13 @@ export class Exchanges {
     const tree = answer.messageObjectTrees.at(0);
     if (!message?.metadata || !tree) return undefined;
     const { runId } = message.metadata;
-    const objects = await this.pulled(runId, tree);
+    const content = await this.pulled(runId, tree).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
     const confirm = { node, runId, messageObjectId: tree.objectId };
     await this.calls.call("confirm-message-received", ConfirmMessageReceivedRequestSchema, ConfirmMessageReceivedResponseSchema, confirm);
-    return { metadata: message.metadata, content: contentOf(tree.objectId, objects) };
+    return { metadata: message.metadata, content };
   }
 
-  private async pulled(runId: bigint, tree: ObjectTree): Promise<Map<string, Uint8Array>> {
+  private async pulled(runId: bigint, tree: ObjectTree): Promise<Content> {
     const ids = idsOf(tree);
     if (ids.length > MOST_OBJECTS) throw new Error(`message ${tree.objectId}: got ${ids.length} objects, expected ${MOST_OBJECTS} at most`);
     const objects = new Map<string, Uint8Array>();
@@ -112,7 +109,7 @@ export class Exchanges {
       if (room < 0) throw new Error(`message ${tree.objectId}: got more than ${MOST_BYTES} bytes, expected fewer`);
       objects.set(id, bytes);
     }
-    return objects;
+    return contentOf(tree.objectId, objects);
   }
 
   private async pull(runId: bigint, objectId: string): Promise<Uint8Array> {

@@ -1,7 +1,8 @@
 /** A node's life: it looks for messages, answers them one after another, and says that it is there. */
 import type { Content } from "../values.js";
 import { CallRefused, type FleetCalls, pause } from "./calls.js";
-import { Exchanges, HEARTBEAT, type Question } from "./exchanges.js";
+import { Exchanges, HEARTBEAT } from "./exchanges.js";
+import type { Metadata } from "./generated/fleet_pb.js";
 
 /** What a node does beside answering. */
 export interface Participation {
@@ -27,7 +28,7 @@ const ACTIVATIONS = 24;
  * @param answer makes a message's answer; what it throws is answered as an error.
  * @throws CallRefused where the server does not let the node in.
  */
-export async function takePart(calls: FleetCalls, answer: (question: Question) => Promise<Content>, how: Participation): Promise<void> {
+export async function takePart(calls: FleetCalls, answer: (metadata: Metadata, content: Content) => Promise<Content>, how: Participation): Promise<void> {
   const node = await activated(calls, how);
   await how.active(node.nodeId);
   how.log(`node ${node.nodeId} is active`);
@@ -45,7 +46,8 @@ export async function takePart(calls: FleetCalls, answer: (question: Question) =
       }
       const { messageType, groupId } = question.metadata;
       how.log(`${messageType}, round ${groupId}`);
-      const made = await answer(question).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+      const { metadata, content } = question;
+      const made = content instanceof Error ? content : await answer(metadata, content).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
       if (made instanceof Error) how.log(`${messageType}, round ${groupId}: ${made.message}`);
       await node.reply(question, made);
     }

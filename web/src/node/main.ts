@@ -72,7 +72,7 @@ async function main(): Promise<void> {
     const device = await Device.open(person, store, await loadKernels(module), log, wish);
     const transport = nodeTransport(superlink, ca === undefined ? undefined : readFileSync(ca, "utf8"));
     const calls = new FleetCalls(transport, await deviceKey(pair), undefined, ended.signal);
-    await takePart(calls, ({ metadata, content }) => device.answer({ run: String(metadata.runId), type: metadata.messageType, content }), {
+    await takePart(calls, (metadata, content) => device.answer({ run: String(metadata.runId), type: metadata.messageType, content }), {
       register: false,
       look,
       before: device.node,
