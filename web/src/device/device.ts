@@ -86,7 +86,7 @@ export class Device {
    * @throws MessageRefused, RunError where there is none; then nothing is changed.
    */
   async answer(asked: Asked): Promise<Content> {
-    const content = separated(asked.content);
+    const content = separated(asked.content, this.person.client);
     const answer = await this.answered(asked, content);
     return isJoined(asked.content) ? joined(answer) : answer;
   }

@@ -11,7 +11,7 @@ import { blocksIn, type Case, type Exchange, savedIn } from "./case.js";
 /** How far numbers may lie apart that are not whole, by their size or 1. */
 export const NEAR = 1e-6;
 /** Flower's number of every case's run. */
-const RUN = "1";
+export const RUN = "1";
 
 /** A store in memory. */
 export class MemoryStore implements Store {
@@ -35,13 +35,18 @@ export interface Answered {
   readonly blocks: ReadonlyMap<string, Uint8Array>;
 }
 
+/** The block of a device that kept what a golden file says before a message. */
+export function storeBefore(one: Case, exchange: Exchange): Uint8Array {
+  const before = savedIn(exchange.before, "golden");
+  const told = withSettings(nothingKept(one.person.client), RUN, one.settings);
+  const saved = before ? withSaved(told, before) : told;
+  return keptBytes({ ...saved, blocks: blocksIn(exchange.before, one.name) });
+}
+
 /** The answer of a device that kept what a golden file says. */
 export async function answered(one: Case, exchange: Exchange, kernels: Exports): Promise<Answered> {
   const { client } = one.person;
-  const before = savedIn(exchange.before, "golden");
-  const told = withSettings(nothingKept(client), RUN, one.settings);
-  const saved = before ? withSaved(told, before) : told;
-  const store = new MemoryStore(keptBytes({ ...saved, blocks: blocksIn(exchange.before, one.name) }));
+  const store = new MemoryStore(storeBefore(one, exchange));
   const device = await Device.open(one.person, store, kernels, () => undefined);
   const out = await device.answer({ run: RUN, type: exchange.type, content: exchange.in });
   const kept = store.block && keptOf(store.block, client);

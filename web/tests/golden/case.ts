@@ -31,10 +31,33 @@ const FOLDER = "../proto/golden/";
 /** A whole number that stands alone in its line, as those of files with an indent do. */
 const WHOLE = /^(\s*(?:"[^"\n]*": )?)(-?\d+)(,?)$/gm;
 
+function fileOf(name: string): Table {
+  const text = readFileSync(`${FOLDER}${name}.json`, "utf8").replace(WHOLE, '$1{"whole": "$2"}$3');
+  return JSON.parse(text, (_, value: unknown) => wholeOf(value)) as Table;
+}
+
+/** A message in the place of one of a case's exchanges, which its device refuses. */
+export interface Refusal {
+  readonly what: string;
+  readonly content: Content;
+  readonly exchange: number;
+  /** Python's error; of a MessageRefused with client and round. */
+  readonly refused: Table;
+}
+
+/** The refusals of a case. */
+export function refusals(name: string): Refusal[] {
+  return (fileOf(`refused/${name}`).messages as Table[]).map((one) => ({
+    what: one.name as string,
+    content: contentOf(one.in as Table),
+    exchange: Number(one.exchange),
+    refused: one.refused as Table,
+  }));
+}
+
 /** The case of a name. */
 export function golden(name: string): Case {
-  const text = readFileSync(`${FOLDER}${name}.json`, "utf8").replace(WHOLE, '$1{"whole": "$2"}$3');
-  const file = JSON.parse(text, (_, value: unknown) => wholeOf(value)) as Table;
+  const file = fileOf(name);
   const { client, x, y } = file.person as Table;
   const labels = arrayOf(y as Table);
   const person = {

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { separated } from "../../src/device/joined.js";
 import { uploadIn } from "./uploads.js";
 import { answered, assertKept, assertNear, assertValues } from "./answers.js";
 import { golden, savedIn } from "./case.js";
 import { testKernels } from "./kernels.js";
 
-const CASES = ["fedavg", "fedprox", "fedper", "fedrep", "ditto", "local", "fedavg-differences-int8", "fedsub-ridge", "fedsub-ridge-windows"];
+const CASES = ["fedavg", "fedprox", "fedper", "fedrep", "ditto", "local", "fedavg-differences-int8", "fedavg-differences", "fedavg-top-k", "fedavg-bfloat16", "fedavg-joined", "fedsub-ridge", "fedsub-ridge-windows"];
 /** Ends of an interval, by other draws of samples than Python's. */
 const DRAWN = ["gain_over_own_low", "gain_over_own_high"];
 
@@ -17,8 +18,8 @@ for (const name of CASES) {
     test(`${name}: message ${i}, ${exchange.type}, is answered as Python's device answers it`, async () => {
       const { out, after } = await answered(one, exchange, kernels);
       assert.deepEqual([...out.keys()].sort(), [...exchange.out.keys()].sort());
-      for (const [record, theirs] of exchange.out) {
-        const mine = out.get(record)!;
+      for (const [record, theirs] of separated(exchange.out)) {
+        const mine = separated(out).get(record)!;
         assert.equal(mine.kind, theirs.kind);
         if (mine.kind === "payload" && theirs.kind === "payload") {
           const [got, expected] = [mine, theirs].map(({ bytes }) => uploadIn(bytes));
