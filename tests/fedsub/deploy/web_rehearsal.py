@@ -39,6 +39,9 @@ class WithWebDevice(Rehearsal):
         command += ["--ca", str(place.credentials.ca), "--key", str(place.key(self.web))]
         command += ["--data", str(place.device(self.web) / "clients" / f"{self.web}.npz")]
         command += ["--state", str(place.folder / "web"), "--look", "0.2"]
+        if self.config.secure_aggregation:
+            roster = place.roster_settings(self.web)
+            command += ["--roster", roster["secure-roster"], "--owner", roster["secure-owner"]]
         name = f"web-{self.web}"
         return self.supervisor.start(
             name, command, {}, place.log(name), rank=_DEVICES, restart=True

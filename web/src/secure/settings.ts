@@ -2,6 +2,7 @@
 
 import type { Settings } from "../device/settings.js";
 import { RunError } from "../errors.js";
+import type { RosterFiles } from "./device-roster.js";
 import { sumsKnown } from "./vectors.js";
 
 /** What a device's owner wants of all runs. */
@@ -10,9 +11,11 @@ export interface OwnersWish {
   readonly sumsAlone: boolean;
   /** People in a sum at least; 0: as the run says. */
   readonly least: number;
+  /** The roster by which the device goes; undefined: by none. */
+  readonly roster: RosterFiles | undefined;
 }
 
-export const NO_WISH: OwnersWish = { sumsAlone: false, least: 0 };
+export const NO_WISH: OwnersWish = { sumsAlone: false, least: 0, roster: undefined };
 /** People in a sum at least, whatever a run says. */
 const FEWEST = 3;
 
