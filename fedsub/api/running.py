@@ -16,13 +16,11 @@ from fedsub.api.adapting import Adaptation, adapt
 from fedsub.api.data import federation as as_federation
 from fedsub.api.models import PersonModel
 from fedsub.api.modules import is_given
+from fedsub.api.predicted import Samples
 from fedsub.api.settings import configured
 from fedsub.api.shown import Report, shown_with_place, table
 from fedsub.commands.progress import progress as told
 from fedsub.newcomers.finished_run import FinishedRun
-from fedsub.predictions.scores import SCORES, Score, score_named
-from fedsub.predictions.tables import prediction_rows, score_rows, split_rows
-from fedsub.predictions.tested import TestedRun
 from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.named_code import CODE, ENCODER, MODEL, check_option
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 _OF_PEOPLE = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
 
 
-class Run:
+class Run(Samples):
     """A run's folder, and what its methods reached as pandas tables.
 
     Ids of people are text in every table. In a notebook a run shows its table and where it lies;
@@ -51,8 +49,7 @@ class Run:
     """
 
     def __init__(self, folder: Path, people: Federation | None = None) -> None:
-        self.folder, self._data = folder, people
-        self.config: RunConfig = read_config(folder / RUN_FILE)
+        super().__init__(folder, read_config(folder / RUN_FILE), people)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -98,44 +95,6 @@ class Run:
         return table(
             {"method": name, **one} for name in self.methods for one in self._metrics(name)
         )
-
-    @cached_property
-    def predictions(self) -> pd.DataFrame:
-        """Each tested sample by each method, in the round that was tested last.
-
-        Columns: ``person``, ``method``, ``seed``, ``round``, ``index`` of the row in the person's
-        data, ``t`` in seconds, ``class``, ``predicted``, and ``probability NAME`` of each class.
-
-        Raises
-        ------
-        RunError
-            Where the data do not lie where the run found them, or differ:
-            ``fedsub.load(folder, data=...)`` takes them.
-        """
-        return table(prediction_rows(self._tested, self._tested.predictions()))
-
-    @cached_property
-    def splits(self) -> pd.DataFrame:
-        """Each sample's part: ``person``, ``index``, ``t``, ``class``, ``part``.
-
-        A part is ``training``, ``validation``, ``test`` or ``unused``. Raises as `predictions`.
-        """
-        return table(split_rows(self._tested))
-
-    def scores(self, *metrics: str | Score) -> pd.DataFrame:
-        """Return scores of each person by method: ``person``, ``method``, ``tested``, then each.
-
-        Parameters
-        ----------
-        metrics : ``auroc``, ``balanced_accuracy``, ``kappa``, ``ece``, ``brier``, by default all;
-            or functions of true classes [n] and probabilities [n, classes].
-        """
-        named = [(m.__name__, m) if callable(m) else score_named(m) for m in metrics or SCORES]
-        return table(score_rows(self._tested.predictions(), named))
-
-    @cached_property
-    def _tested(self) -> TestedRun:
-        return TestedRun(self.folder, self._data, {o: str(getattr(self.config, o)) for o in CODE})
 
     def persons(self, method: str | None = None) -> list[str]:
         """Return the ids of people who have a model by `method`, by default the main one."""
