@@ -58,6 +58,15 @@ class Samples:
         named = [(m.__name__, m) if callable(m) else score_named(m) for m in metrics or SCORES]
         return table(score_rows(self._tested.predictions(), named))
 
+    def confusion(self, method: str | None = None) -> pd.DataFrame:
+        """Return how many tested samples of each class (rows) a method took for which (columns)."""
+        import pandas as pd
+
+        of, classes = self.predictions, list(self._tested.federation.card.classes)
+        of = of[of["method"] == (method or self.config.method)]
+        found = pd.crosstab(of["class"], of["predicted"])
+        return found.reindex(index=classes, columns=classes, fill_value=0)
+
     @cached_property
     def _tested(self) -> TestedRun:
         return TestedRun(self.folder, self._data, {o: str(getattr(self.config, o)) for o in CODE})
