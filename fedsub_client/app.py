@@ -16,22 +16,22 @@ app = ClientApp()
 @app.query()
 def query(message: Message, context: Context) -> Message:
     """Say who this is and what its training part looks like."""
-    return Message(_device(context).query(message.content), reply_to=message)
+    return _answered("query", message, context)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Do a round of local work."""
-    return Message(_device(context).train(message.content), reply_to=message)
+    return _answered("train", message, context)
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Evaluate the personal model on this person's test part."""
-    return Message(_device(context).evaluate(message.content), reply_to=message)
+    return _answered("evaluate", message, context)
 
 
-def _device(context: Context) -> Device:
+def _answered(kind: str, message: Message, context: Context) -> Message:
     if HERE:  # several nodes share a core in simulation, and OpenMP teams fight over it
         torch.set_num_threads(1)
-    return Device(context)
+    return Message(Device(context).answer(kind, message.content), reply_to=message)

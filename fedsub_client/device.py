@@ -34,6 +34,7 @@ from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire import exchange, greeting, handshake
 from fedsub_core.wire.codec import Address
 from fedsub_core.wire.exchange import Content, Instructions
+from fedsub_core.wire.joined import JOINED, joined, separate
 
 log = logging.getLogger("fedsub")
 
@@ -57,6 +58,7 @@ class Device:
     def __init__(self, context: Context) -> None:
         # A server of a later release may list keys that this one does not have: `query` looks at
         # them.
+        self.run_config = context.run_config
         self._unknown = unknown_keys(context.run_config)
         known = {k: v for k, v in context.run_config.items() if k not in self._unknown}
         self.node = context.node_config
@@ -72,6 +74,20 @@ class Device:
             self.client, own, own, self.node, own.methods, kept, opened, context.run_config
         )
 
+    def answer(self, kind: str, content: RecordDict) -> RecordDict:
+        """Return the answer to a message of a kind, such as ``train``; joined if that is.
+
+        Raises
+        ------
+        MessageRefused
+            Where a joined message is none; and as the kind's own method.
+        """
+        verbs = {"query": self.query, "train": self.train, "evaluate": self.evaluate}
+        reply = verbs[kind](separate(content, self.client))
+        if handshake.HANDSHAKE in reply:
+            reply.config_records[handshake.HANDSHAKE][JOINED] = 1
+        return joined(reply) if JOINED in content else reply
+
     def query(self, content: RecordDict) -> RecordDict:
         """Answer a question: who this is, or in a simulation what its model is.
 
@@ -79,8 +95,9 @@ class Device:
         ------
         MessageRefused
             Where the server speaks another wire, where the package of a method of the run is
-            another, or where the run gives a value to a key that this release does not have; or
-            its run is of single uploads, and the device's owner shows sums alone.
+            another, or where the run gives a value to a key that this release does not have; where
+            its settings are not those of this device's app; or its run is of single uploads, and
+            the device's owner shows sums alone.
         RunError
             Where a server asks a person's device for the person's model.
         """
@@ -95,6 +112,9 @@ class Device:
             version = version_with(self.config.methods)
             greeting.check_versions(record, self.client, version)
             greeting.check_given(record, self.client, self._unknown)
+            if greeting.SETTINGS in content:
+                told = content.config_records[greeting.SETTINGS]
+                greeting.check_settings(told, self.client, self.run_config)
             if roster := greeting.roster_in(record, self.client):
                 take_roster(self.node, self.client, roster)
         self.sums.check_run()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
@@ -73,7 +75,7 @@ def main(grid: Grid, context: Context) -> None:
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
     known = standardised_before(folder) if config.secure_aggregation else None
     for name in config.methods:
-        scaling = run_method(grid, config, name, folder / name, known)
+        scaling = run_method(grid, config, name, folder / name, known, context.run_config)
         known = merged(known, scaling) if config.secure_aggregation else None
     summarise_run(folder)
     summaries = method_summaries(folder)
@@ -88,17 +90,22 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def run_method(
-    grid: Grid, config: RunConfig, name: str, folder: Path, known: Scaling | None
+    grid: Grid,
+    config: RunConfig,
+    name: str,
+    folder: Path,
+    known: Scaling | None,
+    run_config: Mapping[str, Any],
 ) -> Scaling | None:
     """Run the rounds of method `name` that are left, and write what they leave into `folder`.
 
-    `known` is what methods before standardise by, where the server learns sums alone. Return what
-    this one does.
+    `known` is what methods before standardise by, where the server learns sums alone; `run_config`
+    the configuration as it came. Return what this one standardises by.
     """
     make_folder(folder)
     settings = replace(config.server_settings(name), card=card_here(config.data))
     strategy = PersonalizedStrategy(settings)
-    strategy.standardised_before = known
+    strategy.standardised_before, strategy.run_config = known, run_config
     strategy.roster = read_roster(folder.parent) if config.secure_aggregation else b""
     strategy.departures.forgotten = read_forgotten(folder.parent)
     strategy.departures.recall(*nodes_of(read_live(folder.parent)))

@@ -6,10 +6,11 @@ It is composed of what a round needs: the method's server half, a protection, an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
@@ -110,6 +111,9 @@ class PersonalizedStrategy(Strategy):
         self.standardised_before: Scaling | None = None
         #: The file of a roster of people, which devices are told in the handshake; b"": none.
         self.roster = b""
+        #: The configuration of the run as Flower hands it to apps, of which devices without one are
+        #: told in the handshake; empty: all have one.
+        self.run_config: Mapping[str, Any] = {}
         #: Called before the first round with the state that it begins with, where another process
         #: must not begin with another: after a sum, or the draw of a secret.
         self.on_begun: Callable[[State], None] | None = None
@@ -192,7 +196,7 @@ class PersonalizedStrategy(Strategy):
             name = self.card.name
             sums = SecureSums(secure, self.transport, self.run_name, name, self.transcript)
         self.registry = registry_of(settings, memory, self.departures)
-        self.registry.roster = self.roster
+        self.registry.roster, self.registry.settings = self.roster, self.run_config
         begun = connect(
             grid,
             settings,

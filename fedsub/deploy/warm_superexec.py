@@ -36,10 +36,10 @@ from fedsub_core.flower.superexec import (
     SubprocessExecutor,
     TaskType,
     executors,
-    flower_superexec,
     log,
     programs,
     send_heartbeat,
+    superexec_program,
 )
 from fedsub_core.logs import set_up_logs
 from fedsub_core.version import installed_version
@@ -238,4 +238,4 @@ def main() -> None:
 
     flower.get_executor = get_executor
     programs("subprocess").subprocess = tied_programs()
-    flower_superexec()
+    superexec_program().flower_superexec()

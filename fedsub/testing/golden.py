@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,14 +25,18 @@ from flwr.app import Context, Message, RecordDict
 
 from fedsub.engines.in_process_grid import InProcessGrid
 from fedsub.engines.simulation import build_strategy
-from fedsub.testing.golden_values import array, kept, plain
+from fedsub.testing.golden_refused import WRONG, refusal_of, wrong
+from fedsub.testing.golden_values import array, kept, plain, state_of
 from fedsub_client.device import Device
 from fedsub_core.config.run_config import RunConfig, from_flat, to_flat
 from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
 from fedsub_core.data.sources import load_client
+from fedsub_core.wire.joined import joined, separate
 
 #: Where the files are kept.
 FOLDER = Path(__file__).parents[2] / "proto" / "golden"
+#: The folder in it of wrong messages.
+REFUSED = "refused"
 #: Whose device it is.
 PERSON = "p1"
 #: The settings of all cases, and of each by its name.
@@ -46,9 +51,11 @@ class RecordingDevices(InProcessGrid):
     ----------
     config : of the run.
     names : of the people.
+    join : whether messages after the handshake are joined.
     """
 
-    def __init__(self, config: RunConfig, names: Sequence[str]) -> None:
+    def __init__(self, config: RunConfig, names: Sequence[str], join: bool = False) -> None:
+        self.join = join
         self.contexts = {
             i: device_of(config, name, RecordDict()) for i, name in enumerate(names, 1)
         }
@@ -60,19 +67,18 @@ class RecordingDevices(InProcessGrid):
         for message in messages:
             context = self.contexts[message.metadata.dst_node_id]
             kind, before = message.metadata.message_type, kept(context.state)
-            came_in = plain(message.content)
-            reply = Message(answered(kind, message.content, context), reply_to=message)
+            content = joined(message.content) if self.join else message.content
+            came_in, answer = plain(content), answered(kind, content, context)
+            reply = Message(separate(answer, PERSON), reply_to=message)
             if context.node_config["client-id"] == PERSON:
-                went_out = {"out": plain(reply.content), "after": kept(context.state)}
+                went_out = {"out": plain(answer), "after": kept(context.state)}
                 self.exchanges.append({"type": kind, "in": came_in, "before": before} | went_out)
             yield reply
 
 
 def answered(kind: str, content: RecordDict, context: Context) -> RecordDict:
     """Return a device's answer to a message of a kind, such as ``train``."""
-    device = Device(context)
-    verbs = {"query": device.query, "train": device.train, "evaluate": device.evaluate}
-    return verbs[kind](content)
+    return Device(context).answer(kind, content)
 
 
 def device_of(config: RunConfig, client: str, state: RecordDict) -> Context:
@@ -114,11 +120,13 @@ def recorded(name: str) -> dict[str, Any]:
     people = federation(windows_in(name))
     with TemporaryDirectory() as folder:
         write_federation(Path(folder), people)
-        own = {key: value for key, value in CASES[name].items() if key != "windows"}
-        config = from_flat({"method": name, "data": folder, **_FILE["all"], **own})
-        grid = RecordingDevices(config, list(people.clients))
+        case = dict(CASES[name])
+        case.pop("windows", None)
+        join = bool(case.pop("joined", False))
+        config = from_flat({"method": name, "data": folder, **_FILE["all"], **case})
+        grid = RecordingDevices(config, list(people.clients), join)
         strategy = build_strategy(config, config.method)
-        strategy.run_name = f"golden {name}"
+        strategy.run_name, strategy.run_config = f"golden {name}", settings_of(config)
         strategy.start(grid)
         person = load_client(folder, PERSON)[1]
         card = (Path(folder) / "federation.toml").read_text("utf-8")
@@ -129,12 +137,42 @@ def recorded(name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@contextmanager
+def device_before(case: Mapping[str, Any], number: int) -> Iterator[Context]:
+    """Have the device of a recorded case, as it is before the exchange of this number.
+
+    Parameters
+    ----------
+    case : as :func:`recorded` returns it.
+    """
+    with TemporaryDirectory() as folder:
+        write_federation(Path(folder), federation(windows_in(case["case"])))
+        card, person = load_client(folder, PERSON)
+        config = from_flat({**case["config"], "data": folder})
+        yield device_of(config, PERSON, state_of(case["exchanges"][number]["before"], card, person))
+
+
+def refused(case: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the wrong messages of a recorded case, each with its refusal."""
+    found = list[dict[str, Any]]()
+    for number, name, came in wrong(case):
+        with device_before(case, number) as context:
+            refusal = refusal_of(case["exchanges"][number]["type"], came, context)
+        found.append({"name": name, "exchange": number, "in": came, "refused": refusal})
+    return found
+
+
 def main(folder: Path) -> None:
     """Write all cases into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / REFUSED).mkdir(parents=True, exist_ok=True)
     for name in CASES:
-        text = json.dumps(recorded(name), indent=1, sort_keys=True)
-        (folder / f"{name}.json").write_text(text + "\n", "utf-8")
+        case = recorded(name)
+        written = {f"{name}.json": case}
+        if name in WRONG:
+            written[f"{REFUSED}/{name}.json"] = {"case": name, "messages": refused(case)}
+        for file, values in written.items():
+            text = json.dumps(values, indent=1, sort_keys=True)
+            (folder / file).write_text(text + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
 
-from fedsub_core.flower.modules import flower_module
+from fedsub_core.flower.modules import enter_bare, flower_module
 
 __all__ = [
     "ObjectPullError",
@@ -19,6 +19,7 @@ __all__ = [
 
 def clientapp_program() -> Any:
     """Return the module of the program `flwr_clientapp`; raises as :func:`flower_module`."""
+    enter_bare("flwr.supernode.cli")
     return flower_module("flwr.supernode.cli.flwr_clientapp", "flwr_clientapp")
 
 

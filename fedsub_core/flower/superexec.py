@@ -10,13 +10,12 @@ from typing import Any
 
 from flwr.proto.runtime_pb2 import SendTaskHeartbeatRequest
 from flwr.supercore import log
-from flwr.supercore.cli.flower_superexec import flower_superexec
 from flwr.supercore.constant import TASK_TYPE_TO_APPIO_API_ADDRESS_ARG, ExecutorType, TaskType
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult, SubprocessExecutor
 
-from fedsub_core.flower.modules import flower_module
+from fedsub_core.flower.modules import enter_bare, flower_module
 
 __all__ = [
     "TASK_TYPE_TO_APPIO_API_ADDRESS_ARG",
@@ -26,11 +25,17 @@ __all__ = [
     "SubprocessExecutor",
     "TaskType",
     "executors",
-    "flower_superexec",
     "log",
     "programs",
     "send_heartbeat",
+    "superexec_program",
 ]
+
+
+def superexec_program() -> Any:
+    """Return the module of the program `flower_superexec`; raises as :func:`flower_module`."""
+    enter_bare("flwr.supercore.cli")
+    return flower_module("flwr.supercore.cli.flower_superexec", "flower_superexec")
 
 
 def executors() -> Any:

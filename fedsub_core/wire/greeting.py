@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from flwr.app import ConfigRecord
 
 from fedsub_core.errors import MessageRefused
 from fedsub_core.release import Release
 from fedsub_core.version import SUMS_VERSION, VERSION
-from fedsub_core.wire.exchange import STYPE, WIRES
+from fedsub_core.wire.exchange import SALT, STYPE, WIRES
 from fedsub_core.wire.handshake import Introduction
 
 #: Versions of the wire that a side may list.
 MOST_WIRES = 100
+#: The record beside the greeting: the configuration of the run, as Flower hands it to apps.
+SETTINGS = "settings"
+#: Its keys that need not be the same on both sides: where files lie.
+PLACES = frozenset({"data", "out", "folder"})
 #: The key of a roster, and how many bytes it has at most: some 100,000 people.
 ROSTER, MOST_ROSTER_BYTES = "roster", 2**25
 
@@ -107,6 +111,29 @@ def check_given(record: ConfigRecord, client: str, unknown: Collection[str]) -> 
     if lost := sorted(set(unknown) & set(given if isinstance(given, list) else unknown)):
         expected = f"keys of fedsub {VERSION}; install the server's release on this device"
         raise MessageRefused(client, 0, "run config", ", ".join(map(str, lost)), expected)
+
+
+def check_settings(record: Mapping[str, object], client: str, config: Mapping[str, object]) -> None:
+    """Refuse settings that are not those of this device's app.
+
+    Devices that have no app go by the settings in the message. Others would train otherwise than
+    they do, and nobody would see it.
+
+    Parameters
+    ----------
+    record : of the server.
+    config : of this run, as Flower hands it to the device's app.
+
+    Raises
+    ------
+    MessageRefused
+        Names the keys that differ.
+    """
+    theirs = {key: value for key, value in record.items() if key != SALT}
+    keys = sorted((theirs.keys() | config.keys()) - PLACES)
+    if other := [k for k in keys if k not in theirs or k not in config or theirs[k] != config[k]]:
+        expected = "what the run's app says on this device"
+        raise MessageRefused(client, 0, SETTINGS, f"others: {', '.join(other)}", expected)
 
 
 def _wires(record: ConfigRecord) -> set[int]:

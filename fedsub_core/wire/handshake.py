@@ -63,6 +63,7 @@ class Introduction:
         trains on it (:mod:`fedsub_core.encoders.standardised`).
     split : how its samples were divided, for readers of the results; None where it does not say.
     sums : the version of secure sums in which it can take part; before 2 no device said it.
+    joined : 1 if it understands joined messages (:mod:`fedsub_core.wire.joined`), else 0.
     """
 
     client: str
@@ -76,6 +77,7 @@ class Introduction:
     features: Moments | None = None
     split: SplitNote | None = None
     sums: int = SUMS_VERSION
+    joined: int = 0
 
     def record(self) -> ConfigRecord:
         """Return the introduction as plain values."""
@@ -96,6 +98,8 @@ class Introduction:
         )
         for key, value in facts_of(self.shape).items():
             record[key] = value
+        if self.joined:
+            record["joined"] = self.joined
         if self.facts.capacity.drawn:
             record["capacities"] = list(self.facts.capacity.drawn)
         if self.people:
@@ -137,6 +141,7 @@ def read_introduction(record: ConfigRecord) -> Introduction:
             people=_whole(record.get("people", 0), least=0),
             nodes=_whole(record.get("nodes", 0), least=0),
             sums=_whole(record.get("sums", 1)),
+            joined=_whole(record.get("joined", 0), least=0),
         )
         if "feature_sum" in record:
             sums = (_numbers(record[f"feature_{part}"]) for part in ("sum", "sumsq"))

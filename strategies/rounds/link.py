@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from flwr.serverapp import Grid
 from fedsub_core.errors import cut
 from fedsub_core.flower.messages import is_simulated
 from fedsub_core.wire.exchange import salted
+from fedsub_core.wire.joined import joined, separate
 from strategies.rounds.identity import NodeKey, key_digest
 from strategies.rounds.inflation import bounded
 
@@ -69,6 +70,8 @@ class Link:
         self.stacked = hasattr(grid, "stack_of")
         #: Whether clients take messages, and answer them, without their being written.
         self.by_reference = bool(getattr(grid, "by_reference", False))
+        #: Nodes that understand joined messages.
+        self.joins: Set[int] = frozenset()
         self._lock = threading.Lock()
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()
@@ -119,7 +122,8 @@ class Link:
 
         def push_one(i: int) -> None:
             try:
-                messages[i].content = salted(messages[i].content)
+                content, node = messages[i].content, messages[i].metadata.dst_node_id
+                messages[i].content = salted(joined(content) if node in self.joins else content)
                 ids = set(self.grid.push_messages([messages[i]]))
                 known = messages[i].metadata.message_id in ids
                 faults[i] = None if known else NOT_TAKEN
@@ -165,6 +169,9 @@ class Link:
                 replies = list(self.grid.pull_messages([identity]))
             for reply in replies:
                 answered = reply.metadata.reply_to_message_id
+                if not reply.has_error():
+                    node = f"of node {reply.metadata.src_node_id}"
+                    reply.content = separate(reply.content, node)
                 outcome = reply if answered == identity else Fault(f"it answers {cut(answered)!r}")
         except Exception as error:  # whatever it is, it is about this reply alone
             outcome = _fault(error)

@@ -9,10 +9,11 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from flwr.app import Message, MessageType, RecordDict
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.flower.messages import ErrorCode
@@ -53,6 +54,7 @@ class NodeRegistry:
     given : keys of the run's configuration that a device must know.
     of_sums : whether the run is of secure sums, whose version a device must share.
     roster : the file of a roster that is passed on to devices; b"": none.
+    settings : the run's configuration, for devices that have no app; empty: all have it.
     heard : when there was a sign of life last, on :func:`time.monotonic`'s clock: a node came or
         was let in anew, an answer came, or a heartbeat of a node that still starts.
     departures : who will not come back.
@@ -68,6 +70,7 @@ class NodeRegistry:
     given: tuple[str, ...] = ()
     of_sums: bool = False
     roster: bytes = b""
+    settings: Mapping[str, Any] = field(default_factory=dict)
     heard: float = -math.inf
     departures: Departures = field(default_factory=Departures)
     #: Nodes turned away for good, as the run was told to forget whose they are.
@@ -130,6 +133,8 @@ class NodeRegistry:
         self._questions = {m: q for m, q in self._questions.items() if q[0] not in answers}
         for node in sorted(answers):
             self._take_answer(node, answers[node], connected)
+        joins = (client for client, said in self.introductions.items() if said.joined)
+        link.joins = {self.nodes[client] for client in joins}
         self.online = {client for client, node in self.nodes.items() if node in connected}
         self.departures.look(link, connected)
 
@@ -148,9 +153,11 @@ class NodeRegistry:
             self.identities.tie(client, self._key(self.nodes[client]))
 
     def _ask(self, link: Link, nodes: list[int]) -> None:
-        said = greeting.greeting(self.version, self.given, self.roster)
+        said = {handshake.HANDSHAKE: greeting.greeting(self.version, self.given, self.roster)}
+        if self.settings:
+            said[greeting.SETTINGS] = ConfigRecord(dict(self.settings))
         questions = [
-            Message(RecordDict({handshake.HANDSHAKE: said}), node, MessageType.QUERY, group_id="0")
+            Message(RecordDict(said), node, MessageType.QUERY, group_id="0")  # type: ignore[arg-type]
             for node in nodes
         ]
         faults, now = link.push(questions), time.monotonic()

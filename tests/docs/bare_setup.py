@@ -26,15 +26,18 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.version import VERSION
 
 BARE = Path(__file__).with_name("bare_device")
-PROTO = Path(__file__).resolve().parents[2] / "proto" / "fedsub" / "v2"
+PROTO = Path(__file__).resolve().parents[2] / "proto"
+#: Its schemas: FedSub's, and what it needs of Flower's.
+SCHEMAS = {"exchange": PROTO / "fedsub" / "v2", "fleet": PROTO / "flower"}
 
 
 def install(folder: Path, package: str) -> None:
     """Copy the bare device into `folder` as a package, with what it makes of the schema."""
     target = folder / package
     shutil.copytree(BARE, target, ignore=shutil.ignore_patterns("__pycache__"))
-    schema = ["protoc", f"-I{PROTO}", f"--descriptor_set_out={target / 'exchange.desc'}"]
-    assert protoc.main([*schema, "exchange.proto"]) == 0
+    for name, place in SCHEMAS.items():
+        made = f"--descriptor_set_out={target / name}.desc"
+        assert protoc.main(["protoc", f"-I{place}", made, f"{name}.proto"]) == 0
 
 
 def people(count: int = 3, samples: int = 9) -> Federation:
@@ -57,9 +60,9 @@ def write_own_data(folder: Path, config: RunConfig, federation: Federation, clie
     np.savez(folder / "own.npz", **arrays, classes=np.array(federation.card.classes))
 
 
-def node_config(client: str, folder: Path) -> dict[str, Any]:
+def node_config(client: str, folder: Path, joined: bool = True) -> dict[str, Any]:
     """Return what a SuperNode of the bare device is configured with."""
-    return {"client-id": client, "data": str(folder), "version": VERSION}
+    return {"client-id": client, "data": str(folder), "version": VERSION, "joined": joined}
 
 
 @dataclass

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedsub.deploy.components import superexec, supernode
+from fedsub.deploy.components import HOST, superexec, supernode
 from fedsub.deploy.flower_process import flower_environment
 from fedsub.engines.rehearsal import EAGER, Rehearsal
 from fedsub.engines.simulation import train_method
 from fedsub.testing.engine_tests import as_in_one_process
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import write_federation
+from fedsub_core.flower.modules import HTTP, demand_deployable
 from fedsub_server.rundb import RunDatabase
 
 from .bare_setup import install, node_config, people, write_own_data
@@ -42,24 +46,32 @@ KEYS: dict[str, Any] = {
 
 
 class WithBareDevice(Rehearsal):
-    """A rehearsal in which one SuperNode runs the bare device's app.
+    """A rehearsal in which one device is the bare one.
 
-    The app that a run names is ``fedsub_client.app``; on that person's machine a package of this
-    name is the bare device, and stands before all others on Python's path.
+    Over HTTP it is a node by itself. Over gRPC a SuperNode runs its app: the app that a run names
+    is ``fedsub_client.app``; on that person's machine a package of this name is the bare device,
+    and stands before all others on Python's path.
     """
 
     def __init__(self, config: RunConfig, apps: Path) -> None:
         super().__init__(config, 3, print, print)
         self.apps = apps
-        install(apps, "fedsub_client")
+        self.http = demand_deployable() == HTTP
+        install(apps, "bare_device" if self.http else "fedsub_client")
         write_own_data(self.place.device(BARE), config, people(), BARE)
 
     def _start(self, name: str, command: list[str], rank: int) -> None:
         env = flower_environment(self.place.home(name)) | EAGER
         place, port = self.place, self.node_ports[self.clients.index(BARE)]
-        if name == f"supernode-{BARE}":
-            settings = node_config(BARE, place.device(BARE))
-            key = place.key(BARE)
+        settings, key = node_config(BARE, place.device(BARE)), place.key(BARE)
+        if self.http and name.startswith(f"supernode-{BARE}"):
+            if name.endswith("superexec"):
+                return
+            env["PYTHONPATH"] = os.pathsep.join([str(self.apps), env.get("PYTHONPATH", "")])
+            at, ca = f"{HOST}:{self.fleet}", str(place.credentials.ca)
+            command = [sys.executable, "-m", "bare_device", at, ca, str(key)]
+            command.append(json.dumps(settings))
+        elif name == f"supernode-{BARE}":
             command = supernode(place.credentials, self.fleet, port, key, settings)
         elif name == f"supernode-{BARE}-superexec":
             command = superexec(place.credentials, port)

@@ -14,7 +14,7 @@ from torch import Tensor
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub.testing.cover import turns
 from fedsub_client.app import app as our_app
-from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.data.federation import write_federation
 from fedsub_core.metrics import MetricRow
 
@@ -44,6 +44,7 @@ class Outcome:
     def __init__(self, config: RunConfig, grid: Any) -> None:
         self.grid, self.rows = grid, list[MetricRow]()
         strategy = build_strategy(config, config.method)
+        strategy.run_config = to_flat(config)
         strategy.on_round = lambda round, state, rows: self.rows.extend(rows)
         strategy.start(grid)
         self.state: dict[str, Tensor] = dict(strategy.state or {})
@@ -52,7 +53,7 @@ class Outcome:
         return {(r.round, r.client, r.label): r.value for r in self.rows if r.metric == name}
 
 
-def run_with(bare: Any, config: RunConfig, folder: Path) -> Outcome:
+def run_with(bare: Any, config: RunConfig, folder: Path, joined: bool = True) -> Outcome:
     """Run three people; the last one's device is the bare one."""
     federation = people()
     write_federation(folder / "data", federation)
@@ -61,7 +62,7 @@ def run_with(bare: Any, config: RunConfig, folder: Path) -> Outcome:
         i: node(our_app, config, {"client-id": f"p{i}", "data": str(folder / "data")}, i)
         for i in (1, 2)
     }
-    nodes[3] = node(bare.app, config, node_config("p3", folder / "own"), 3)
+    nodes[3] = node(bare.app, config, node_config("p3", folder / "own", joined), 3)
     return Outcome(config, AppGrid(nodes))
 
 
@@ -136,13 +137,16 @@ def test_fedsub_is_the_run_of_our_devices(
 
 
 def test_the_server_sends_what_the_page_says(bare: Any, tmp_path: Path) -> None:
+    """To who does not join messages; to who does, one record."""
     turn, down = {"payload", "turn"}, {"payload", "report"}
     for method, also in (("fedavg", set[str]()), ("fedsub", {"metrics"})):
         config = read_config(None, KEYS | {"method": method, "rounds": 1})
-        outcome = run_with(bare, config, tmp_path / method)
+        outcome = run_with(bare, config, tmp_path / method, joined=False)
+        ours = [records for n, _, group, *records in outcome.grid.seen if n == 1 and group != "0"]
+        assert ours and all(records == [{"joined"}, {"joined"}] for records in ours)
         seen = [one for n, *one in outcome.grid.seen if n == 3]
         expected: list[list[Any]] = [
-            [MessageType.QUERY, "0", {"handshake"}, {"handshake"}],
+            [MessageType.QUERY, "0", {"handshake", "settings"}, {"handshake"}],
             [MessageType.TRAIN, "1", turn, down | also],
         ]
         if not also:
@@ -173,6 +177,8 @@ def test_it_refuses_a_server_of_another_wire(bare: Any, tmp_path: Path) -> None:
     device = node(bare.app, config, node_config("p3", tmp_path), 3)
     for wires, refused in (([2, 3], False), ([3], True)):
         said = ConfigRecord({"version": "9.0", "schema": "fedsub.v3", "wires": wires, "given": []})
-        question = Message(RecordDict({"handshake": said}), 3, MessageType.QUERY, group_id="0")
+        told = ConfigRecord(to_flat(config))  # type: ignore[arg-type]
+        records = RecordDict({"handshake": said, "settings": told})
+        question = Message(records, 3, MessageType.QUERY, group_id="0")
         with pytest.raises(Exception, match="the server speaks") if refused else nullcontext():
             device.app(question, device.context)

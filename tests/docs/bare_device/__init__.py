@@ -1,1 +1,1 @@
-"""A device built from docs/wire-format.md alone: numpy, protobuf, and Flower to carry messages."""
+"""A device built from docs/wire-format.md alone: numpy, protobuf and, over gRPC, Flower."""

@@ -22,8 +22,8 @@ class Device:
     """One person's device; what it keeps of a run stands in the node's state."""
 
     def __init__(self, context: Context) -> None:
-        self.config: Any = context.run_config
         self.node, self.state = context.node_config, context.state
+        self.config: Any = self.state.config_records.get("settings", {})
         self.client = str(self.node["client-id"])
         with np.load(Path(str(self.node["data"])) / "own.npz") as own:
             self.data = dict(own)
@@ -34,9 +34,10 @@ class Device:
         version = str(self.node["version"])  # the release that it was built for
         if WIRE not in server["wires"]:
             raise ValueError(f"the server speaks {dict(server)}, expected {SCHEMA}")
+        self.config = self.state["settings"] = ConfigRecord(dict(content["settings"]))
         said: Any = {"client": self.client, "version": version, "schema": SCHEMA, "capacity": 1.0}
         said |= {"classes": self.data["classes"].tolist(), "shape": list(x.shape[1:])}
-        said |= {"examples": len(x), "count": len(x)}
+        said |= {"examples": len(x), "count": len(x), "joined": int(self.node["joined"])}
         said |= {"sum": x.sum(0).tolist(), "sumsq": (x**2).sum(0).tolist()}
         if ":" in (text := str(self.config["encoder"])):
             own = ((x - x.mean(0)) / x.std(0)).astype(np.float32)
@@ -129,19 +130,44 @@ class Device:
         return {name.removeprefix(prefix): array.copy() for name, array in named.items()}
 
 
+def answered_records(device: Device, verb: str, content: Any) -> dict[str, Any]:
+    """Return records of an answer: in one what comes in one."""
+    if "joined" not in content:
+        return dict(getattr(device, verb)(content))
+    came: Any = {"turn": {}, "payload": {}}
+    for key, value in content["joined"].items():
+        record, _, inner = key.partition(".")
+        if record == "payload":
+            value = Array("uint8", (len(value),), SCHEMA, value)
+        came.setdefault(record, {})[inner or key] = value
+    said: Any = {}
+    for name, record in getattr(device, verb)(came).items():
+        if name == "payload":
+            said[name] = record[name].data
+        else:
+            said |= {f"{name}.{key}": value for key, value in record.items()}
+    return {"joined": ConfigRecord(said)}
+
+
+def answered(verb: str, message: Message, context: Context) -> Message:
+    """Answer a message of Flower's."""
+    records = answered_records(Device(context), verb, message.content)
+    return Message(RecordDict(records), reply_to=message)
+
+
 @app.query()
 def query(message: Message, context: Context) -> Message:
     """Answer the handshake."""
-    return Message(Device(context).query(message.content), reply_to=message)
+    return answered("query", message, context)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer a round."""
-    return Message(Device(context).train(message.content), reply_to=message)
+    return answered("train", message, context)
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Answer an evaluation."""
-    return Message(Device(context).evaluate(message.content), reply_to=message)
+    return answered("evaluate", message, context)

@@ -77,14 +77,14 @@ def _unreadable(what: str, got: object, expected: object) -> Exception:
 
 @app.query()
 def query(message: Message, context: Context) -> Message:
-    return Message(_device(context).query(message.content), reply_to=message)
+    return Message(_device(context).answer("query", message.content), reply_to=message)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    return Message(_device(context).train(message.content), reply_to=message)
+    return Message(_device(context).answer("train", message.content), reply_to=message)
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
-    return Message(_device(context).evaluate(message.content), reply_to=message)
+    return Message(_device(context).answer("evaluate", message.content), reply_to=message)

@@ -32,7 +32,7 @@ from fedsub.deploy.warm_superexec import (
     WarmExecutor,
     arguments_of,
 )
-from fedsub_core.flower.superexec import programs
+from fedsub_core.flower.superexec import programs, superexec_program
 
 PATIENCE = 120.0
 
@@ -395,7 +395,7 @@ def test_flower_gets_a_warm_executor_in_place_of_its_own_for_programs(
     module: Any = run_superexec
     monkeypatch.setattr(module, "get_executor", lambda kind, **keys: flowers[kind])
     monkeypatch.setattr(
-        warm_superexec, "flower_superexec", lambda: got.append(module.get_executor(kind))
+        superexec_program(), "flower_superexec", lambda: got.append(module.get_executor(kind))
     )
     monkeypatch.setenv(WARM_SECONDS, seconds)
     monkeypatch.setattr(programs(), "subprocess", subprocess)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fedsub.testing import golden, golden_values
+from fedsub.testing.golden_refused import WRONG, refusal_of, wrong
 from fedsub_core.config.run_config import from_flat
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.sources import load_client
@@ -19,8 +20,8 @@ from fedsub_core.secure.messages import KEYS, SECURE, SHARES
 from fedsub_core.wire import exchange
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
-#: Where an upload stands.
-UPLOADS = (exchange.PAYLOAD, "reply")
+#: Where an upload stands: alone, joined with other records, and kept.
+UPLOADS = (exchange.PAYLOAD, f"{exchange.PAYLOAD}: base64", "reply")
 
 
 def read(name: str) -> dict[str, Any]:
@@ -48,12 +49,20 @@ def assert_alike(found: object, expected: object, what: str) -> None:
 
 
 def assert_same_bundle(found: object, expected: str, what: str) -> None:
-    """Compare uploads: trained numbers may differ in their last digits on another processor."""
+    """Compare uploads: trained numbers may differ in their last digits on another processor.
+
+    Of rounded numbers and differences, whose digits say little, only how many there are.
+    """
     mine, theirs = (pb.Bundle.FromString(base64.b64decode(str(t))) for t in (found, expected))
+    plainly = mine.numbers == pb.FLOAT32 and not mine.differences
     for ours, other in zip(mine.tensors, theirs.tensors, strict=True):
-        one, two = (np.frombuffer(tensor.values, "<f4") for tensor in (ours, other))
-        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5, err_msg=what)
-        other.values = ours.values
+        one, two = (
+            np.frombuffer(tensor.values, "<f4" if plainly else "u1") for tensor in (ours, other)
+        )
+        if plainly:
+            np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5, err_msg=what)
+        assert one.size == two.size and len(ours.scales) == len(other.scales), what
+        other.values, other.scales = ours.values, ours.scales
     assert mine == theirs, what
 
 
@@ -88,6 +97,26 @@ def test_a_device_answers_as_the_file_says(name: str, tmp_path: Path) -> None:
             for opened in memory.get("opened", {}).get("sums", ()):
                 del opened["date"]
         assert_alike(after, one["after"], what)
+
+
+def test_each_case_of_wrong_messages_has_a_file_and_no_other() -> None:
+    files = {path.stem for path in (golden.FOLDER / golden.REFUSED).glob("*.json")}
+    assert files == WRONG.keys() <= golden.CASES.keys()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_message_is_refused_as_the_file_says_and_changes_nothing(name: str) -> None:
+    case, file = read(name), read(f"{golden.REFUSED}/{name}")
+    assert [(one["exchange"], one["name"], one["in"]) for one in file["messages"]] == list(
+        wrong(case)
+    )
+    for one in file["messages"]:
+        number = one["exchange"]
+        with golden.device_before(case, number) as context:
+            before = golden_values.kept(context.state)
+            found = refusal_of(case["exchanges"][number]["type"], one["in"], context)
+            assert found is not None and found == one["refused"], one["name"]
+            assert golden_values.kept(context.state) == before, one["name"]
 
 
 def test_a_file_that_was_changed_is_noticed(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import pkgutil
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -105,3 +107,21 @@ def test_a_flower_of_these_series_is_taken(
 def test_what_is_no_longer_there_is_named() -> None:
     with refused(RunError, "flwr", "flwr.app", "Nothing"):
         modules.flower_module("flwr.app", "Message", "Nothing")
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["superexec import superexec_program", "clientapp import clientapp_program"],
+)
+def test_a_program_of_flowers_does_not_bring_all_others(program: str) -> None:
+    """They import SQLAlchemy, which takes a small board more memory than our own code."""
+    name = program.rpartition(" ")[2]
+    code = f"import sys\nfrom fedsub_core.flower.{program}\n{name}()\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = {module.partition(".")[0] for module in done.stdout.split()}
+    assert "flwr" in found and not found & {"sqlalchemy", "alembic", "uvicorn"}
+
+
+def test_a_package_that_flower_lacks_is_named() -> None:
+    with refused(RunError, "flwr.supercore.nothing", expected=[modules.GRPC, modules.HTTP]):
+        modules.enter_bare("flwr.supercore.nothing")

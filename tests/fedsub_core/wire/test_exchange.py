@@ -21,7 +21,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange, metric_record
 from fedsub_core.wire.exchange import Instructions, read_instructions
-from fedsub_core.wire.greeting import check_given, check_versions, greeting
+from fedsub_core.wire.greeting import check_given, check_settings, check_versions, greeting
 from fedsub_core.wire.handshake import Facts, Introduction, read_introduction
 
 SCALING = Scaling(np.array([1, -2.5], np.float32), np.array([0.5, 3], np.float32))
@@ -287,6 +287,18 @@ def test_keys_that_a_device_does_not_know_are_refused_where_the_run_gives_them()
     del told["given"]  # a server that does not say it may mean each of them
     with pytest.raises(MessageRefused, match=r"run config: got mood, expected"):
         check_given(told, "ann", ("mood",))
+
+
+def test_settings_that_are_not_the_apps_are_refused_by_their_names() -> None:
+    config: Any = {"lr": 0.1, "epochs": 2, "encoder": "relu:8"}
+    check_settings(ConfigRecord({**config, exchange.SALT: b"x"}), "ann", config)
+    for told, keys in (
+        ({**config, "lr": 0.2, "epochs": 3}, "epochs, lr"),
+        ({**config, "warmth": 1}, "warmth"),
+        ({key: config[key] for key in ("lr", "epochs")}, "encoder"),
+    ):
+        with refused(MessageRefused, client="ann", what="settings", got=f"others: {keys}"):
+            check_settings(ConfigRecord(told), "ann", config)
 
 
 @pytest.mark.parametrize("version", ["1\x1b[2J", "1\n2"])

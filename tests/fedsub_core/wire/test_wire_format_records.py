@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from fedsub_client.protections.sum_answers import answered
 from fedsub_core.capacity import Capacity
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.findings import SplitNote
 from fedsub_core.data.samples import Nodes, Pixels, Tokens
 from fedsub_core.data.sensors import Windows
@@ -21,6 +23,7 @@ from fedsub_core.data.standardise import Moments, Scaling, moments
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metric_names import CLASS_MEANS, OWN_HEADS
 from fedsub_core.metrics import ClientMetrics
+from fedsub_core.options import describe
 from fedsub_core.paired import Gain
 from fedsub_core.secure.exact import LIMBS
 from fedsub_core.secure.messages import KEYS, MOMENTS, SAMPLES, SECURE, SHARES, UNMASK
@@ -71,7 +74,7 @@ def test_messages_carry_the_records_in_the_table() -> None:
     found = {(code(row[0])[0], tuple(code(row[2])), tuple(code(row[3]))) for row in table}
     payload, turn = exchange.PAYLOAD, exchange.TURN
     assert found == {
-        (MessageType.QUERY, (handshake.HANDSHAKE,), (handshake.HANDSHAKE,)),
+        (MessageType.QUERY, (handshake.HANDSHAKE, greeting.SETTINGS), (handshake.HANDSHAKE,)),
         (MessageType.TRAIN, (payload, turn), (payload, exchange.REPORT, exchange.METRICS)),
         (MessageType.EVALUATE, (payload, turn), (exchange.METRICS,)),
         (MessageType.QUERY, (exchange.MODEL,), (payload,)),
@@ -79,7 +82,7 @@ def test_messages_carry_the_records_in_the_table() -> None:
 
 
 #: What not every device has to say.
-OPTIONAL = ("feature_sum", "split", "capacities", "sums")
+OPTIONAL = ("feature_sum", "split", "capacities", "sums", "joined")
 SPLIT = SplitNote("in time by t, gap 2 s", 3, 1, 0, 0)
 #: Who sends keys of kinds of samples, and such samples.
 OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
@@ -98,14 +101,19 @@ def introduction(simulated: bool, kind: str = "") -> handshake.Introduction:
     facts, nodes = handshake.Facts(3, Capacity(0.5, (1.0, 0.5))), 4 if simulated else 0
     features = moments(np.ones((3, 2), np.float32))
     return handshake.Introduction(
-        "ann", "1", ("sit",), shape, facts, moments(x), nodes, nodes, features, SPLIT
+        "ann", "1", ("sit",), shape, facts, moments(x), nodes, nodes, features, SPLIT, joined=1
     )
 
 
 def test_the_handshake_has_the_keys_in_the_table() -> None:
     stated = keys("handshake")
     sides = {code(row[0])[0]: row[2] for row in rows(part_of_page("**`handshake`**"))}
-    others = {"device that encodes", "device that says it", "device that draws"}
+    others = {
+        "device that encodes",
+        "device that says it",
+        "device that draws",
+        "device that joins",
+    }
     others |= {"simulated node", *OF_KINDS}
     assert set(sides.values()) == {"both", "device", "server", *others}
     plain = {key: stated[key] for key, side in sides.items() if side not in (*OF_KINDS, "server")}
@@ -134,6 +142,20 @@ def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
         elif key != "schema":  # compared, not read
             with pytest.raises(MessageRefused, match=f"{key}|client id"):
                 handshake.read_introduction(less)
+
+
+#: What a server alone goes by, or a device by its own.
+NOT_DEVICES = {f.key for f in describe(RoundSettings)} | {"data", "dp-delta", "sizes", "device"}
+NOT_DEVICES |= {"threads", "checkpoint-seconds", "robust", "robust-share", "most-examples"}
+NOT_DEVICES |= {"out", "folder"}
+
+
+def test_each_option_that_concerns_devices_stands_in_the_table_of_settings() -> None:
+    table = rows(part_of_page("## Settings of the run\n"))
+    named = {key for row in table for key in code(row[0])} - {"METHOD.KEY"}
+    options = {option.key for option in describe(RunConfig)}
+    assert named <= options
+    assert options - named == NOT_DEVICES - {"split", "seed"}
 
 
 def test_the_turn_has_the_keys_in_the_table() -> None:

@@ -46,11 +46,21 @@ def no_message(message: Message) -> Any:
     return RecordDict({"config": ConfigRecord({"root": "a record"})})
 
 
+def joined_with(records: dict[str, Any]) -> Callable[[Message], Message]:
+    def trick(message: Message) -> Message:
+        message.content = RecordDict({"joined": ConfigRecord({"report.a": 1.0}), **records})
+        return message
+
+    return trick
+
+
 UNREADABLE = {
     "a child is missing": raising(KeyError("5f2a")),
     "the body does not parse": raising(ValueError("Error parsing message")),
     "the root is a record": no_message,
     "it answers another's": names_another,
+    "a joined message has a record beside it": joined_with({"more": ConfigRecord({"a": 1})}),
+    "a joined message has a record of nobody's": joined_with({"joined": ConfigRecord({"a.b": 1})}),
     "endless text": raising(RuntimeError("x" * 100_000)),
 }
 
