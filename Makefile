@@ -39,10 +39,9 @@ test-slow: $(VENV)/dev.installed
 mutations: $(VENV)/dev.installed
 	$(BIN)/python -m tests.mutations --jobs 2 --out benchmarks/results/mutations.csv $(ARGS)
 
-# The encoders' levels on other processors, by emulation. Debian's package is unpacked, not installed.
+# libfedsub on other processors, by emulation, and in Node. Debian's package is unpacked, not installed.
 other-chips: $(VENV)/dev.installed $(VENV)/wheels.installed $(VENV)/qemu/usr/bin
-	$(BIN)/python benchmarks/other_chips.py --qemu $(VENV)/qemu/usr/bin \
-	    --csv benchmarks/results/other-chips.csv
+	$(BIN)/python benchmarks/other_chips.py --csv benchmarks/results/other-chips.csv
 
 $(VENV)/qemu/usr/bin:
 	mkdir -p $(VENV)/qemu
@@ -53,10 +52,12 @@ site: $(VENV)/site.installed
 	rm -rf site
 	$(BIN)/python docs/site.py --out site
 
-# A source archive and wheels, in the folder dist/: for any machine, and with kernels for Linux.
+# A source archive and wheels, in the folder dist/: for any machine, and with kernels for Linux. And the
+# kernels as a library for devices without Python: WebAssembly, and shared libraries for Linux.
 wheels: $(VENV)/wheels.installed
 	rm -rf dist
 	$(BIN)/python .ci/wheels.py --out dist
+	$(BIN)/python .ci/libfedsub.py --out dist/libfedsub
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .

@@ -1,20 +1,24 @@
-"""Levels of windows that the compiled encoders of other processors find, beside NumPy's here.
+"""What libfedsub computes on other processors, beside NumPy's levels and this machine's numbers.
 
-    python benchmarks/other_chips.py [--chips cc-O0 cc x86_64 aarch64 arm riscv64] [--qemu FOLDER]
-        [--windows 20] [--csv benchmarks/results/other-chips.csv]
+    python benchmarks/other_chips.py [--chips cc-O0 cc x86_64 aarch64 arm riscv64 wasm]
+        [--qemu FOLDER] [--windows 20] [--csv benchmarks/results/other-chips.csv]
 
-The C sources are compiled with `other_chips.c` by cc for this processor, and by zig
-(`pip install ziglang`) for others. Their programs run in QEMU's emulators, which lie in FOLDER
-(Debian's package qemu-user-static). `make other-chips` gets both.
+The library is compiled with `calls.c` by cc for this processor, and by zig (`pip install ziglang`)
+for others. Their programs run in QEMU's emulators, which lie in FOLDER (Debian's package
+qemu-user-static); WebAssembly runs in Node. `make other-chips` gets zig and QEMU.
 
 Windows are random, constant, clipped, quiet and odd. Each stack is encoded as a whole, and its
-windows alone. The script fails where a level is not NumPy's, or a compiler or emulator is missing.
+windows alone. Then two models are trained for 200 steps, tested and related on random samples.
+The script fails where a level is not NumPy's, where a bit of a number is not this machine's, which
+is an x86-64 with fused products, or where a compiler or emulator is missing. Chips that do not fuse
+products with sums have the bits of this machine's portable kernels.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+import runpy
 import shutil
 import subprocess
 import sys
@@ -24,22 +28,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from calls import Array, At, Image
+from chip_images import encode, random_windows, trained
 from script import parsed, put_rows, today
 
-from fedsub_core.data.sensors import Windows, sensors_of
-from fedsub_core.encoders.names import GROUPS, PER_KERNEL
-from fedsub_core.encoders.spectrum import length_of, turns
-from fedsub_core.encoders.statistics_encoder import StatisticsEncoder, sensor_table
+from fedsub_core.data.sensors import Windows
+from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.kernels import library
 
-TINY = ["--chips", "cc-O0", "cc", "--windows", "9"]
+TINY = ["--chips", "cc-O0", "cc", "x86_64", "wasm", "--windows", "9"]
 #: What the lines of results begin with.
-LINES = ("cc-O0 ", "cc ")
-DRIVER = Path(__file__).with_suffix(".c")
-KERNELS = Path(library.__file__).parent
-#: As setup.py has them, but for how much is optimised.
-FLAGS = ["-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+LINES = ("cc-O0 ", "cc ", "x86_64 ", "wasm ")
+HERE = Path(__file__).parent
+LIBRARY = runpy.run_path(str(HERE.parent / ".ci" / "libfedsub.py"))
+#: Where `make other-chips` unpacks the emulators.
+QEMU = Path(sys.prefix, "qemu", "usr", "bin")
+#: Epochs of ten steps.
+EPOCHS = 20
 SIZE = 40
 SHAPES = (
     Windows((1, 16), ()),
@@ -59,66 +64,41 @@ class Chip:
     ----------
     compiler : the command.
     machine : its processor, as QEMU names it; "": this one.
+    fused : whether products are fused with sums.
+    flags : of the compiler, beside the library's.
     """
 
     compiler: Sequence[str]
     machine: str = ""
+    fused: bool = True
+    flags: Sequence[str] = ()
 
 
-def zig(target: str, machine: str) -> Chip:
+def zig(target: str, machine: str, fused: bool = True) -> Chip:
     """Return a chip that zig compiles for."""
-    command = (sys.executable, "-m", "ziglang", "cc", "-target", target)
-    return Chip((*command, "-O3", "-static"), machine if machine != platform.machine() else "")
+    command = (sys.executable, "-m", "ziglang", "cc", "-target", target, "-static")
+    return Chip(command, machine if machine != platform.machine() else "", fused)
 
 
 CHIPS = {
-    "cc-O0": Chip(("cc", "-O0")),
-    "cc": Chip(("cc", "-O3")),
+    "cc-O0": Chip(("cc",), fused=False, flags=["-O0"]),
+    "cc": Chip(("cc",)),
     "x86_64": zig("x86_64-linux-musl", "x86_64"),
     "aarch64": zig("aarch64-linux-musl", "aarch64"),
-    "arm": zig("arm-linux-musleabihf", "arm"),
+    "arm": zig("arm-linux-musleabihf", "arm", fused=False),
     "riscv64": zig("riscv64-linux-musl", "riscv64"),
+    "wasm": Chip((), "wasm", fused=False),
 }
 
 
-def made(n: int, shape: tuple[int, ...]) -> NDArray[np.int16]:
-    """Return windows ``[n, channels, time]`` in steps, the first nine as odd as there are."""
-    steps = np.random.default_rng(0).integers(-2048, 2048, (n, *shape)).astype(np.int16)
-    t = np.arange(shape[1])
-    steps[0], steps[1], steps[2] = 0, -2048, 2047
-    steps[3] = np.where(t % 2, 2047, -2048)
-    steps[4] = np.where(t < shape[1] // 2, 2047, -2048)
-    steps[5] = np.where(t == shape[1] // 3, -2048, 2047)
-    steps[6], steps[6, 0, 0] = 0, 1
-    steps[7] >>= 10
-    steps[8] = np.where(steps[8] < 0, -2048, 2047)
-    return steps
-
-
-def given(encoder: StatisticsEncoder, steps: NDArray[np.int16]) -> bytes:
-    """Return the driver's input."""
-    sensors, table = sensor_table(sensors_of(encoder.input_shape)), turns(length_of(steps.shape[2]))
-    numbers = [encoder.size, 2 ** len(GROUPS) - 1, len(sensors), len(table), encoder.statistics]
-    parts = np.array([*numbers, *steps.shape]), encoder.table, sensors, table, steps
-    return b"".join(part.astype(part.dtype.newbyteorder("<")).tobytes() for part in parts)
-
-
-def levels(
-    command: Sequence[str], encoder: StatisticsEncoder, steps: NDArray[np.int16]
-) -> NDArray[np.int8]:
-    """Return ``[n, features]`` that a compiled driver finds."""
-    done = subprocess.run(command, input=given(encoder, steps), capture_output=True, check=True)
-    found, n = np.frombuffer(done.stdout, np.int8), len(steps)
-    answers = n * encoder.size * PER_KERNEL
-    halves = found[answers:].reshape(n, -1), found[:answers].reshape(n, -1)
-    return np.concatenate(halves, 1)
-
-
-def command_of(chip: Chip, variant: str, folder: Path, qemu: Path | None) -> list[str]:
-    """Compile the driver for a chip; return the command that runs it."""
-    program = folder / "driver"
-    sources = str(DRIVER), str(KERNELS / f"{variant}.c"), f"-I{KERNELS}", f"-DVARIANT={variant}"
-    subprocess.run([*chip.compiler, *FLAGS, *sources, "-o", program, "-lm"], check=True)
+def command_of(chip: Chip, folder: Path, qemu: Path | None) -> list[str]:
+    """Compile for a chip; return the command that makes an image's calls."""
+    if chip.machine == "wasm":
+        wasm, _ = LIBRARY["build"](folder, ["fedsub.wasm"])
+        return ["node", str(HERE / "calls.mjs"), str(wasm)]
+    program, includes = folder / "calls", f"-I{LIBRARY['KERNELS']}"
+    files = str(HERE / "calls.c"), *map(str, LIBRARY["sources"]()), "-o", str(program), "-lm"
+    subprocess.run([*chip.compiler, *LIBRARY["FLAGS"], *chip.flags, includes, *files], check=True)
     if not chip.machine:
         return [str(program)]
     name = f"qemu-{chip.machine}-static"
@@ -128,40 +108,69 @@ def command_of(chip: Chip, variant: str, folder: Path, qemu: Path | None) -> lis
     return [emulator, str(program)]
 
 
-def differing(command: Sequence[str], windows: int) -> tuple[int, int]:
+def answered(command: Sequence[str], image: Image) -> list[Array]:
+    """Return an image's buffers as a compiled program leaves them."""
+    done = subprocess.run(command, input=image.content, capture_output=True, check=True)
+    return image.answer(done.stdout)
+
+
+def differing(
+    command: Sequence[str], windows: int, shapes: Sequence[Windows] = SHAPES
+) -> tuple[int, int]:
     """Return the number of levels, and of those that differ from NumPy's."""
-    count = wrong = 0
-    for shape in SHAPES:
-        encoder, steps = StatisticsEncoder(SIZE, 0, shape), made(windows, shape)
+    image, places, expected = Image(), list[list[At]](), list[Array]()
+    for shape in shapes:
+        encoder, steps = StatisticsEncoder(SIZE, 0, shape), random_windows(windows, shape)
         with library.switched_off():
-            expected = encoder.levels(steps)
-        alone = [levels(command, encoder, one[None]) for one in steps]
-        for found in (levels(command, encoder, steps), np.concatenate(alone)):
-            count, wrong = count + found.size, wrong + int((found != expected).sum())
+            levels = encoder.levels(steps)
+        for stack in (slice(None), *(slice(i, i + 1) for i in range(windows))):
+            places.append(encode(image, encoder, steps[stack]))
+            expected.append(levels[stack])
+    buffers, count, wrong = answered(command, image), 0, 0
+    for found, right in zip(places, expected, strict=True):
+        halves = [buffers[at.buffer].reshape(len(right), -1) for at in found]
+        count, wrong = count + right.size, wrong + int((np.concatenate(halves, 1) != right).sum())
     return count, wrong
 
 
+def apart(command: Sequence[str], fused: bool, epochs: int = EPOCHS) -> tuple[int, int]:
+    """Return how many numbers two trained models make, and how many are not this machine's."""
+    image, places = trained(epochs)
+    expected, found = image.here("" if fused else "_portable"), answered(command, image)
+    pairs = [(expected[at.buffer], found[at.buffer]) for at in places]
+    return sum(a.size for a, _ in pairs), sum(int((a != b).sum()) for a, b in pairs)
+
+
 def main() -> None:
-    """Compile for each chip, print and write its line; fail if any level differs."""
+    """Compile for each chip, print and write its line; fail if anything differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--chips", nargs="+", choices=list(CHIPS), default=list(CHIPS))
-    parser.add_argument("--qemu", type=Path, help="the folder of QEMU's emulators")
+    parser.add_argument(
+        "--qemu",
+        type=Path,
+        default=QEMU,
+        help="the folder of QEMU's emulators",
+    )
     parser.add_argument("--windows", type=int, default=20, help="of each shape, 9 at least")
     parser.add_argument("--csv", type=Path, help="the file of results")
     args = parsed(parser, TINY)
     bad = []
     for name in args.chips:
         with tempfile.TemporaryDirectory(prefix="fedsub-chips-") as folder:
-            command = command_of(CHIPS[name], "portable", Path(folder), args.qemu)
+            command = command_of(CHIPS[name], Path(folder), args.qemu)
             count, wrong = differing(command, args.windows)
-        print(f"{name} {count} levels, {wrong} differ", flush=True)
-        bad += [name] * (wrong > 0)
-        row = {"chip": name, "shapes": len(SHAPES), "windows": args.windows * len(SHAPES)}
-        row |= {"levels": count, "differ from NumPy's": wrong, "written": today()}
+            numbers, differ = apart(command, CHIPS[name].fused)
+        print(
+            f"{name} {count} levels, {wrong} differ; {numbers} numbers, {differ} differ", flush=True
+        )
+        bad += [name] * bool(wrong + differ)
+        row = {"chip": name, "fused": "yes" if CHIPS[name].fused else "no", "levels": count}
+        row |= {"differ from NumPy's": wrong, "numbers": numbers, "differ from x86-64's": differ}
+        row |= {"written": today()}
         if args.csv:
             put_rows(args.csv, [row], ["chip"], [(one,) for one in CHIPS])
     if bad:
-        sys.exit(f"levels differ on {', '.join(bad)}")
+        sys.exit(f"levels or numbers differ on {', '.join(bad)}")
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ class KernelsEncoder(Encoder):
 
     @cached_property
     def table(self) -> NDArray[np.int32]:
-        """The kernels' numbers, a row each, as ``chain.h`` orders them."""
+        """The kernels' numbers, a row each, as ``fedsub.h`` orders them."""
         rows = np.zeros((self.size, ROW), np.int32)
         for row, k in zip(rows, self.kernels, strict=True):
             numbers = k.dilation, k.level, *k.places, *k.thresholds, len(k.channels), *k.channels
@@ -122,7 +122,7 @@ class KernelsEncoder(Encoder):
         return found.reshape(len(steps), PER_KERNEL * self.size)
 
 
-#: Numbers of a kernel: KERNEL in ``chain.h``.
+#: Numbers of a kernel: FEDSUB_KERNEL in ``fedsub.h``.
 ROW = 19
 
 

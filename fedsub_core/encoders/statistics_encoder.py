@@ -239,7 +239,7 @@ def describe(
 
 
 def sensor_table(sensors: Sensors) -> NDArray[np.int32]:
-    """Return a row of channels for each sensor, as ``chain.h`` has them: -1 behind the last."""
+    """Return a row of channels for each sensor, as ``fedsub.h`` has them: -1 behind the last."""
     table = np.full((len(sensors), AXES), -1, np.int32)
     for row, axes in zip(table, sensors, strict=True):
         row[: len(axes)] = axes

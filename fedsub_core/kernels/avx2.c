@@ -7,7 +7,7 @@
 #endif
 #define LANES 8
 #define REGISTERS 16
-#define ENTRY(name) name##_avx2
+#define ENTRY(name) fedsub_##name##_avx2
 #include "kernels.h"
 #if defined(__clang__)
 #pragma clang attribute pop

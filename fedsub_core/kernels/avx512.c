@@ -7,7 +7,7 @@
 #endif
 #define LANES 16
 #define REGISTERS 32
-#define ENTRY(name) name##_avx512
+#define ENTRY(name) fedsub_##name##_avx512
 #include "kernels.h"
 #if defined(__clang__)
 #pragma clang attribute pop

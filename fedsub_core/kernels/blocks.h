@@ -7,8 +7,8 @@
  * given, into lines [samples, line]; what pads both is 0. */
 static void gather(const Samples *samples, int64_t client, int64_t begin, int64_t count,
                    int64_t numbers, float *panels, int64_t padded, float *rows, int64_t line) {
-    const float *x = samples->x + client * samples->x_step;
-    const int64_t *order = samples->order ? samples->order + client * samples->order_step : NULL;
+    const float *x = numbers_of(&samples->x, client);
+    const int64_t *order = whole_of(&samples->order, client);
     for (int64_t j = 0; j < padded; j++) {
         float *column = panels + j / WIDTH * numbers * WIDTH + j % WIDTH;
         const float *from = NULL;
@@ -151,24 +151,24 @@ static void pass_forward(const Chain *chain, int64_t client, const Scratch *scra
                       scratch->panels[i + 1]);
 }
 
-int ENTRY(forward)(const Chain *chain, const Samples *samples, float *out, int64_t out_step) {
+int ENTRY(forward)(const Chain *chain, const Samples *samples, const Floats *out) {
     Scratch scratch;
-    if (!sound_chain(chain)) return BAD_CHAIN;
-    if (!sound_samples(samples, 0)) return BAD_SAMPLES;
+    if (!sound_chain(chain, samples->clients)) return BAD_CHAIN;
+    if (!sound_samples(chain, samples, 0)) return BAD_SAMPLES;
     const int64_t block = block_of(chain), numbers = numbers_out(chain->layers + chain->count - 1);
-    if (!out && most_counted(samples)) return BAD_CALL;
-    if (samples->clients > 1 && out_step < samples->held * numbers) return BAD_CALL;
+    if (most_counted(samples) && !writes(out, samples->clients, samples->held * numbers))
+        return BAD_CALL;
     if (make(&scratch, chain, block, TO_PREDICT)) return NO_MEMORY;
     for (int64_t client = 0; client < samples->clients; client++)
-        for (int64_t begin = 0; begin < samples->counts[client]; begin += block) {
-            const int64_t left = samples->counts[client] - begin;
+        for (int64_t begin = 0; begin < samples->counts.at[client]; begin += block) {
+            const int64_t left = samples->counts.at[client] - begin;
             const int64_t count = left < block ? left : block;
             const int64_t padded = up_to(count, PADDED);
             gather(samples, client, begin, count, numbers_in(chain->layers), scratch.panels[0],
                    padded, NULL, 0);
             pass_forward(chain, client, &scratch, padded);
             scatter(scratch.panels[chain->count], numbers, count,
-                    out + client * out_step + begin * numbers);
+                    numbers_of(out, client) + begin * numbers);
         }
     let_go(&scratch);
     return DONE;

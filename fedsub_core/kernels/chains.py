@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedsub_core.kernels import library
 from fedsub_core.kernels.known import AFFINE, Known
-from fedsub_core.kernels.library import Chain, Kernels, Part, Samples, check
+from fedsub_core.kernels.library import Buffer, Chain, Kernels, Part, Samples, check
 from fedsub_core.pytorch import Tensor
 from fedsub_core.pytorch import library as library_of
 
@@ -32,8 +32,8 @@ class Call:
 
     def place(
         self, tensor: Tensor | None, written: bool = False, of: str = "torch.float32"
-    ) -> tuple[int | None, int]:
-        """Return a tensor's address, and how many numbers a client's are from the next one's.
+    ) -> Buffer:
+        """Return where a tensor's numbers lie, a client's from the next one's; None: nowhere.
 
         What is not `written` to is copied where a client's numbers do not lie together.
 
@@ -43,21 +43,20 @@ class Call:
             If it is of other numbers, or lies where they cannot reach or write.
         """
         if tensor is None:
-            return None, 0
+            return Buffer()
         if isinstance(tensor, np.ndarray):
             return self._place_array(tensor)
         if tensor.device.type != "cpu" or str(tensor.dtype) != of:
             raise _misfit(f"{tensor.dtype} on {tensor.device}", f"{of} on cpu")
-        if written and len(tensor) > 1 and tensor.stride(0) < tensor[0].numel():
-            raise _misfit("clients that share what is written", "memory of each one's own")
         if len(tensor) and not tensor[0].is_contiguous():
             if written:
                 raise _misfit(f"strides {tensor.stride()}", "each client's numbers together")
             tensor = tensor.contiguous()
         self.kept.append(tensor)
-        return tensor.data_ptr(), tensor.stride(0)
+        step, others = tensor.stride(0), max(len(tensor) - 1, 0)
+        return Buffer(tensor.data_ptr(), others * step + prod(tensor[:1].shape), step)
 
-    def _place_array(self, array: NDArray[np.float32]) -> tuple[int, int]:
+    def _place_array(self, array: NDArray[np.float32]) -> Buffer:
         """Return where an array of NumPy lies, or a copy of it: nothing else computes with these.
 
         What is written to is whole: :func:`forward` makes it.
@@ -66,11 +65,11 @@ class Call:
             raise _misfit(str(array.dtype), "float32")
         array = np.ascontiguousarray(array)
         self.kept.append(array)
-        return array.ctypes.data, array[:1].size
+        return Buffer(array.ctypes.data, array.size, array[:1].size)
 
     @staticmethod
     def demand(tensor: Tensor, clients: int, numbers: int) -> None:
-        """Demand so many numbers of each of so many clients: in C a tensor's size is not known."""
+        """Demand so many numbers of each of so many clients: in C more of them are no error."""
         if len(tensor) != clients or prod(tensor[:1].shape) != numbers * min(clients, 1):
             raise _misfit(f"shape {list(tensor.shape)}", f"{numbers} numbers of {clients} clients")
 
@@ -100,16 +99,14 @@ class Call:
                 self.demand(params[name], clients, one.units * wide)
                 of_part: Part = getattr(given, part)
                 changes = written and bool(given.trained)
-                of_part.values, of_part.values_step = self.place(params[name], changes)
+                of_part.values = self.place(params[name], changes)
                 if into is not None and given.trained:
                     self.demand(into[name], clients, one.units * wide)
-                    of_part.into, of_part.into_step = self.place(into[name], True)
+                    of_part.into = self.place(into[name], True)
                 for kind, tensors in (beside or {}).items():
                     if given.trained and name in tensors:
                         self.demand(tensors[name], clients, one.units * wide)
-                        address, step = self.place(tensors[name])
-                        setattr(of_part, kind, address)
-                        setattr(of_part, f"{kind}_step", step)
+                        setattr(of_part, kind, self.place(tensors[name]))
         self.kept.append(layers)
         return Chain(len(model), layers)
 
@@ -132,11 +129,10 @@ class Call:
                 self.demand(one, len(x), min(places))
         many = (ctypes.c_int64 * len(counts))(*counts)
         self.kept.append(many)
-        whole = [place for t in (y, order) for place in self.place(t, of="torch.int64")]
+        whole = [self.place(t, of="torch.int64") for t in (y, order)]
         of = len(counts), x.shape[1], min(places, default=0)
-        return Samples(
-            *of, ctypes.cast(many, ctypes.c_void_p), *self.place(x), *whole, *self.place(weight)
-        )
+        counted = Buffer(ctypes.addressof(many), len(counts))
+        return Samples(*of, counted, self.place(x), *whole, self.place(weight))
 
 
 def _misfit(got: str, expected: str) -> ValueError:
@@ -158,8 +154,7 @@ def forward(kernels: Kernels, model: Sequence[Known], params: Params, x: Tensor)
     call = Call()
     chain = call.chain(model, clients, params)
     seen = call.samples(model, x, [samples] * clients)
-    address, step = call.place(out, True)
-    check(kernels.forward(chain, seen, address, step))
+    check(kernels.forward(chain, seen, call.place(out, True)))
     return out
 
 
@@ -196,11 +191,11 @@ def relevance_sums(
     sums = [x.new_zeros(len(x), classes, layer.units) for layer in model if layer.kind == AFFINE]
     logits = x.new_zeros(*y.shape, classes)
     chain, samples = call.chain(model, len(counts), params), call.samples(model, x, counts, y)
-    places = iter([call.place(tensor, True)[0] for tensor in sums])
-    addresses = (ctypes.c_void_p * len(model))(*(next(places) if a else None for a in affine))
+    places = iter([call.place(tensor, True) for tensor in sums])
+    written = (Buffer * len(model))(*(next(places) if a else Buffer() for a in affine))
     alpha, beta = rule or (0.0, 0.0)
     how = library.Relevance(
-        rule is not None, alpha, beta, target, addresses, *call.place(logits, True)
+        rule is not None, alpha, beta, target, written, call.place(logits, True)
     )
     check(kernels.relate(chain, samples, how))
     return sums, logits

@@ -14,11 +14,12 @@ static float softmax_gradient(float *logits, int64_t classes, int64_t padded, in
         }
         float most = z[0], total = 0;
         for (int64_t c = 1; c < classes; c++) most = z[c * WIDTH] > most ? z[c * WIDTH] : most;
-        for (int64_t c = 0; c < classes; c++) total += z[c * WIDTH] = expf(z[c * WIDTH] - most);
+        for (int64_t c = 0; c < classes; c++)
+            total += z[c * WIDTH] = exponential(z[c * WIDTH] - most);
         for (int64_t c = 0; c < classes; c++) z[c * WIDTH] /= total;
         const float got = z[y[j] * WIDTH];
         if (chosen) chosen[j] = got;
-        loss -= logf(got < TINY ? TINY : got) * weight[j];
+        loss -= logarithm(got < TINY ? TINY : got) * weight[j];
         z[y[j] * WIDTH] -= 1;
         for (int64_t c = 0; c < classes; c++) z[c * WIDTH] *= weight[j];
     }
@@ -29,10 +30,10 @@ static float softmax_gradient(float *logits, int64_t classes, int64_t padded, in
 static void pull_to_prototypes(const Steps *steps, int64_t client, int64_t d, int64_t count,
                                const int64_t *y, const float *weight, const float *seen,
                                float *grad) {
-    const float *prototypes = steps->prototypes + client * steps->prototypes_step;
-    const float *held = steps->held + client * steps->held_step;
+    const float *prototypes = numbers_of(&steps->prototypes, client);
+    const float *present = numbers_of(&steps->present, client);
     for (int64_t j = 0; j < count; j++) {
-        const float by = 2 * steps->toward / d * (held[y[j]] * weight[j]);
+        const float by = 2 * steps->toward / d * (present[y[j]] * weight[j]);
         const int64_t column = j / WIDTH * d * WIDTH + j % WIDTH;
         for (int64_t k = 0; k < d; k++) {
             const int64_t at = column + k * WIDTH;
@@ -67,19 +68,19 @@ static void step(const Chain *chain, const Samples *samples, const Steps *steps,
                  int64_t begin, int64_t count, const Scratch *scratch) {
     const int64_t padded = up_to(count, PADDED), last = chain->count - 1;
     const Layer *layers = chain->layers;
-    const int64_t *labels = samples->y + client * samples->y_step;
-    const int64_t *order = samples->order ? samples->order + client * samples->order_step : NULL;
-    const float *weight = samples->weight + client * samples->weight_step + begin;
+    const int64_t *labels = whole_of(&samples->y, client);
+    const int64_t *order = whole_of(&samples->order, client);
+    const float *weight = numbers_of(&samples->weight, client) + begin;
     int64_t first = 0, *y = scratch->y;
     for (int64_t j = 0; j < count; j++) y[j] = labels[order ? order[begin + j] : begin + j];
     while (!layers[first].trained) first++;
     gather(samples, client, begin, count, numbers_in(layers), scratch->panels[0], padded,
            layers[0].trained && connected(layers) ? scratch->beside[0] : NULL, scratch->lines[0]);
     pass_forward(chain, client, scratch, padded);
-    float *chosen = steps->chosen ? steps->chosen + client * steps->chosen_step + begin : NULL;
+    float *chosen = steps->chosen.at ? numbers_of(&steps->chosen, client) + begin : NULL;
     float *grad = scratch->panels[last + 1], *below = scratch->below;
     const float loss = softmax_gradient(grad, layers[last].units, padded, count, y, weight, chosen);
-    if (steps->loss) steps->loss[client] += loss;
+    if (steps->loss.at) steps->loss.at[client] += loss;
     for (int64_t i = last; i >= first; i--) {
         if (layers[i].relu)
             for (int64_t at = 0; at < numbers_out(layers + i) * padded; at += LANES) {
@@ -99,12 +100,12 @@ static void step(const Chain *chain, const Samples *samples, const Steps *steps,
 
 int ENTRY(descend)(const Chain *chain, const Samples *samples, const Steps *steps) {
     Scratch scratch;
-    if (!sound_chain(chain) || !ends_in_classes(chain)) return BAD_CHAIN;
-    if (!sound_samples(samples, chain->layers[chain->count - 1].units)) return BAD_SAMPLES;
+    if (!sound_chain(chain, samples->clients) || !ends_in_classes(chain)) return BAD_CHAIN;
+    if (!sound_samples(chain, samples, chain->layers[chain->count - 1].units)) return BAD_SAMPLES;
     if (!sound_steps(chain, samples, steps)) return BAD_CALL;
     if (make(&scratch, chain, up_to(steps->batch, PADDED), TO_TRAIN)) return NO_MEMORY;
     for (int64_t client = 0; client < samples->clients; client++) {
-        const int64_t count = samples->counts[client];
+        const int64_t count = samples->counts.at[client];
         const int64_t batches = (count + steps->batch - 1) / steps->batch;
         const int64_t todo = steps->steps ? steps->steps : batches;
         for (int64_t n = 0; n < todo && count; n++) {

@@ -31,8 +31,11 @@ int ENTRY(encode)(const int32_t *kernels, int64_t count, const int16_t *windows,
     int64_t widest = 0;
     if (!within(count, 0) || !within(samples, 0) || !within(channels, 1) || !within(time, 1))
         return BAD_SAMPLES;
+    if (count && !kernels) return BAD_CHAIN;
+    if (!sound_windows(windows, samples, channels * time)) return BAD_SAMPLES;
+    if (samples && count && !levels) return BAD_CALL;
     for (int64_t k = 0; k < count; k++) {
-        if (!sound_kernel(kernels + k * KERNEL, channels)) return BAD_CHAIN;
+        if (!sound_kernel(kernels + k * KERNEL, channels, time)) return BAD_CHAIN;
         if (kernels[k * KERNEL + DILATION] > widest) widest = kernels[k * KERNEL + DILATION];
     }
     int32_t *seen = malloc((time + (TAPS - 1) * widest) * sizeof(int32_t));

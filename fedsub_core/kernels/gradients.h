@@ -4,25 +4,23 @@
 typedef struct {
     float *values, *into;
     const float *anchor, *where, *mask;
-    float keep, pull, decay, rate;
+    float momentum, pull, decay, rate;
     int update;
 } Taking;
 
 static Taking taking(const Part *part, const Steps *steps, int64_t client) {
     return (Taking){
-        part->values + client * part->values_step,
-        part->into + client * part->into_step,
-        part->anchor ? part->anchor + client * part->anchor_step : NULL,
-        part->where ? part->where + client * part->where_step : NULL,
-        part->mask ? part->mask + client * part->mask_step : NULL,
-        steps->keep, steps->pull, steps->decay, steps->rate, (int)steps->update,
+        numbers_of(&part->values, client), numbers_of(&part->into, client),
+        numbers_of(&part->anchor, client), numbers_of(&part->where, client),
+        numbers_of(&part->mask, client), steps->momentum, steps->pull,
+        steps->decay, steps->rate, (int)steps->update,
     };
 }
 
 /* Take the gradient of the number, or of the vector of numbers, at a place. */
 #define TAKE(how, at, gradient, Type, LOAD, STORE)                         \
     do {                                                                   \
-        Type into = (how)->keep * LOAD((how)->into + (at)) + (gradient);   \
+        Type into = (how)->momentum * LOAD((how)->into + (at)) + (gradient);   \
         if ((how)->anchor) {                                               \
             Type away = LOAD((how)->values + (at)) - LOAD((how)->anchor + (at)); \
             if ((how)->where) away *= LOAD((how)->where + (at));           \

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.layers import Affine, Conv, Flatten, Layer, Linear, Pool, ReLU
 
-#: Kinds of layers, as in ``chain.h``.
+#: Kinds of layers, as in ``fedsub.h``.
 AFFINE, MAX_POOL, MEAN_POOL = range(3)
 
 

@@ -9,6 +9,15 @@
                     x + (c * (padded_length) + p * layer->stride) * WIDTH, WIDTH, acc);        \
     }
 
+/* A client's numbers; NULL where there are none. */
+static float *numbers_of(const Floats *floats, int64_t client) {
+    return floats->at ? floats->at + client * floats->step : NULL;
+}
+
+static const int64_t *whole_of(const FedsubInts *ints, int64_t client) {
+    return ints->at ? ints->at + client * ints->step : NULL;
+}
+
 static int connected(const Layer *layer) {
     return layer->kernel == 1 && layer->length == 1 && !layer->padding;
 }
@@ -16,11 +25,11 @@ static int connected(const Layer *layer) {
 static int64_t fan_in_of(const Layer *layer) { return layer->channels * layer->kernel; }
 
 static const float *weights_of(const Layer *layer, int64_t client) {
-    return layer->weight.values + client * layer->weight.values_step;
+    return numbers_of(&layer->weight.values, client);
 }
 
 static const float *biases_of(const Layer *layer, int64_t client) {
-    return layer->bias.values + client * layer->bias.values_step;
+    return numbers_of(&layer->bias.values, client);
 }
 
 static int64_t numbers_in(const Layer *layer) { return layer->channels * layer->length; }

@@ -28,18 +28,20 @@ VARIABLE = "FEDSUB_KERNELS"
 FUSED = "avx512", "avx2"
 
 
-class Part(Structure):
-    """See ``chain.h``."""
+class Buffer(Structure):
+    """``FedsubFloats`` and ``FedsubInts`` of ``fedsub.h``."""
 
-    _fields_ = [
-        field
-        for name in ("values", "into", "anchor", "where", "mask")
-        for field in ((name, c_void_p), (f"{name}_step", c_int64))
-    ]
+    _fields_ = [("at", c_void_p), ("count", c_int64), ("step", c_int64)]
+
+
+class Part(Structure):
+    """See ``fedsub.h``."""
+
+    _fields_ = [(name, Buffer) for name in ("values", "into", "anchor", "where", "mask")]
 
 
 class Layer(Structure):
-    """See ``chain.h``."""
+    """See ``fedsub.h``."""
 
     _fields_ = [
         *((name, c_int64) for name in ("kind", "channels", "length", "units", "made")),
@@ -50,58 +52,47 @@ class Layer(Structure):
 
 
 class Chain(Structure):
-    """See ``chain.h``."""
+    """See ``fedsub.h``."""
 
     _fields_ = [("count", c_int64), ("layers", POINTER(Layer))]
 
 
 class Samples(Structure):
-    """See ``chain.h``."""
+    """See ``fedsub.h``."""
 
     _fields_ = [
         *((name, c_int64) for name in ("clients", "held", "places")),
-        ("counts", c_void_p),
-        *(
-            field
-            for name in ("x", "y", "order", "weight")
-            for field in ((name, c_void_p), (f"{name}_step", c_int64))
-        ),
+        *((name, Buffer) for name in ("counts", "x", "y", "order", "weight")),
     ]
 
 
 class Steps(Structure):
-    """See ``chain.h``."""
+    """See ``fedsub.h``."""
 
     _fields_ = [
         *((name, c_int64) for name in ("batch", "steps", "update")),
-        *((name, c_float) for name in ("keep", "rate", "decay", "pull", "toward")),
-        *(
-            field
-            for name in ("prototypes", "held", "chosen")
-            for field in ((name, c_void_p), (f"{name}_step", c_int64))
-        ),
-        ("loss", c_void_p),
+        *((name, c_float) for name in ("momentum", "rate", "decay", "pull", "toward", "unused")),
+        *((name, Buffer) for name in ("prototypes", "present", "chosen", "loss")),
     ]
 
 
 class Relevance(Structure):
-    """See ``chain.h``."""
+    """See ``fedsub.h``."""
 
     _fields_ = [
         ("rule", c_int64),
         ("alpha", c_float),
         ("beta", c_float),
         ("target", c_int64),
-        ("sums", POINTER(c_void_p)),
-        ("logits", c_void_p),
-        ("logits_step", c_int64),
+        ("sums", POINTER(Buffer)),
+        ("logits", Buffer),
     ]
 
 
-#: See ``fedsub_layout`` in ``module.c``; the last number is FEDSUB_LAYOUT of ``chain.h``.
+#: See ``fedsub_layout`` in ``module.c``; the last number is FEDSUB_LAYOUT of ``variants.h``.
 LAYOUT = sum(
     1000**place * part
-    for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 4])
+    for place, part in enumerate([*map(ctypes.sizeof, (Layer, Samples, Steps, Relevance)), 5])
 )
 #: The sources as ``setup.py`` orders them, where they lie beside this file.
 _SOURCES = [path for kind in "ch" for path in sorted(Path(__file__).parent.glob(f"*.{kind}"))]
@@ -122,9 +113,12 @@ class Kernels:
     relate: Callable[..., int]
     encode: Callable[..., int]
     describe: Callable[..., int]
+    standardise: Callable[..., int]
+    quantise: Callable[..., int]
+    sums: Callable[..., int]
 
 
-#: What a call returns that computed nothing, but for memory: see ``chain.h``.
+#: What a call returns that computed nothing, but for memory: see ``fedsub.h``.
 _REFUSED = {
     -2: "layers that fit each other and their tensors",
     -3: "counts, orders and classes within what each client holds",
@@ -204,7 +198,7 @@ def _found(wanted: str) -> Kernels | None:
     variant = wanted or variants[0]
 
     def function(name: str, *arguments: Any) -> Any:
-        found = library[f"{name}_{variant}"]
+        found = library[f"fedsub_{name}_{variant}"]
         found.argtypes = arguments
         return found
 
@@ -214,10 +208,13 @@ def _found(wanted: str) -> Kernels | None:
         source,
         variant,
         function("descend", *of_chains, POINTER(Steps)),
-        function("forward", *of_chains, c_void_p, c_int64),
+        function("forward", *of_chains, POINTER(Buffer)),
         function("relate", *of_chains, POINTER(Relevance)),
         function("encode", c_void_p, c_int64, *of_windows),
         function("describe", c_int64, *(c_void_p, c_int64) * 2, *of_windows),
+        function("standardise", c_void_p, *(c_int64,) * 3, *(c_void_p,) * 3),
+        function("quantise", c_void_p, c_int64, c_void_p),
+        function("sums", *(c_void_p,) * 2, *(c_int64,) * 3, *(c_void_p,) * 2),
     )
 
 

@@ -1,11 +1,12 @@
-/* The module fedsub_kernels: an empty Python module, whose shared library chain.py opens. */
+/* The module fedsub_kernels: an empty Python module, whose shared library library.py opens. */
 #define PY_SSIZE_T_CLEAN
 #if !defined(Py_GIL_DISABLED)
 #define Py_LIMITED_API 0x030b0000
 #endif
 #include <Python.h>
 
-#include "chain.h"
+#include "processor.h"
+#include "variants.h"
 
 #ifndef FEDSUB_SOURCE
 #define FEDSUB_SOURCE "unknown"
@@ -13,20 +14,17 @@
 
 /* A digest of the sources, and for which instruction sets this processor can run the
  * kernels, the best one first. */
-VISIBLE const char *fedsub_kernels(void) {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    const int two = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (two && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
-        return FEDSUB_SOURCE " avx512 avx2 portable";
-    return two ? FEDSUB_SOURCE " avx2 portable" : FEDSUB_SOURCE " portable";
-#else
-    return FEDSUB_SOURCE " portable";
-#endif
+FEDSUB_VISIBLE const char *fedsub_kernels(void) {
+    static const char *const offered[] = {
+        FEDSUB_SOURCE " portable",
+        FEDSUB_SOURCE " avx2 portable",
+        FEDSUB_SOURCE " avx512 avx2 portable",
+    };
+    return offered[best_vectors()];
 }
 
 /* What must be as library.py has it: a library may be older or newer than the Python files. */
-VISIBLE int64_t fedsub_layout(void) {
+FEDSUB_VISIBLE int64_t fedsub_layout(void) {
     return sizeof(Layer) + 1000 * (sizeof(Samples) + 1000 * (sizeof(Steps) +
            1000 * (sizeof(Relevance) + 1000 * (int64_t)FEDSUB_LAYOUT)));
 }

@@ -1,5 +1,5 @@
 /* The kernels for processors with 32 vectors of four floats, such as phones' (ARM's NEON). */
 #define LANES 4
 #define REGISTERS 32
-#define ENTRY(name) name##_portable
+#define ENTRY(name) fedsub_##name##_portable
 #include "kernels.h"

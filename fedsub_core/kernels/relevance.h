@@ -46,7 +46,7 @@ static void add_units(const Layer *layer, int64_t client, const Relevance *how, 
         of = scratch->joined;
     }
     add_by_class(of, layer->units, padded, masks, classes,
-                 how->sums[i] + client * classes * layer->units);
+                 numbers_of(how->sums + i, client));
 }
 
 /* shares [2, units, made, WIDTH]: relevance over the sums of the positive and of the negative
@@ -119,7 +119,7 @@ static void relate_block(const Chain *chain, const Samples *samples, const Relev
                          float *const *positive, float *masks) {
     const int64_t padded = up_to(count, PADDED), last = chain->count - 1;
     const int64_t classes = chain->layers[last].units;
-    const int64_t *y = samples->y + client * samples->y_step + begin;
+    const int64_t *y = whole_of(&samples->y, client) + begin;
     gather(samples, client, begin, count, numbers_in(chain->layers), scratch->panels[0], padded,
            NULL, 0);
     mark(y, classes, count, padded, masks);
@@ -135,7 +135,7 @@ static void relate_block(const Chain *chain, const Samples *samples, const Relev
                       classes);
     }
     const float *made = scratch->panels[last + 1];
-    scatter(made, classes, count, how->logits + client * how->logits_step + begin * classes);
+    scatter(made, classes, count, numbers_of(&how->logits, client) + begin * classes);
     if (!how->rule) return;
     float *relevance = scratch->grad, *below = scratch->below;
     for (int64_t j = 0; j < padded; j++)
@@ -182,9 +182,9 @@ static void keep_positive(const Chain *chain, int64_t client, float *const *posi
 
 int ENTRY(relate)(const Chain *chain, const Samples *samples, const Relevance *how) {
     Scratch scratch;
-    if (!sound_chain(chain) || !ends_in_classes(chain)) return BAD_CHAIN;
+    if (!sound_chain(chain, samples->clients) || !ends_in_classes(chain)) return BAD_CHAIN;
     const int64_t classes = chain->layers[chain->count - 1].units, block = block_of(chain);
-    if (!sound_samples(samples, classes)) return BAD_SAMPLES;
+    if (!sound_samples(chain, samples, classes)) return BAD_SAMPLES;
     if (!sound_relevance(chain, samples, how)) return BAD_CALL;
     int64_t weights = 0;
     for (int64_t i = 1; i < chain->count; i++)
@@ -201,8 +201,8 @@ int ENTRY(relate)(const Chain *chain, const Samples *samples, const Relevance *h
     }
     for (int64_t client = 0; made && client < samples->clients; client++) {
         if (how->rule) keep_positive(chain, client, positive);
-        for (int64_t begin = 0; begin < samples->counts[client]; begin += block) {
-            const int64_t left = samples->counts[client] - begin;
+        for (int64_t begin = 0; begin < samples->counts.at[client]; begin += block) {
+            const int64_t left = samples->counts.at[client] - begin;
             relate_block(chain, samples, how, client, begin, left < block ? left : block, &scratch,
                          positive, beside);
         }

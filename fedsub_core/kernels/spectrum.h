@@ -7,7 +7,7 @@
 typedef int32_t Lanes __attribute__((vector_size(4 * SERIES), aligned(4)));
 /* Half as many, of which doubles fill a vector. */
 typedef int32_t Ints __attribute__((vector_size(SERIES / 2 * 4), aligned(4)));
-typedef float Floats __attribute__((vector_size(SERIES / 2 * 4), aligned(4)));
+typedef float Singles __attribute__((vector_size(SERIES / 2 * 4), aligned(4)));
 typedef int64_t Longs __attribute__((vector_size(SERIES / 2 * 8), aligned(8)));
 typedef double Doubles __attribute__((vector_size(SERIES / 2 * 8), aligned(8)));
 
@@ -111,7 +111,7 @@ static void bands(const Doubles *power, int64_t some, int64_t time, int64_t half
         /* Shares of the whole, which are below 2**17, times their logs: a float's bits are its
          * exponent and what is left of it, as octaves() has them. */
         const Ints shares = __builtin_convertvector(power[k] * unit, Ints);
-        const Ints bits = (Ints)__builtin_convertvector(shares, Floats);
+        const Ints bits = (Ints)__builtin_convertvector(shares, Singles);
         const Longs more = power[k] > most;
         weight += shares;
         logs += shares * ((bits >> 18) - 127 * OCTAVE);

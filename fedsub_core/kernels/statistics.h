@@ -132,6 +132,9 @@ int ENTRY(describe)(int64_t groups, const int32_t *sensors, int64_t norms, const
         !within(time, 2) || time > LONGEST || half < CELLS || half % CELLS || half & (half - 1) ||
         2 * half < time)
         return BAD_SAMPLES;
+    if (!turns || (norms && !sensors)) return BAD_CHAIN;
+    if (!sound_windows(windows, samples, channels * time)) return BAD_SAMPLES;
+    if (samples && !levels) return BAD_CALL;
     for (int64_t i = 0; i < norms * AXES; i++)
         if (sensors[i] >= channels) return BAD_CHAIN;
     const int64_t series = channels + norms, lanes = 2 * half;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chain.h"
+#include "variants.h"
 
 #define WIDTH (2 * LANES)
 #define ROWS (REGISTERS == 32 ? 12 : 6)  /* accumulators in a product: twice as many */

@@ -69,8 +69,8 @@ class Compiled:
         ready = self._prepared(params, own, into, update=False)
         clients, samples = batch.y.shape
         chosen = batch.x.new_empty(clients, samples)
-        ready.steps.batch, ready.steps.keep = samples, keep
-        ready.steps.chosen, ready.steps.chosen_step = ready.call.place(chosen, True)
+        ready.steps.batch, ready.steps.momentum = samples, keep
+        ready.steps.chosen = ready.call.place(chosen, True)
         ready.run(batch.x, [samples] * clients, batch.y, None, batch.weight)
         return chosen
 
@@ -99,9 +99,9 @@ class Compiled:
         ready = self._prepared(params | rows, own, into, update=True)
         size, steps, loss = passes.batch_size, passes.steps, torch.zeros(len(data.counts))
         how = ready.steps
-        how.batch, how.steps, how.keep = size, steps or 0, settings.momentum
+        how.batch, how.steps, how.momentum = size, steps or 0, settings.momentum
         how.rate, how.decay = settings.rate(turn.round), settings.weight_decay
-        how.loss, _ = ready.call.place(loss, True)
+        how.loss = ready.call.place(loss, True)
         for stream in passes.streams:
             order, weight = order_of_epoch(data, size, turn, stream)
             ready.run(data.x, data.counts, data.y, order, weight)
@@ -125,8 +125,8 @@ class Compiled:
                 floats, last = _floats(tensors, ""), self.model[-1]
                 call.demand(floats["prototypes"], clients, last.units * last.channels)
                 call.demand(floats["held"], clients, last.units)
-                steps.prototypes, steps.prototypes_step = call.place(floats["prototypes"])
-                steps.held, steps.held_step = call.place(floats["held"])
+                steps.prototypes = call.place(floats["prototypes"])
+                steps.present = call.place(floats["held"])
         trained = {name.rpartition(".")[0] for name in self.names}
         chain = call.chain(self.model, clients, params, into, trained, update, beside)
         return _Prepared(self.kernels, self.model, call, chain, steps)

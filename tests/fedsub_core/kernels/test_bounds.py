@@ -14,7 +14,7 @@ from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.encoders.spectrum import turns
 from fedsub_core.kernels.chains import Call
 from fedsub_core.kernels.known import AFFINE
-from fedsub_core.kernels.library import Kernels, Relevance, Steps, check
+from fedsub_core.kernels.library import Buffer, Kernels, Relevance, Steps, check
 from fedsub_core.models.kinds import cnn1d
 
 MODEL = cnn1d(2, 32, 3)
@@ -39,22 +39,23 @@ class Made:
         self.samples = self.call.samples(
             MODEL.known, x, [HELD] * CLIENTS, self.y, self.order, weight
         )
-        self.samples.counts = ctypes.cast(self.counts, ctypes.c_void_p)
+        self.samples.counts.at = ctypes.addressof(self.counts)
         self.seen = self.call.samples(MODEL.known, x, [HELD] * CLIENTS, self.y)
         self.steps = Steps(batch=8, steps=0, update=1, rate=0.1)
         self.out = torch.zeros(CLIENTS, HELD, MODEL.classes)
         affine = [layer.kind == AFFINE for layer in MODEL.known]
         self.sums = [torch.zeros(CLIENTS, 3, layer.units) for layer in MODEL.known]
-        places = [s.data_ptr() if a else None for s, a in zip(self.sums, affine, strict=True)]
-        self.sums_at = (ctypes.c_void_p * len(affine))(*places)
-        at, step = self.call.place(self.out, True)
-        self.relevance = Relevance(1, 2.0, 1.0, 0, self.sums_at, at, step)
+        placed = zip(self.sums, affine, strict=True)
+        places = [self.call.place(s, True) if a else Buffer() for s, a in placed]
+        self.sums_at = (Buffer * len(affine))(*places)
+        self.made = self.call.place(self.out, True)
+        self.relevance = Relevance(1, 2.0, 1.0, 0, self.sums_at, self.made)
 
     def descend(self, kernels: Kernels) -> int:
         return kernels.descend(self.chain, self.samples, self.steps)
 
     def forward(self, kernels: Kernels) -> int:
-        return kernels.forward(self.chain, self.seen, self.out.data_ptr(), self.out.stride(0))
+        return kernels.forward(self.chain, self.seen, self.made)
 
     def relate(self, kernels: Kernels) -> int:
         return kernels.relate(self.chain, self.seen, self.relevance)
@@ -77,8 +78,12 @@ def of_layer(i: int, **values: int | None) -> Spoil:
     return putting(lambda made: made.layers[i], values)
 
 
-def of_weight(i: int, **values: int | None) -> Spoil:
-    return putting(lambda made: made.layers[i].weight, values)
+def of_weight(i: int, what: str, **values: int | None) -> Spoil:
+    return putting(lambda made: getattr(made.layers[i].weight, what), values)
+
+
+def of_buffer(structure: str, what: str, **values: int | None) -> Spoil:
+    return putting(lambda made: getattr(getattr(made, structure), what), values)
 
 
 def of(what: str, **values: float | None) -> Spoil:
@@ -114,15 +119,18 @@ WRONG_CHAINS = {
     "negative padding": of_layer(0, padding=-1),
     "numbers without end": of_layer(0, channels=1 << 62),
     "windows beyond": of_layer(1, kernel=MODEL.known[1].kernel + 1),
-    "no weights": of_weight(LAST, values=None),
+    "no weights": of_weight(LAST, "values", at=None),
+    "too few weights": of_weight(0, "values", count=CLIENTS * 32 * 2 * 7 - 1),
+    "clients that go back": of_weight(0, "values", step=-1),
+    "clients without end": of_weight(0, "values", step=1 << 62),
 }
 WRONG_DESCENTS: dict[str, tuple[Spoil, int]] = {
     "a last ReLU": (of_layer(LAST, relu=1), CHAIN),
     "a negative count": (counting(0, -1), SAMPLES),
     "more than places": (counting(1, PLACES + 1), SAMPLES),
-    "no samples": (of("samples", x=None), SAMPLES),
-    "no classes": (of("samples", y=None), SAMPLES),
-    "no counts": (of("samples", counts=None), SAMPLES),
+    "no samples": (of_buffer("samples", "x", at=None), SAMPLES),
+    "no classes": (of_buffer("samples", "y", at=None), SAMPLES),
+    "no counts": (of_buffer("samples", "counts", at=None), SAMPLES),
     "clients without end": (of("samples", clients=1 << 40), SAMPLES),
     "an order beyond": (at("order", (1, 3), HELD), SAMPLES),
     "an order before": (at("order", (0, 3), -1), SAMPLES),
@@ -131,12 +139,12 @@ WRONG_DESCENTS: dict[str, tuple[Spoil, int]] = {
     "no batch": (of("steps", batch=0), CALL),
     "a negative batch": (of("steps", batch=-8), CALL),
     "negative steps": (of("steps", steps=-1), CALL),
-    "no weights of places": (of("samples", weight=None), CALL),
+    "no weights of places": (of_buffer("samples", "weight", at=None), CALL),
     "prototypes nowhere": (of("steps", toward=0.5), CALL),
     "nothing trained": (untrained, CALL),
-    "no buffer": (of_weight(0, into=None), CALL),
-    "clients over each other": (of_weight(0, into_step=1), CALL),
-    "models over each other": (of_weight(0, values_step=0), CALL),
+    "no buffer": (of_weight(0, "into", at=None), CALL),
+    "clients over each other": (of_weight(0, "into", step=1), CALL),
+    "models over each other": (of_weight(0, "values", step=0), CALL),
 }
 
 
@@ -168,28 +176,30 @@ def test_a_descent_that_cannot_be_is_refused(what: str, kernels: Kernels) -> Non
 def test_passes_that_cannot_be_are_refused(kernels: Kernels) -> None:
     for returned, spoil in (
         (SAMPLES, of("seen", held=HELD - 1)),
-        (SAMPLES, of("seen", x=None)),
+        (SAMPLES, of_buffer("seen", "x", at=None)),
         (SAMPLES, of("seen", clients=-1)),
     ):
         made = Made()
         spoil(made)
         assert made.forward(kernels) == made.relate(kernels) == returned
     made = Made()
-    assert kernels.forward(made.chain, made.seen, None, 0) == CALL
-    assert kernels.forward(made.chain, made.seen, made.out.data_ptr(), 1) == CALL
+    for wrong in (dict(at=None), dict(step=1), dict(count=CLIENTS * HELD * 3 - 1)):
+        spoiled = Made()
+        putting(lambda of: of.made, wrong)(spoiled)
+        assert spoiled.forward(kernels) == CALL
     made.y[1, HELD - 1] = 3
     assert made.forward(kernels) == 0, "a pass asks for no class"
     assert made.relate(kernels) == SAMPLES
     for spoil in (
-        of("relevance", logits=None),
-        of("relevance", logits_step=1),
+        of_buffer("relevance", "logits", at=None),
+        of_buffer("relevance", "logits", step=1),
         of_layer(0, relu=0),
     ):
         made = Made()
         spoil(made)
         assert made.relate(kernels) == CALL
     made = Made()
-    made.sums_at[0] = None
+    made.sums_at[0] = Buffer()
     assert made.relate(kernels) == CALL
 
 
