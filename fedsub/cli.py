@@ -19,6 +19,7 @@ from fedsub.commands.device import export, predict
 from fedsub.commands.doctor import doctor
 from fedsub.commands.examples import add_examples
 from fedsub.commands.forget import forget
+from fedsub.commands.join import device
 from fedsub.commands.methods import methods
 from fedsub.commands.models import models
 from fedsub.commands.nearest import Group
@@ -50,8 +51,8 @@ def cli() -> None:
 
 
 COMMANDS = (
-    run, compare, status, report, methods, models, new, data, deploy, forget, predict, export,
-    adapt, predictions, doctor,
+    run, compare, status, report, methods, models, new, data, deploy, device, forget, predict,
+    export, adapt, predictions, doctor,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

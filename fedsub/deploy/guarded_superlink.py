@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,6 +31,7 @@ import grpc
 
 from fedsub.deploy.connections import Connections, most_connections
 from fedsub.deploy.fleet_grpc import FleetServer
+from fedsub.deploy.superlink_options import own_options
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import UMASK
 from fedsub_core.flower.modules import HTTP, demand_deployable
@@ -197,8 +199,13 @@ def guard_grpc() -> Any:
     return flower
 
 
-def guard_http() -> Any:
+def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any:
     """Put the guard before 1.42's answers to SuperNodes; return the module of its command.
+
+    Parameters
+    ----------
+    page : folder of the page that devices' browsers load.
+    invitations : folder of the invitations with which devices join.
 
     Raises
     ------
@@ -209,6 +216,7 @@ def guard_http() -> Any:
     from fastapi import HTTPException
 
     from fedsub.deploy.fleet_door import serve
+    from fedsub.deploy.visitors import visitors_of
 
     flower, handlers = command("uvicorn"), fleet_handlers("push_messages")
     push_messages, allowance = handlers.push_messages, Allowance()
@@ -221,18 +229,21 @@ def guard_http() -> Any:
 
     def run(app: Any, *, reload: bool, workers: int, **keys: Any) -> None:
         """Stand for uvicorn's; one worker, which is never loaded again, is what Flower asks for."""
-        serve(app, MOST_BYTES, **keys)
+        visitors = None if page is invitations is None else visitors_of(app, page, invitations)
+        serve(app, MOST_BYTES, visitors, **keys)
 
     handlers.push_messages, flower.uvicorn = guarded, SimpleNamespace(run=run)
     return flower
 
 
 def main() -> None:
-    """Run Flower's SuperLink, with its own options; its database is its owner's alone."""
+    """Run Flower's SuperLink, with its options and two more; its database is its owner's alone."""
     os.umask(UMASK)
     try:
         set_up_logs()
-        flower = guard_http() if demand_deployable() == HTTP else guard_grpc()
+        release = demand_deployable()
+        own, sys.argv[1:] = own_options(sys.argv[1:], release)
+        flower = guard_http(**own) if release == HTTP else guard_grpc()
         wait_for_locks()
         flower.flower_superlink()
     except FedSubError as error:
