@@ -7,7 +7,7 @@ export OMP_NUM_THREADS = 1
 # Tests start hundreds of processes: each would compile our code anew where images forbid keeping it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run flower test test-papers test-slow mutations cpu other-chips site wheels lint clean
+.PHONY: run flower test test-papers test-slow mutations cpu other-chips site wheels web lint clean
 
 run: $(VENV)/run.installed
 	$(BIN)/fedsub run datasets/watch/run.toml
@@ -58,6 +58,14 @@ wheels: $(VENV)/wheels.installed
 	rm -rf dist
 	$(BIN)/python .ci/wheels.py --out dist
 	$(BIN)/python .ci/libfedsub.py --out dist/libfedsub
+
+# The device in TypeScript, in the folder web/dist/: lint, types, tests, one file. With Node 20 or later.
+web: $(VENV)/wheels.installed web/node_modules/.package-lock.json
+	$(BIN)/python .ci/libfedsub.py --out web/kernels --names fedsub.wasm
+	cd web && npm run --silent lint && npm test && npm run --silent build
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	cd web && npm ci --silent
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check .

@@ -1,0 +1,93 @@
+/** A device in Node that takes part in a federation until it is ended. */
+import { readFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import { Device } from "../device/device.js";
+import { FleetCalls } from "../fleet/calls.js";
+import { deviceKey } from "../fleet/keys.js";
+import { takePart } from "../fleet/participation.js";
+import type { RosterFiles } from "../secure/device-roster.js";
+import { lineOf } from "../secure/roster.js";
+import { loadKernels } from "../training/memory.js";
+import { FileStore } from "./file-store.js";
+import { readKeyPair } from "./key-file.js";
+import { readPerson } from "./person-file.js";
+import { nodeTransport } from "./transport.js";
+
+const USAGE = `node device.js --superlink HOST:PORT --ca FILE --key FILE --data FILE --state DIR [--roster FILE --owner FILE] [--sums-alone]
+    [--least PEOPLE] [--look SECONDS]
+  --superlink  where the SuperLink lets devices in
+  --ca         certificates in PEM by which it is known; left out: those of the system
+  --key        the device's private key, whose public half is registered there
+  --data       the person's samples, clients/<id>.npz beside or below federation.toml
+  --state      a folder of the device's own
+  --roster     people's keys, by which the device goes in secure sums; with --owner, the public key of its owner
+  --sums-alone refuse runs whose server sees single uploads
+  --least      people in a secure sum at least: 0, as the run says
+  --look       seconds from one look for messages to the next: 3`;
+
+const OPTIONS = {
+  superlink: { type: "string" },
+  ca: { type: "string" },
+  key: { type: "string" },
+  data: { type: "string" },
+  state: { type: "string" },
+  roster: { type: "string" },
+  owner: { type: "string" },
+  "sums-alone": { type: "boolean", default: false },
+  least: { type: "string", default: "0" },
+  look: { type: "string", default: "3" },
+} as const;
+
+function log(line: string): void {
+  process.stderr.write(`${new Date().toISOString()} ${line}\n`);
+}
+
+/** What the device goes by in secure sums: a roster, and its key, with which it signs. */
+async function rosterFiles(roster: string, owner: string, { publicKey, privateKey }: CryptoKeyPair): Promise<RosterFiles> {
+  const own = lineOf(new Uint8Array(await crypto.subtle.exportKey("raw", publicKey)));
+  const how = { name: "ECDSA", hash: "SHA-384" };
+  const sign = async (text: Uint8Array) => new Uint8Array(await crypto.subtle.sign(how, privateKey, text.slice()));
+  return { data: readFileSync(roster), owner: readFileSync(owner, "utf8"), own, sign };
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({ options: OPTIONS });
+  const { superlink, ca, key, data, state } = values;
+  const look = Number(values.look);
+  const least = Number(values.least);
+  if (superlink === undefined || key === undefined || data === undefined || state === undefined || !(look > 0) || !Number.isSafeInteger(least) || least < 0 || Boolean(values.roster) !== Boolean(values.owner)) throw new Error(`got ${JSON.stringify(values)}, expected\n${USAGE}`);
+  const ended = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => {
+      ended.abort(new Error(`ended by ${signal}`));
+    });
+  }
+  const person = readPerson(data);
+  const module = await WebAssembly.compile(readFileSync(new URL("fedsub.wasm", import.meta.url)));
+  const store = await FileStore.open(state, log);
+  try {
+    const pair = await readKeyPair(key);
+    const roster = values.roster === undefined ? undefined : await rosterFiles(values.roster, values.owner!, pair);
+    const wish = { sumsAlone: values["sums-alone"], least, roster };
+    const device = await Device.open(person, store, await loadKernels(module), log, wish);
+    const transport = nodeTransport(superlink, ca === undefined ? undefined : readFileSync(ca, "utf8"));
+    const calls = new FleetCalls(transport, await deviceKey(pair), undefined, ended.signal);
+    await takePart(calls, (metadata, content) => device.answer({ run: String(metadata.runId), type: metadata.messageType, content }), {
+      register: false,
+      look,
+      before: device.node,
+      active: (nodeId) => device.active(nodeId),
+      log,
+    });
+  } finally {
+    store.close();
+  }
+}
+
+main().then(
+  () => process.exit(0),
+  (error: unknown) => {
+    log(error instanceof Error ? error.message : String(error));
+    process.exit(1);
+  },
+);
