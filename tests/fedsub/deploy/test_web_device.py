@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(demand_deployable() != HTTP, reason="devices without Python need Flower 1.42"),
 ]
 
-METHODS = ("fedavg", "fedper", "ditto")
+METHODS = ("fedavg", "fedper", "ditto", "fedsub")
 WEB = "p2"
 SETTINGS = {
     "method": METHODS[0],
