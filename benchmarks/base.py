@@ -5,8 +5,9 @@
 
 Rows of a table: heads of own samples alone, of everybody's sums, mixed (the default), and mixed
 without the classes that a person has no sample of; of windows also mixed on kernels without
-statistics. Tables whose data do not lie in FEDERATIONS are
-named and left out. Lines of other tables stay in the file; each is written when its table ends.
+statistics. Tables whose data do not lie in FEDERATIONS are named and left out. Lines of other
+tables stay in the file; each is written when its table ends. Under a line stand the people who lose
+most against heads of their own: a mean over tables hides a fault that few people meet.
 """
 
 from __future__ import annotations
@@ -101,6 +102,14 @@ def line_of(name: str, table: pd.DataFrame, people: pd.DataFrame, seeds: int) ->
     return row | {"written": today()}
 
 
+def lose_most(people: pd.DataFrame, count: int = 5) -> Iterator[str]:
+    """Yield a line of each of `count` people whose mixture is farthest below own heads."""
+    means = people.groupby(["row", "person"])["macro_f1"].mean()
+    less = (means[MIXED] - means[OWN]).nsmallest(count)
+    for person, difference in less[less < 0].items():
+        yield f"  {person}: {difference:+.3f} against its own head's {means[OWN][person]:.3f}"
+
+
 def reached(
     source: Any, rows: dict[str, Any], args: argparse.Namespace, options: dict[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -138,6 +147,7 @@ def main() -> None:
         table, people = (pd.concat(parts) for parts in zip(*found, strict=True))
         one = line_of(name, table, people, args.seeds)
         print(name, *list(one.values())[1:-1], flush=True)
+        print(*lose_most(people), sep="\n", flush=True)
         if args.csv:
             put_rows(args.csv, [one], ["row"])
 

@@ -1,7 +1,7 @@
 """What weak devices get and give: macro F1 of weak and strong people in one federation.
 
     python benchmarks/capacity.py [--data uci-har:0.05 wisdm-windows:0.2] [--capacity 0.25,0.5,1]
-        [--seeds 5]
+        [--seeds 5] [--csv FILE]
 
 `fedsub-ridge`, three rounds, on real federations in the folder FEDSUB_DATA, each with the share of
 its labels that is kept. People take the capacities in turn. Of the people of each capacity: their
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
-from script import REAL, parsed
+from script import REAL, parsed, put_rows, today
 from trained import metrics_of
 
 from fedsub_core.config.capacities import read_capacities
@@ -39,8 +39,8 @@ def scores(people: Federation, keys: Mapping[str, str], seed: int, capacities: s
     return {row.client: row.value for row in rows if row.metric == "macro_f1"}
 
 
-def compare(name: str, share: str, mixed: str, seeds: int) -> None:
-    """Print a line for each capacity."""
+def compare(name: str, share: str, mixed: str, seeds: int) -> Iterator[dict[str, str]]:
+    """Yield and print a row for each capacity."""
     people = load_federation(name if name == "watch" else str(Path(REAL, name)))
     shares, keys = read_capacities(mixed)[0], {"train-share": share}
     of = {client: shares[i % len(shares)] for i, client in enumerate(people.clients)}
@@ -56,11 +56,16 @@ def compare(name: str, share: str, mixed: str, seeds: int) -> None:
         def mean(text: str, those: list[str] = those) -> float:
             return statistics.fmean(run[client] for run in runs[text] for client in those)
 
-        print(
-            f"{name}, capacity {level:g}, {len(those)} people: {mean(mixed):.3f} together, "
-            f"{mean('1'):.3f} if all held all, {mean(f'{level:g}'):.3f} if all held as little",
-            flush=True,
-        )
+        row = {"together": mean(mixed), "all hold everything": mean("1")}
+        row |= {"all hold as little": mean(f"{level:g}")}
+        texts = {column: f"{value:.3f}" for column, value in row.items()}
+        line = ", ".join(f"{value} {column}" for column, value in texts.items())
+        print(f"{name}, capacity {level:g}, {len(those)} people: {line}", flush=True)
+        of_whom = {
+            "row": f"{name}, {100 * float(share):g} % of the labels",
+            "capacity": f"{level:g}",
+        }
+        yield of_whom | texts | {"written": today()}
 
 
 def main() -> None:
@@ -68,11 +73,14 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=["uci-har:0.05", "wisdm-windows:0.2"])
     parser.add_argument("--capacity", default="0.25,0.5,1")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--csv", type=Path, help="a file that the rows are put into")
     given = parsed(parser, TINY)
     torch.set_num_threads(1)
     for one in given.data:
         name, _, share = one.partition(":")
-        compare(name, share, given.capacity, given.seeds)
+        rows = list(compare(name, share, given.capacity, given.seeds))
+        if given.csv:
+            put_rows(given.csv, rows, ["row", "capacity"])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What sums tell of a person's windows, and what noise on them costs.
 
     python benchmarks/closed_form_privacy.py [--data ../shared/data/wisdm-windows] [--clients 36]
-        [--train-shares 0.05 0.2 1] [--kernels 10 100] [--noises 0 0.1 1 4]
+        [--train-shares 0.05 0.2 1] [--encoders kernels:10 auto] [--noises 0 0.1 1 4]
+        [--out FOLDER]
 
 Membership: of a window that was summed nothing is new to the sums (``z^T (A + I)^-1 z``, below 1),
 of another window of the same person more is; area under the curve (0.5 is guessing), mean over
@@ -13,10 +14,12 @@ everybody's heads alone, and of own heads alone.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-from script import REAL, parsed
+from script import REAL, parsed, put_rows, today
 from sklearn.metrics import roc_auc_score
 from trained import first_people, metrics_of
 
@@ -31,10 +34,10 @@ from fedsub_core.options import Value
 
 TINY = [
     *("--data", f"{REAL}/wisdm-windows", "--clients", "3", "--train-shares", "0.2"),
-    *("--kernels", "5", "--noises", "0", "1"),
+    *("--encoders", "kernels:5", "--noises", "0", "1"),
 ]
 #: What the lines of results begin with.
-LINES = ("0.2 ", "5 kernels, noise 0 ", "5 kernels, noise 1 ")
+LINES = ("0.2 ", "kernels:5, noise 0 ", "kernels:5, noise 1 ")
 METHOD = "fedsub-ridge"
 
 
@@ -86,28 +89,49 @@ def main() -> None:
     parser.add_argument("--data", default=f"{REAL}/wisdm-windows")
     parser.add_argument("--clients", type=int, default=36)
     parser.add_argument("--train-shares", type=float, nargs="+", default=[0.05, 0.2, 1])
-    parser.add_argument("--kernels", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--encoders", nargs="+", default=["kernels:10", "auto"])
     parser.add_argument("--noises", type=float, nargs="+", default=[0, 0.1, 1, 4])
+    parser.add_argument("--out", type=Path, help="a folder, where both tables are written")
     given = parsed(parser, TINY)
     people = first_people(given.data, given.clients)
-    keys: dict[str, Value] = {"device": "cpu"}
     print(f"{given.data}: {len(people.clients)} people")
+    shown = list(memberships(people, given.train_shares))
+    noised = list(noises(people, given.encoders, given.noises))
+    if given.out:
+        put_rows(given.out / "closed-form-privacy.csv", shown, ["labels kept"])
+        put_rows(given.out / "closed-form-noise.csv", noised, ["encoder, noise"])
+
+
+def memberships(people: Federation, shares: list[float]) -> Iterator[dict[str, str]]:
+    """Yield and print a row of membership for each share of the labels."""
     print("labels kept   membership by own sums   by everybody's")
-    for share in given.train_shares:
-        windows = encoded(people, keys | {"train-share": share})
+    for share in shares:
+        windows = encoded(people, {"device": "cpu", "train-share": share})
         own, shared = membership(windows, len(people.card.classes))
         print(f"{share:g} ".ljust(13), f"{own:22.3f}{shared:17.3f}", flush=True)
+        row = {"labels kept": "all" if share == 1 else f"{100 * share:g} %"}
+        row |= {"by own sums": f"{own:.3f}", "by everybody's": f"{shared:.3f}"}
+        yield row | {"written": today()}
+
+
+def noises(people: Federation, encoders: list[str], given: list[float]) -> Iterator[dict[str, str]]:
+    """Yield and print a row of macro F1 for each encoder and noise."""
     print("noise on sums, all labels   epsilon at 1e-5   macro F1 mixed   everybody's   own")
-    for kernels in given.kernels:
-        of = {**keys, "encoder": f"kernels:{kernels}"}
+    for encoder in encoders:
+        of: dict[str, Value] = {"device": "cpu", "encoder": encoder}
         own = macro_f1(people, of | {f"{METHOD}.heads": "own"})
-        for noise in given.noises:
+        for noise in given:
             with_noise = {**of, f"{METHOD}.noise": noise}
             mixed = macro_f1(people, with_noise)
             shared = macro_f1(people, with_noise | {f"{METHOD}.heads": "everybody"})
             epsilon = spent_epsilon(noise, 1, 1e-5) if noise else np.inf
-            line = f"{kernels} kernels, noise {noise:g} ".ljust(27)
-            print(f"{line}{epsilon:16.1f}{mixed:17.3f}{shared:14.3f}{own:6.3f}", flush=True)
+            name = f"{encoder}, noise {noise:g}"
+            print(
+                f"{name.ljust(27)}{epsilon:16.1f}{mixed:17.3f}{shared:14.3f}{own:6.3f}", flush=True
+            )
+            row = {"encoder, noise": f"{encoder}, {noise:g}"}
+            row |= {"epsilon at 1e-5": f"{epsilon:.1f}" if noise else "-", "mixed": f"{mixed:.3f}"}
+            yield row | {"everybody's": f"{shared:.3f}", "own": f"{own:.3f}", "written": today()}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Whether a person's sums, as they are sent, give back the person's windows.
 
     python benchmarks/windows_from_sums.py [--data ../shared/data/wisdm-windows] [--clients 36]
-        [--kernels 100 500] [--samples 1 2 5 20 200] [--steps 400] [--train-shares 0.01 0.05]
-        [--least 1 2 5]
+        [--encoder kernels:250+statistics] [--kernels 100 500] [--samples 1 2 5 20 200]
+        [--steps 400] [--train-shares 0.01 0.05] [--least 1 2 5]
 
 The attacker knows the encoder (its seed is public), the standardisation, and other people's
 windows. First the features of single windows, from sums over so many (``sums_attackers.py`` beside
@@ -33,15 +33,30 @@ from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import UNIT, statistics, total
 from fedsub_core.data.federation import Federation
+from fedsub_core.encoders.build import build_encoder
+from fedsub_core.encoders.encoder import Encoder
 from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 
 TINY = [
-    *("--data", f"{REAL}/wisdm-windows", "--clients", "4", "--kernels", "20", "--samples", "1"),
-    *("3", "--steps", "5", "--train-shares", "0.05", "--least", "1", "2"),
+    *("--data", f"{REAL}/wisdm-windows", "--clients", "4", "--kernels", "20"),
+    *(
+        "--encoder",
+        "kernels:20+statistics",
+        "--samples",
+        "1",
+        "3",
+        "--steps",
+        "5",
+        "--train-shares",
+        "0.05",
+        "--least",
+        "1",
+        "2",
+    ),
 ]
 #: What the lines of results begin with.
 LINES = (
-    *("1 windows, 20 kernels", "3 windows, 20 kernels"),
+    *("1 windows, kernels:20+statistics", "3 windows, kernels:20+statistics"),
     *("others' class mean, 20 kernels", "nearest, 20 kernels", "gradients, 20 kernels"),
     *("class means, 20 kernels", "0.05 of labels, least 1", "0.05 of labels, least 2"),
 )
@@ -61,7 +76,7 @@ def standardised(people: Federation) -> list[Person]:
     return [((x - mean) / deviation, y) for x, y in zip(xs, ys, strict=True)]
 
 
-def features_back(people: list[Person], encoder: KernelsEncoder, n: int) -> str:
+def features_back(people: list[Person], encoder: Encoder, n: int) -> str:
     """Return how many people's features of `n` windows came back, and how many were unrounded."""
     unrounded, back = [], []
     for i, (x, y) in enumerate(people):
@@ -156,6 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default=f"{REAL}/wisdm-windows")
     parser.add_argument("--clients", type=int, default=36)
+    parser.add_argument("--encoder", default="kernels:250+statistics", help="of the first table")
     parser.add_argument("--kernels", type=int, nargs="+", default=[100, 500])
     parser.add_argument("--samples", type=int, nargs="+", default=[1, 2, 5, 20, 200])
     parser.add_argument("--steps", type=int, default=400)
@@ -165,12 +181,14 @@ def main() -> None:
     torch.set_num_threads(1)
     federation = first_people(given.data, given.clients)
     people = standardised(federation)
+    summed = build_encoder(given.encoder, 0, people[0][0].shape[1:])
+    assert summed is not None
     encoders = [KernelsEncoder(k, 0, people[0][0].shape[1:]) for k in given.kernels]
     print(f"{given.data}: {len(people)} people")
-    print("sums over                  features unrounded   all windows' came back")
+    print("sums over                        features unrounded   all windows' came back")
     for n in given.samples:
-        line = features_back(people, encoders[0], n)
-        print(f"{n} windows, {encoders[0].size} kernels ".ljust(30), line, flush=True)
+        line = features_back(people, summed, n)
+        print(f"{n} windows, {given.encoder} ".ljust(36), line, flush=True)
     print("windows from features                       shape     levels   strength")
     for encoder in encoders:
         windows_back(people, encoder, given.steps)

@@ -19,10 +19,12 @@ from fedsub.commands.device import export, predict
 from fedsub.commands.doctor import doctor
 from fedsub.commands.examples import add_examples
 from fedsub.commands.forget import forget
+from fedsub.commands.join import device
 from fedsub.commands.methods import methods
 from fedsub.commands.models import models
 from fedsub.commands.nearest import Group
 from fedsub.commands.new import new
+from fedsub.commands.predictions import predictions
 from fedsub.commands.report import report
 from fedsub.commands.run import run
 from fedsub.commands.status import status
@@ -49,8 +51,8 @@ def cli() -> None:
 
 
 COMMANDS = (
-    run, compare, status, report, methods, models, new, data, deploy, forget, predict, export,
-    adapt, doctor,
+    run, compare, status, report, methods, models, new, data, deploy, device, forget, predict,
+    export, adapt, predictions, doctor,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

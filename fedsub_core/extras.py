@@ -34,6 +34,7 @@ EXTRAS: Mapping[str, str] = {
     "ot": "transport",
     "pymetis": "graphs",
     "networkx": "graphs",
+    "segno": "invite",
     "zensical": "site",
     "mkdocstrings_handlers": "site",
     "tensorboard": "tensorboard",

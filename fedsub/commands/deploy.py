@@ -9,11 +9,14 @@ from rich.console import Console
 
 from fedsub.commands.declared import Command
 from fedsub.commands.interruption import say_interrupted
+from fedsub.commands.invite import invite
 from fedsub.commands.nearest import Group
+from fedsub.commands.people import people
+from fedsub.commands.roster import roster
 from fedsub.commands.verify import verify
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config
-from fedsub_core.errors import ConfigError, listed
+from fedsub_core.errors import ConfigError
 from fedsub_core.options import key_values
 
 
@@ -32,7 +35,8 @@ def deploy() -> None:
     """
 
 
-deploy.add_command(verify)
+for command in (roster, verify, invite, people):
+    deploy.add_command(command)
 
 
 @deploy.command(short_help="Rehearse a complete deployment on this machine.")
@@ -125,7 +129,12 @@ _FOLDER = click.option(
     "--nodes", type=click.IntRange(min=0), default=0, help="number of device keys to create"
 )
 @click.option("--renew", is_flag=True, help="replace only the server's certificate and key")
-def certificates(folder: Path, names: tuple[str, ...], nodes: int, renew: bool) -> None:
+@click.option(
+    "--bound", is_flag=True, help="an authority for these names alone: for phones, which trust it"
+)
+def certificates(
+    folder: Path, names: tuple[str, ...], nodes: int, renew: bool, bound: bool
+) -> None:
     """Make a certificate authority, the server's certificate and secret, and keys for devices.
 
     Give each device only its own key and `ca.crt`. Keep `ca.key` off the server: whoever has it can
@@ -147,7 +156,7 @@ def certificates(folder: Path, names: tuple[str, ...], nodes: int, renew: bool) 
     keys = [f"node-{n + 1:0{len(str(nodes))}d}" for n in range(nodes)]
     secret = folder / "superexec.secret"
     refuse_existing([secret, *(file for key in keys for file in node_key_files(folder, key))])
-    make_certificates(folder, names)
+    make_certificates(folder, names, bound=bound)
     make_secret(secret)
     made = "ca.crt, ca.key, server.pem, server.key, superexec.secret"
     click.echo(f"{folder}: {made} for {', '.join(names)}")
@@ -173,30 +182,6 @@ def _make_keys(folder: Path, names: list[str]) -> None:
         make_node_key(node_key_files(folder, name)[0])
     click.echo(f"{folder / 'nodes'}: {len(names)} keys; register each .pub with")
     click.echo(f"  flwr supernode register {node_key_files(folder, names[0])[1]} --name CLIENT-ID")
-
-
-@deploy.command(short_help="Sign the list of people's public keys, for secure sums.")
-@_FOLDER
-@click.argument("people", nargs=-1, required=True, metavar="CLIENT=FILE...")
-def roster(folder: Path, people: tuple[str, ...]) -> None:
-    """Add people to the roster of a federation: each CLIENT's id, with its public key in FILE.
-
-    Devices that have the roster take keys for secure sums from these people alone, and not from the
-    server. Keep `roster-owner` off the server: whoever has it can add people. The roster only
-    grows: nobody is taken out, and nobody's key is changed.
-    """
-    from fedsub.deploy.roster import OWNER_FILE, ROSTER_FILE, add_to_roster
-
-    files = key_values(people, "roster", "anna=keys/nodes/anna.pub")
-    if len(files) < len(people):
-        raise ConfigError(f"roster: got {' '.join(people)}, expected each client once")
-    whole = add_to_roster(folder, {client: Path(file) for client, file in files.items()})
-    click.echo(f"{folder / ROSTER_FILE}: number {whole.number}, {listed(whole.people, 10)}")
-    click.echo(f"Give each device {ROSTER_FILE} and {OWNER_FILE}.pub; its node config needs")
-    click.echo(
-        f'  secure-roster="/etc/fedsub/{ROSTER_FILE}" '
-        f'secure-owner="/etc/fedsub/{OWNER_FILE}.pub" secure-key="/etc/fedsub/node.key"'
-    )
 
 
 @deploy.command(short_help="Write the Flower app that `flwr run` starts.")

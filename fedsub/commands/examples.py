@@ -23,6 +23,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub report runs/people-ditto-20260101-120000 --watch",
         "fedsub report runs/quick --mlflow sqlite:///mlflow.db",
     ),
+    "fedsub predictions": (
+        "fedsub predictions runs/people-ditto-20260101-120000",
+        "fedsub predictions runs/people-ditto-20260101-120000 --metric auroc --metric my.py:cost",
+        "fedsub predictions runs/people-ditto-20260101-120000 --out tables --parquet",
+    ),
     "fedsub status": (
         "fedsub status runs/people-ditto-20260101-120000",
         "fedsub status /var/lib/fedsub/run --serve 9464",
@@ -106,7 +111,22 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "fedsub deploy roster": (
         "fedsub deploy roster anna=keys/nodes/node-1.pub ben=keys/nodes/node-2.pub --dir keys",
         "fedsub deploy roster phone-17=phone-17.pub --dir keys",
-        "fedsub deploy roster carl=/media/carl/node.key.pub --dir /srv/fedsub/admin",
+        "fedsub deploy roster --dir admin --joined joined.csv --codes sheet/codes.csv",
+    ),
+    "fedsub deploy invite": (
+        "fedsub deploy invite --dir invitations --out sheet --url https://fl.example.org:9092",
+        "fedsub deploy invite --dir in --out out --url https://fl.example.org:443 --count 200",
+        "fedsub deploy invite --dir in --out out --url https://10.0.0.1:9092 --person anna",
+    ),
+    "fedsub deploy people": (
+        "fedsub deploy people --dir invitations --superlink 127.0.0.1:8000 --ca ca.crt",
+        "fedsub deploy people --dir in --superlink 127.0.0.1:8000 --ca ca.crt --revoke anna",
+        "fedsub deploy people --dir invitations --withdraw 20260101-120000/7",
+    ),
+    "fedsub device join": (
+        "fedsub device join https://fl.example.org:9092 7XK2-... --name anna --dir /etc/fedsub",
+        "fedsub device join https://10.0.0.1:9092 CODE --name ben --dir keys --ca ca.crt",
+        "fedsub device join https://10.0.0.1:9092 CODE --name ben --dir keys --fingerprint 3FA2...",
     ),
     "fedsub deploy verify": (
         "fedsub deploy verify transcript.jsonl --state /var/lib/fedsub/state",

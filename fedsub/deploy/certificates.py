@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedsub.deploy.bound_authority import bound_to, is_bound
 from fedsub.deploy.keys import private_bytes, refuse_existing
 from fedsub_core.errors import RunError
 from fedsub_core.files import write_new
@@ -34,7 +35,11 @@ _CLOCK_SKEW = timedelta(hours=1)
 
 
 def make_certificates(
-    folder: Path, names: Sequence[str], days: int = SERVER_DAYS, ca_days: int = CA_DAYS
+    folder: Path,
+    names: Sequence[str],
+    days: int = SERVER_DAYS,
+    ca_days: int = CA_DAYS,
+    bound: bool = False,
 ) -> None:
     """Write a new CA and a server certificate that it signed into `folder`.
 
@@ -46,6 +51,8 @@ def make_certificates(
         DNS names and IP addresses that devices reach the server by.
     days, ca_days : int
         How long the server's certificate and the CA's are valid; the first not beyond the second.
+    bound : bool
+        Whether the CA can sign for these names alone (RFC 5280, 4.2.1.10), as phones need it.
 
     Raises
     ------
@@ -60,12 +67,14 @@ def make_certificates(
         )
     refuse_existing([folder / n for n in ("ca.crt", "ca.key", "server.pem", "server.key")])
     ca_key, ca_name = ec.generate_private_key(ec.SECP256R1()), _name("FedSub deployment CA")
-    ca = (
+    ca_draft = (
         _certificate(ca_name, ca_name, ca_key, ca_key, datetime.now(UTC) + timedelta(days=ca_days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .sign(ca_key, hashes.SHA256())
     )
+    if bound:
+        ca_draft = ca_draft.add_extension(bound_to(alternatives), critical=True)
+    ca = ca_draft.sign(ca_key, hashes.SHA256())
     key, server = _server(ca, ca_key, alternatives, days)
     write_new(folder / "ca.key", private_bytes(ca_key, PrivateFormat.PKCS8), 0o600)
     write_new(folder / "ca.crt", ca.public_bytes(Encoding.PEM), 0o644)
@@ -104,10 +113,7 @@ def renew_server(
         )
     pem, key_file = folder / "server.pem", folder / "server.key"
     before, key_before = _read(pem, key_file)
-    alternatives: list[x509.GeneralName] = [_alternative(name) for name in names]
-    if not alternatives and before is not None:
-        extension = before.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-        alternatives = list(extension.value)
+    alternatives = _renewed_names(folder, ca, before, names)
     if not alternatives or days < 1:
         raise RunError(f"{pem}: no names to keep from it; give --name as for a new certificate")
     key, server = _server(ca, ca_key, alternatives, days)
@@ -133,6 +139,20 @@ def renew_server(
             with suppress(OSError):
                 _beside(path, "new").unlink()
     return server
+
+
+def _renewed_names(
+    folder: Path, ca: x509.Certificate, before: x509.Certificate | None, names: Sequence[str]
+) -> list[x509.GeneralName]:
+    """Return the names of a new certificate: these, or those of the one before."""
+    if names and is_bound(ca):
+        raise RunError(
+            f"{folder / 'ca.crt'}: got other names, expected none: this authority can sign for its "
+            "own names alone. Make new certificates in another folder"
+        )
+    if names or before is None:
+        return [_alternative(name) for name in names]
+    return list(before.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
 
 
 def _server(

@@ -5,7 +5,8 @@ for SuperExecs. Who must let devices in would let them reach all of it. Here the
 at two ports. That of ``--fleet-api-address`` is for SuperNodes, and for nothing else; at the other
 they find nothing. A request of a device has at most so many bytes, and its headers show that a
 registered key has signed it (`callers.py`): a stranger's is not read. Connections come through
-`relay.py`.
+`relay.py`. A page, and joins, are answered at the same port, so that they have one origin with the
+calls of SuperNodes (`visitors.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import uvicorn
 from fedsub.deploy.callers import CALL_SECONDS, CALLS_EACH, UNREGISTERED, Callers, Signed
 from fedsub.deploy.connections import Connection, Connections, most_connections
 from fedsub.deploy.relay import HOST, Relay, bound_socket
+from fedsub.deploy.visitors import Answer, Visitors
 from fedsub_core.flower.superlink import (
     PUBLIC_KEY_HEADER,
     SIGNATURE_HEADER,
@@ -54,11 +56,20 @@ class FleetDoor:
     most : bytes of a request that comes to this port.
     callers : who may call there.
     relay : hands these connections on, while the application lives.
+    visitors : answers there to who is no SuperNode; None: nobody does.
     """
 
-    def __init__(self, app: App, port: int, most: int, callers: Callers, relay: Relay) -> None:
+    def __init__(
+        self,
+        app: App,
+        port: int,
+        most: int,
+        callers: Callers,
+        relay: Relay,
+        visitors: Visitors | None = None,
+    ) -> None:
         self.app, self._port, self._most = app, port, most
-        self._callers, self.relay = callers, relay
+        self._callers, self.relay, self._visitors = callers, relay, visitors
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         """Answer one request, or hand it on."""
@@ -68,14 +79,16 @@ class FleetDoor:
                 return await self.app(scope, receive, send)
             finally:
                 self.relay.close()
-        of_devices = scope["server"][1] == self._port
-        if of_devices != scope["path"].startswith(PATH):
-            return await _refuse(send, 404, "Not Found")
-        if not of_devices:
+        of_devices, of_fleet = scope["server"][1] == self._port, scope["path"].startswith(PATH)
+        if not of_devices and not of_fleet:
             return await self.app(scope, receive, send)
+        if not of_devices or (self._visitors is None and not of_fleet):
+            return await _refuse(send, 404, "Not Found")
         connection = self.relay.connections.at(scope["client"][1])
         if connection is None:
             return await _refuse(send, 403, "got a connection that did not come through this port")
+        if self._visitors is not None and not of_fleet:
+            return await self._visit(self._visitors, connection, scope, receive, send)
         signed = signed_by(dict(scope["headers"]))
         refused = await self._why_refused(signed, scope["path"])
         if refused is not None or signed is None:
@@ -88,6 +101,21 @@ class FleetDoor:
             await self._answer(connection, scope, receive, send)
         finally:
             self._callers.leave(signed.key)
+
+    async def _visit(
+        self, visitors: Visitors, connection: Connection, scope: Event, receive: Receive, send: Send
+    ) -> None:
+        """Answer who needs no registered key."""
+
+        async def read(most: int, seconds: float) -> bytes | None:
+            with self.relay.connections.awaiting(connection):
+                return await asyncio.wait_for(self._read(scope, receive, most), seconds)
+
+        headers, method = dict(scope["headers"]), scope["method"]
+        said = await visitors.answer(method, scope["path"], headers, connection.address, read)
+        if said.status >= 400:
+            self.relay.connections.refused(connection)
+        await _send(send, said, with_body=method != "HEAD")
 
     async def _why_refused(self, signed: Signed | None, path: str) -> tuple[int, str] | None:
         """Return the status and the reason with which a call is refused; None if it is not."""
@@ -108,7 +136,8 @@ class FleetDoor:
         """Read a request, and hand it on once all of it is there."""
         try:
             with self.relay.connections.awaiting(connection):
-                body = await asyncio.wait_for(self._read(scope, receive), CALL_SECONDS)
+                read = self._read(scope, receive, self._most)
+                body = await asyncio.wait_for(read, CALL_SECONDS)
         except TimeoutError:
             said = f"got only a part of the request in {CALL_SECONDS:.0f} s"
             return await _refuse(send, 408, said)
@@ -117,10 +146,10 @@ class FleetDoor:
             return await _refuse(send, 413, said)
         return await self.app(scope, _replay(body, receive), send)
 
-    async def _read(self, scope: Event, receive: Receive) -> bytes | None:
+    async def _read(self, scope: Event, receive: Receive, most: int) -> bytes | None:
         """Return a request's body; None if it is too large, which is noticed before it is kept."""
         told = dict(scope["headers"]).get(b"content-length", b"0")
-        if int(told) > self._most:  # the server has refused what is no number
+        if int(told) > most:  # the server has refused what is no number
             return None
         body = bytearray()
         while True:
@@ -128,7 +157,7 @@ class FleetDoor:
             if event["type"] == "http.disconnect":
                 return bytes(body)  # the application hears of it next
             body += event.get("body", b"")
-            if len(body) > self._most:
+            if len(body) > most:
                 return None
             if not event.get("more_body", False):
                 return bytes(body)
@@ -161,20 +190,28 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 async def _refuse(send: Send, status: int, said: str) -> None:
     # Its SuperNode prints what has a code.
     told: dict[str, Any] = {"detail": said} | ({"code": NOT_ACTIVATED} if status == 412 else {})
-    body = json.dumps(told).encode()
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    headers = {"content-type": "application/json", "connection": "close"}
+    await _send(send, Answer(status, json.dumps(told).encode(), headers))
 
 
-def serve(app: Any, most: int, *, host: str, port: int, **keys: Any) -> None:
+async def _send(send: Send, said: Answer, with_body: bool = True) -> None:
+    headers = [(name.encode(), value.encode()) for name, value in said.headers.items()]
+    if said.status != 304:
+        headers.append((b"content-length", str(len(said.body)).encode()))
+    await send({"type": "http.response.start", "status": int(said.status), "headers": headers})
+    await send({"type": "http.response.body", "body": said.body if with_body else b""})
+
+
+def serve(
+    app: Any, most: int, visitors: Visitors | None = None, *, host: str, port: int, **keys: Any
+) -> None:
     """Answer at the port for SuperNodes and at `port`, until a signal says to end.
 
     Parameters
     ----------
     app : the SuperLink's application.
     most : bytes of a device's request.
+    visitors : answers at the devices' port to who is no SuperNode.
     keys : of uvicorn's Config: TLS, logs.
 
     Raises
@@ -189,6 +226,7 @@ def serve(app: Any, most: int, *, host: str, port: int, **keys: Any) -> None:
         sockets.append(bound_socket(HOST, 0))
         behind = HOST, int(sockets[1].getsockname()[1])
         relay = Relay(Connections(most_connections()), [came], behind)
-        answers = FleetDoor(app, behind[1], most, Callers(fleet_keys(app)), relay)
-    # Flower has no websockets.
-    uvicorn.Server(uvicorn.Config(answers, ws="none", **keys)).run(sockets)
+        answers = FleetDoor(app, behind[1], most, Callers(fleet_keys(app)), relay, visitors)
+    # Flower has no websockets; strangers need not know what answers.
+    config = uvicorn.Config(answers, ws="none", server_header=False, **keys)
+    uvicorn.Server(config).run(sockets)

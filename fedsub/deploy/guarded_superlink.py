@@ -24,6 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,6 +32,7 @@ import grpc
 
 from fedsub.deploy.connections import Connections, most_connections
 from fedsub.deploy.fleet_grpc import FleetServer
+from fedsub.deploy.superlink_options import own_options
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.files import UMASK
 from fedsub_core.flower.modules import HTTP, demand_deployable
@@ -199,8 +201,13 @@ def guard_grpc() -> Any:
     return flower
 
 
-def guard_http() -> Any:
+def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any:
     """Put the guard before 1.42's answers to SuperNodes; return the module of its command.
+
+    Parameters
+    ----------
+    page : folder of the page that devices' browsers load.
+    invitations : folder of the invitations with which devices join.
 
     Raises
     ------
@@ -211,6 +218,7 @@ def guard_http() -> Any:
     from fastapi import HTTPException
 
     from fedsub.deploy.fleet_door import serve
+    from fedsub.deploy.visitors import visitors_of
 
     flower, handlers = command("uvicorn"), fleet_handlers("push_messages")
     push_messages, allowance = handlers.push_messages, Allowance()
@@ -223,23 +231,25 @@ def guard_http() -> Any:
 
     def run(app: Any, *, reload: bool, workers: int, **keys: Any) -> None:
         """Stand for uvicorn's; one worker, which is never loaded again, is what Flower asks for."""
-        serve(app, MOST_BYTES, **keys)
+        visitors = None if page is invitations is None else visitors_of(app, page, invitations)
+        serve(app, MOST_BYTES, visitors, **keys)
 
     handlers.push_messages, flower.uvicorn = guarded, SimpleNamespace(run=run)
     return flower
 
 
 def main() -> None:
-    """Run Flower's SuperLink, with its own options; its database is its owner's alone."""
+    """Run Flower's SuperLink, with its options and two more; its database is its owner's alone."""
     os.umask(UMASK)
     try:
         set_up_logs()
-        over_http = demand_deployable() == HTTP
-        if not over_http:
+        release = demand_deployable()
+        own, sys.argv[1:] = own_options(sys.argv[1:], release)
+        if release != HTTP:
             log.info(
                 "over gRPC: a device without Python cannot take part, it needs Flower %s", HTTP
             )
-        flower = guard_http() if over_http else guard_grpc()
+        flower = guard_http(**own) if release == HTTP else guard_grpc()
         wait_for_locks()
         flower.flower_superlink()
     except FedSubError as error:

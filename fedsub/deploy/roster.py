@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import hmac
+import io
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_public_key,
+)
+
+from fedsub.deploy.codes import seal_of
 from fedsub.deploy.keys import make_node_key
-from fedsub_core.errors import RunError
+from fedsub_core.errors import RunError, cut
 from fedsub_core.files import make_folder, write_whole
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.secure.roster import Roster, private_of, public_line, public_of
@@ -15,7 +27,42 @@ from fedsub_core.secure.roster import Roster, private_of, public_line, public_of
 ROSTER_FILE, OWNER_FILE = "roster.txt", "roster-owner"
 
 
-def add_to_roster(folder: Path, files: Mapping[str, Path]) -> Roster:
+def joined_keys(path: Path, codes: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys of people who joined, as lines, by id, in the order of a server's file.
+
+    Each has a seal, which only who has the invitation's code can make. So the server can leave
+    people out, and put nobody and no other key in.
+
+    Parameters
+    ----------
+    path : what ``fedsub deploy people --keys`` wrote on the server.
+    codes : the owner's, by number of the invitation; people of other numbers are left out.
+
+    Raises
+    ------
+    RunError
+        If it is none, comes twice, or a seal is not that of the code, name and key.
+    """
+    try:
+        rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+        people = dict[str, str]()
+        for row in rows:
+            if (code := codes.get(row["number"])) is None:
+                continue
+            client, key = row["client"], row["key"]
+            if client in people or not hmac.compare_digest(seal_of(code, client, key), row["seal"]):
+                raise ValueError(f"got a wrong seal, or a second key, of {cut(client)!r}")
+            public = load_pem_public_key(key.encode())
+            line = public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+            people[client] = public_line(line)
+    except (OSError, ValueError, KeyError, UnsupportedAlgorithm) as error:
+        raise RunError(f"{path}: {error}; expected people with the seals of their codes") from error
+    return people
+
+
+def add_to_roster(
+    folder: Path, files: Mapping[str, Path], joined: Mapping[str, str] = MappingProxyType({})
+) -> Roster:
     """Add people to the roster in `folder`, with their public keys; return it.
 
     Where there is none, it is made, and its owner's key with it.
@@ -23,6 +70,7 @@ def add_to_roster(folder: Path, files: Mapping[str, Path]) -> Roster:
     Parameters
     ----------
     files : each person's public key, by id.
+    joined : keys of people who joined, as lines.
 
     Raises
     ------
@@ -31,7 +79,7 @@ def add_to_roster(folder: Path, files: Mapping[str, Path]) -> Roster:
         written.
     """
     path, key = folder / ROSTER_FILE, folder / OWNER_FILE
-    added = {client: _key(client, file) for client, file in files.items()}
+    added = {**joined, **{client: _key(client, file) for client, file in files.items()}}
     try:
         make_folder(folder)
     except OSError as error:

@@ -6,12 +6,13 @@ The same in 1.39 and in 1.42. It asks for no account unless it was set up to.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from flwr.common.constant import HEARTBEAT_PATIENCE
-from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest
+from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest, UnregisterNodeRequest
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -78,26 +79,9 @@ def ask_superlink(address: str, ca: bytes | None) -> tuple[Sequence[LinkNode], S
     RunError
         If none answers there within half a minute, or it answers with an error.
     """
-    try:
-        client = ControlHttpClient.from_server_address(
-            server_address=address,
-            insecure=False,
-            root_certificates=ca,
-            interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
-        )
-    except (ValueError, ssl.SSLError) as error:
-        raise RunError(f"{address}: its authority's certificate: {error}; expected PEM") from error
-    try:
+    with _asked(address, ca) as client:
         nodes = client.ListNodes(ListNodesRequest())
         runs = client.ListRuns(ListRunsRequest(limit=MOST_RUNS))
-    except Exception as error:  # of the library beneath Flower's client, which is not ours to name
-        raise RunError(
-            f"{address}: got no answer of a SuperLink's ({cut(error) or type(error).__name__}); "
-            "expected HOST:PORT of its --host and --port, and as --ca the ca.crt that signed its "
-            "certificate"
-        ) from error
-    finally:
-        client.close()
     now = datetime.fromisoformat(nodes.now).timestamp()
     known = [_node(one, now) for one in nodes.nodes_info]
     newest = sorted(runs.run_dict.values(), key=lambda run: run.pending_at, reverse=True)
@@ -113,6 +97,42 @@ def ask_superlink(address: str, ca: bytes | None) -> tuple[Sequence[LinkNode], S
         )
         for run in newest
     ]
+
+
+def unregister(address: str, ca: bytes | None, nodes: Iterable[int]) -> None:
+    """Unregister nodes of a SuperLink: their keys are refused from now on, for good.
+
+    Parameters
+    ----------
+    address, ca : as for :func:`ask_superlink`, which says what is raised.
+    """
+    with _asked(address, ca) as client:
+        for node in nodes:
+            client.UnregisterNode(UnregisterNodeRequest(node_id=node))
+
+
+@contextmanager
+def _asked(address: str, ca: bytes | None) -> Iterator[ControlHttpClient]:
+    """Yield a client of a SuperLink; what fails meanwhile is a RunError."""
+    try:
+        client = ControlHttpClient.from_server_address(
+            server_address=address,
+            insecure=False,
+            root_certificates=ca,
+            interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
+        )
+    except (ValueError, ssl.SSLError) as error:
+        raise RunError(f"{address}: its authority's certificate: {error}; expected PEM") from error
+    try:
+        yield client
+    except Exception as error:  # of the library beneath Flower's client, which is not ours to name
+        raise RunError(
+            f"{address}: got no answer of a SuperLink's ({cut(error) or type(error).__name__}); "
+            "expected HOST:PORT of its --host and --port, and as --ca the ca.crt that signed its "
+            "certificate"
+        ) from error
+    finally:
+        client.close()
 
 
 def _node(one: NodeInfo, now: float) -> LinkNode:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from flwr.common.constant import (
@@ -35,6 +36,7 @@ __all__ = [
     "command",
     "database",
     "fleet_address",
+    "fleet_authority",
     "fleet_handlers",
     "fleet_keys",
     "parse_address",
@@ -80,6 +82,12 @@ def fleet_keys(app: Any) -> Callable[[], list[bytes]] | None:
     if not app.state.superlink_lifespan.config.enable_supernode_auth:
         return None
     return registered_keys(lambda: app.state.linkstate_factory.state())
+
+
+def fleet_authority(app: Any) -> bytes:
+    """Return the authority's certificate that 1.42's SuperLink was given, PEM; empty for none."""
+    path = app.state.superlink_lifespan.config.ssl_ca_certfile
+    return Path(path).read_bytes() if path else b""
 
 
 def verified(key: bytes, stamp: str, signature: bytes) -> bool:

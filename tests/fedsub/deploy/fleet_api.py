@@ -42,6 +42,8 @@ class Fleet:
     state: Any
     #: The port to which its connections are handed on.
     behind: int
+    #: Where runs come, and keys are revoked: of 1.42 alone, which answers all in one process.
+    control: str = ""
     connections: list[Connection] = field(default_factory=list)
 
     def key(self, name: str) -> Path:
@@ -126,15 +128,14 @@ def over_http(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
             servers.append(self)
 
     monkeypatch.setattr(uvicorn, "Server", Kept)
-    thread = threading.Thread(target=guard_http().flower_superlink)
+    thread = threading.Thread(target=guard_http(None, folder / "invitations").flower_superlink)
     thread.start()
     url, until = f"https://127.0.0.1:{control}", time.monotonic() + 60
     while not is_healthy(url, folder / "ca.crt"):
         assert thread.is_alive() and time.monotonic() < until
         time.sleep(0.05)
     door: Any = servers[0].config.app
-    yield Fleet(
-        folder, f"127.0.0.1:{port}", door.app.state.linkstate_factory.state(), door.relay.behind[1]
-    )
+    state, behind = door.app.state.linkstate_factory.state(), door.relay.behind[1]
+    yield Fleet(folder, f"127.0.0.1:{port}", state, behind, f"127.0.0.1:{control}")
     servers[0].should_exit = True
     thread.join()

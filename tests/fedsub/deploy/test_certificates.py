@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from fedsub.deploy import certificates
 from fedsub.deploy.certificates import make_certificates, renew_server
+from fedsub.testing.refusals import refused
 from fedsub_core.errors import RunError
 
 
@@ -50,6 +52,29 @@ def shake_hands(certs: Path, ca: Path, name: str) -> str:
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "a.fl.example.org", "::1"])
 def test_a_client_that_trusts_the_ca_accepts_the_server(certs: Path, name: str) -> None:
     assert shake_hands(certs, certs / "ca.crt", name) == "done"
+
+
+@pytest.mark.parametrize(
+    "names", [["fl.example.org"], ["10.0.0.1"], ["*.fl.example.org", "::1", "10.0.0.1"]]
+)
+def test_a_bound_authority_signs_for_its_names_alone(tmp_path: Path, names: list[str]) -> None:
+    """Phones that have it installed trust it with no other site, whoever gets its key."""
+    make_certificates(tmp_path, names, bound=True)
+    for name in names:
+        asked = name.replace("*", "a")
+        assert shake_hands(tmp_path, tmp_path / "ca.crt", asked) == "done"
+    with refused(RunError, got="other names"):
+        renew_server(tmp_path, ["example.org"])
+    renew_server(tmp_path)
+    assert shake_hands(tmp_path, tmp_path / "ca.crt", names[0].replace("*", "b")) == "done"
+    whole = tmp_path / "server.pem"
+    for stolen in ("example.org", "127.0.0.1", "::2"):
+        whole.unlink()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(certificates, "is_bound", lambda ca: False)
+            renew_server(tmp_path, [stolen])
+        with pytest.raises(ssl.SSLCertVerificationError, match=r"permitted|excluded"):
+            shake_hands(tmp_path, tmp_path / "ca.crt", stolen)
 
 
 @pytest.mark.parametrize("name", ["127.0.0.2", "example.org", "b.a.fl.example.org"])

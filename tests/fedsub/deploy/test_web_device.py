@@ -27,7 +27,7 @@ WEB = "p2"
 SETTINGS = {"lr": 0.05, "batch-size": 8, "quorum": 1.0, "threads": 3}
 #: By the methods of a run. People of secure sums sign their keys, and are in a roster.
 RUNS: dict[tuple[str, ...], dict[str, Any]] = {
-    ("fedavg", "fedper", "ditto", "fedsub-ridge"): {"rounds": 2},
+    ("fedavg", "fedsub", "ditto", "fedsub-ridge"): {"rounds": 2},
     ("fedsub-ridge",): {
         "rounds": 4,
         "secure-aggregation": True,

@@ -1,0 +1,50 @@
+"""``fedsub device join``: this machine becomes a device of a federation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fedsub.commands.nearest import Group
+from fedsub_core.errors import ConfigError
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+def device() -> None:
+    """Take part in a federation with this machine."""
+
+
+@device.command(short_help="Join a federation with an invitation's code.")
+@click.argument("url")
+@click.argument("code")
+@click.option("--name", "client", required=True, help="the name under which this device takes part")
+@click.option(
+    "--dir",
+    "folder",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="gets node.key, device.env, superexec.secret, and ca.crt; a node.key there is used",
+)
+@click.option(
+    "--ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="ca.crt of the server's authority [default: the authorities that this machine trusts]",
+)
+@click.option("--fingerprint", help="instead of --ca: that of the authority, as on the invitation")
+def join(
+    url: str, code: str, client: str, folder: Path, ca: Path | None, fingerprint: str | None
+) -> None:
+    """Join the federation at URL with the CODE of an invitation.
+
+    This device makes its own key, and registers the public half. The private half never leaves it,
+    and neither does the code. After an interruption, the same command goes on.
+    """
+    from fedsub.deploy.join_device import SETTINGS
+    from fedsub.deploy.join_device import join as join_federation
+
+    if ca is not None and fingerprint is not None:
+        raise ConfigError("join: got --ca and --fingerprint, expected one of the two")
+    answer = join_federation(url, code, client, folder, ca, fingerprint)
+    click.echo(f"{client} has joined {answer['federation']}, as node {answer['node']}")
+    click.echo(f"{folder / SETTINGS}: who it is and where to go; start the services next")

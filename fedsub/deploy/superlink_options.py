@@ -1,0 +1,35 @@
+"""Options of ``fedsub-superlink`` that Flower's does not have."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedsub_core.errors import RunError
+from fedsub_core.flower.modules import GRPC, HTTP
+
+
+def own_options(arguments: Sequence[str], release: str) -> tuple[dict[str, Path | None], list[str]]:
+    """Return the folders of the page and of the invitations, and the arguments that are Flower's.
+
+    Parameters
+    ----------
+    release : Flower's that is installed.
+
+    Raises
+    ------
+    RunError
+        If there is such a folder and the release speaks gRPC.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("--invitations", type=Path)
+    own, left = parser.parse_known_args(arguments)
+    given = vars(own)
+    if release != HTTP and any(given.values()):
+        raise RunError(
+            f"--page, --invitations: got flwr {GRPC}, expected {HTTP}, which speaks HTTP with "
+            "devices. pip install -r constraints-http.txt"
+        )
+    return given, left
