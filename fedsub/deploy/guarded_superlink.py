@@ -18,6 +18,7 @@ its SuperExec ends and the run fails: a slow disk under load is enough. Here it 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -42,6 +43,7 @@ from fedsub_core.flower.superlink import (
 )
 from fedsub_core.logs import set_up_logs
 
+log = logging.getLogger("fedsub")
 #: Objects of one reply; a node may announce as many again only so fast, a second.
 MOST_OBJECTS, OBJECTS_A_SECOND = 1000, 10.0
 #: Bytes of one request of a device.
@@ -232,7 +234,12 @@ def main() -> None:
     os.umask(UMASK)
     try:
         set_up_logs()
-        flower = guard_http() if demand_deployable() == HTTP else guard_grpc()
+        over_http = demand_deployable() == HTTP
+        if not over_http:
+            log.info(
+                "over gRPC: a device without Python cannot take part, it needs Flower %s", HTTP
+            )
+        flower = guard_http() if over_http else guard_grpc()
         wait_for_locks()
         flower.flower_superlink()
     except FedSubError as error:
