@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Device } from "../../src/device/device.js";
 import { MessageRefused, RunError } from "../../src/errors.js";
+import { NO_WISH } from "../../src/secure/settings.js";
 import { type Content, config, type Value } from "../../src/values.js";
 import { MemoryStore, RUN, storeBefore } from "./answers.js";
 import { type Case, golden } from "./case.js";
@@ -97,6 +98,18 @@ for (const [name, settings, what] of RUNS) {
     await refused(ridge, 0, content, what);
   });
 }
+
+test("a device that keeps receipts has one of each sum, and a note of its opening", async () => {
+  const i = place(ridge, "sum"), noted: [string, Record<string, unknown>][] = [];
+  const receipt = (run: string, line: string) => noted.push([run, JSON.parse(line) as Record<string, unknown>]);
+  const store = new MemoryStore(storeBefore(ridge, ridge.exchanges[i]));
+  const device = await Device.open(ridge.person, store, kernels, () => undefined, { ...NO_WISH, receipt });
+  for (const exchange of ridge.exchanges.slice(i, i + 2)) await device.answer({ run: RUN, type: exchange.type, content: exchange.in });
+  const keys = "client head leaf least noise numbers once people plan round run session transcript vector";
+  assert.deepEqual(noted.map(([run]) => run), ["golden fedsub-ridge-sums", "golden fedsub-ridge-sums"]);
+  assert.equal(Object.keys(noted[0][1]).sort().join(" "), keys);
+  assert.deepEqual(noted[1][1], { session: noted[0][1].session, opened: true });
+});
 
 test("questions about sums are refused in a run of none", async () => {
   const i = place(ridge, "keys");
