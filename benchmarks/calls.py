@@ -46,7 +46,7 @@ class Image:
 
     buffers: list[Array] = field(default_factory=list)
     addresses: list[list[tuple[int, int]]] = field(default_factory=list)
-    calls: list[Sequence[Word]] = field(default_factory=list)
+    calls: list[tuple[int, Sequence[Word]]] = field(default_factory=list)
 
     def put(self, array: Array) -> At:
         """Put a buffer down; return its address."""
@@ -84,10 +84,10 @@ class Image:
 
     def call(self, name: str, *arguments: Word) -> None:
         """Add a call."""
-        self.calls.append([FUNCTIONS.index(name), len(arguments), *arguments])
+        self.calls.append((FUNCTIONS.index(name), arguments))
 
     @property
-    def bytes(self) -> bytes:
+    def content(self) -> bytes:
         """The whole image."""
         parts: list[bytes] = [_words(len(self.buffers))]
         for array, addresses in zip(self.buffers, self.addresses, strict=True):
@@ -95,8 +95,8 @@ class Image:
             head = [len(data), len(addresses), *(n for pair in addresses for n in pair)]
             parts += [_words(*head), data]
         parts.append(_words(len(self.calls)))
-        for function, count, *arguments in self.calls:
-            parts.append(_words(function, count))
+        for function, arguments in self.calls:
+            parts.append(_words(function, len(arguments)))
             for word in arguments:
                 pair = (1, word.buffer) if isinstance(word, At) else (0, word)
                 parts.append(_words(*pair))
@@ -114,14 +114,14 @@ class Image:
                 array[offset // 8] = buffers[other].ctypes.data
         spec = find_spec(library.MODULE)
         kernels = ctypes.CDLL(spec.origin if spec else None)
-        for function, _, *words in self.calls:
+        for function, words in self.calls:
             arguments = (
                 ctypes.c_void_p(buffers[word.buffer].ctypes.data)
                 if isinstance(word, At)
                 else ctypes.c_int64(word)
                 for word in words
             )
-            library.check(kernels[f"{FUNCTIONS[int(function)]}{ending}"](*arguments))
+            library.check(kernels[f"{FUNCTIONS[function]}{ending}"](*arguments))
         return buffers
 
     def answer(self, answered: bytes) -> list[Array]:

@@ -87,14 +87,14 @@ def _of_model(image: Image, model: Chain, epochs: int, rng: np.random.Generator)
     seen = image.structure([1, SAMPLES, 0, *counts, *x_words, *y_words, *absent, *absent])
     out = image.whole(np.zeros((SAMPLES, model.classes), np.float32))
     image.call("fedsub_forward", chain, seen, image.structure(out))
-    found = [x_words[0], steps, *where.values(), loss_words[0], out[0]]
+    words = [x_words[0], steps, *where.values(), loss_words[0], out[0]]
     for rule in (0, 1):
         sums: list[Word] = []
         for layer in model.known:
             made = np.zeros((model.classes, layer.units), np.float32)
             sums += image.whole(made if layer.kind == AFFINE else None)
         logits = image.whole(np.zeros((SAMPLES, model.classes), np.float32))
-        words = [rule, pair(2, 1), 0, image.structure(sums), *logits]
-        image.call("fedsub_relate", chain, seen, image.structure(words))
-        found += [word for word in (*sums, *logits) if isinstance(word, At)]
-    return found
+        how = image.structure([rule, pair(2, 1), 0, image.structure(sums), *logits])
+        image.call("fedsub_relate", chain, seen, how)
+        words += *sums, *logits
+    return [word for word in words if isinstance(word, At)]

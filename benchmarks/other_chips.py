@@ -110,7 +110,7 @@ def command_of(chip: Chip, folder: Path, qemu: Path | None) -> list[str]:
 
 def answered(command: Sequence[str], image: Image) -> list[Array]:
     """Return an image's buffers as a compiled program leaves them."""
-    done = subprocess.run(command, input=image.bytes, capture_output=True, check=True)
+    done = subprocess.run(command, input=image.content, capture_output=True, check=True)
     return image.answer(done.stdout)
 
 

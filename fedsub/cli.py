@@ -24,6 +24,7 @@ from fedsub.commands.methods import methods
 from fedsub.commands.models import models
 from fedsub.commands.nearest import Group
 from fedsub.commands.new import new
+from fedsub.commands.predictions import predictions
 from fedsub.commands.report import report
 from fedsub.commands.run import run
 from fedsub.commands.status import status
@@ -51,7 +52,7 @@ def cli() -> None:
 
 COMMANDS = (
     run, compare, status, report, methods, models, new, data, deploy, device, forget, predict,
-    export, adapt, doctor,
+    export, adapt, predictions, doctor,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedsub.api.adapting import NewcomersFile
 from fedsub.api.comparing import Comparison, kept
+from fedsub.api.data import federation
 from fedsub.api.models import PersonModel
 from fedsub.api.modules import given, is_given, places_in
 from fedsub.api.running import Run
@@ -21,7 +22,7 @@ from fedsub_server.run_folder import RUN_FILE
 
 @spelling(python)
 def load(
-    folder: Path | str, model: Any = None, encoder: Any = None
+    folder: Path | str, model: Any = None, encoder: Any = None, data: Any = None
 ) -> Run | Comparison | PersonModel | NewcomersFile:
     """Return the run or the comparison in a folder, or what is in a file.
 
@@ -33,6 +34,9 @@ def load(
     model, encoder
         The module, builder or builder's place, where one made the models or their features: files
         name code and do not hold it.
+    data
+        A run's, as `fedsub.run` took it, where they do not lie where the run found them: for
+        `predictions` and `splits`.
 
     Raises
     ------
@@ -41,7 +45,7 @@ def load(
     """
     where, named = Path(folder), places_in({MODEL: model, ENCODER: encoder})
     if (where / RUN_FILE).is_file():
-        run = Run(where)
+        run = Run(where, None if data is None else federation(data))
         for option, value in ((MODEL, model), (ENCODER, encoder)):
             own = str(getattr(run.config, option))
             if value is not None and is_given(own):

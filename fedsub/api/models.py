@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedsub.api.data import even
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import DataError
+from fedsub_core.pytorch import nn
 from fedsub_core.spelling import python, spelling
 
 
@@ -62,6 +63,17 @@ class PersonModel:
         """
         joined = None if edges is None else np.asarray(edges)
         return self._model.probabilities(self._samples(x), edges=joined)
+
+    #: scikit-learn's name for a call.
+    predict_proba = __call__
+
+    @property
+    def module(self) -> nn.Module:
+        """A ``torch.nn.Module`` from standardised samples, or features of its encoder, to logits.
+
+        Its parameters are copies. Raises ConfigError where PyTorch is not installed.
+        """
+        return self._model.predictor.to_torch(self._model.params)
 
     def predict(self, x: Any, edges: Any = None) -> NDArray[np.str_]:
         """Return the most probable class of each sample, names [n]; raises as a call."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +14,10 @@ from fedsub.api.adapting import Adaptation, adapt
 from fedsub.api.data import federation as as_federation
 from fedsub.api.models import PersonModel
 from fedsub.api.modules import is_given
+from fedsub.api.predicted import Samples
 from fedsub.api.settings import configured
-from fedsub.api.shown import Report, shown_with_place, table
+from fedsub.api.shown import Report, shown_with_place
+from fedsub.api.tables import Tables
 from fedsub.commands.progress import progress as told
 from fedsub.newcomers.finished_run import FinishedRun
 from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
@@ -29,72 +29,21 @@ from fedsub_core.data.sources import WATCH
 from fedsub_core.errors import FedSubError, RunError
 from fedsub_core.spelling import python, spelling
 from fedsub_data.importing.client_ids import nearest_person
-from fedsub_server.results import method_summaries
-from fedsub_server.run_folder import DATABASE_FILE, MODELS, RUN_FILE
-from fedsub_server.rundb import RunDatabase
+from fedsub_server.run_folder import MODELS, RUN_FILE
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-#: Numbers of a person in :attr:`Run.people`.
-_OF_PEOPLE = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
+    pass
 
 
-class Run:
+class Run(Tables, Samples):
     """A run's folder, and what its methods reached as pandas tables.
 
     Ids of people are text in every table. In a notebook a run shows its table and where it lies;
     ``run.report`` shows the report.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.config: RunConfig = read_config(folder / RUN_FILE)
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """The methods of the run, the main one first."""
-        return self.config.methods
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """What each method reached: a row by method, a column for each number.
-
-        ``summary.json`` in the run's folder says what each number averages over.
-        """
-        rows = [asdict(one) for one in method_summaries(self.folder)]
-        for row in rows:
-            del row["by_capacity"]  # a table of its own
-        return table(rows, "method")
-
-    @cached_property
-    def people(self) -> pd.DataFrame:
-        """What each method reached of each person in its last evaluated round.
-
-        Columns: ``person``, ``method``, then a column for each metric of a whole person, such as
-        ``macro_f1``.
-        """
-        rows: list[dict[str, Any]] = []
-        for summary in method_summaries(self.folder):
-            by: dict[str, dict[str, Any]] = {}
-            for one in self._metrics(summary.method):
-                person, metric = one["person"], one["metric"]
-                last = one["round"] == summary.evaluated_round
-                if last and person and one["class"] == "" and metric in _OF_PEOPLE:
-                    first = {"person": person, "method": summary.method}
-                    by.setdefault(person, first)[metric] = one["value"]
-            rows += by.values()
-        return table(rows)
-
-    @cached_property
-    def metrics(self) -> pd.DataFrame:
-        """All numbers: ``method``, ``round``, ``person``, ``class``, ``metric``, ``value``.
-
-        The person is empty for a number of the whole run, the class for one of a whole person.
-        """
-        return table(
-            {"method": name, **one} for name in self.methods for one in self._metrics(name)
-        )
+    def __init__(self, folder: Path, people: Federation | None = None) -> None:
+        super().__init__(folder, read_config(folder / RUN_FILE), people)
 
     def persons(self, method: str | None = None) -> list[str]:
         """Return the ids of people who have a model by `method`, by default the main one."""
@@ -169,19 +118,6 @@ class Run:
             )
         return self.folder / name / MODELS
 
-    def _metrics(self, method: str) -> Iterable[dict[str, Any]]:
-        with RunDatabase(self.folder / method / DATABASE_FILE) as database:
-            classes = dict(enumerate(database.classes()))
-            for row in database.metrics():
-                label = "" if row.label is None else classes.get(row.label, str(row.label))
-                yield {
-                    "round": row.round,
-                    "person": row.client or "",
-                    "class": label,
-                    "metric": row.metric,
-                    "value": row.value,
-                }
-
     def _repr_html_(self) -> str:
         shown = ["tested", "clients", "macro_f1", "macro_f1_ci95", "macro_f1_p10", "loss",
                  "twin", "worse_than_twin"]  # fmt: skip
@@ -240,7 +176,7 @@ def run(
     notes = data_notes(config, people)
     for text in notes.warnings if progress else ():
         print(f"Warning: {text}")
-    return Run(_trained(config, people, progress))
+    return Run(_trained(config, people, progress), people)
 
 
 def _trained(config: RunConfig, people: Federation, progress: bool) -> Path:

@@ -30,7 +30,8 @@ def _settings(such: str) -> Command:
 def deploy() -> None:
     """Run on real devices: SuperLink, SuperNodes, TLS and keys.
 
-    Start with `fedsub deploy local`: it rehearses a complete deployment on this machine.
+    Start with `fedsub deploy local`: it rehearses a complete deployment on this machine. Devices
+    without Python need Flower 1.42 (docs/web-device.md).
     """
 
 

@@ -23,6 +23,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub report runs/people-ditto-20260101-120000 --watch",
         "fedsub report runs/quick --mlflow sqlite:///mlflow.db",
     ),
+    "fedsub predictions": (
+        "fedsub predictions runs/people-ditto-20260101-120000",
+        "fedsub predictions runs/people-ditto-20260101-120000 --metric auroc --metric my.py:cost",
+        "fedsub predictions runs/people-ditto-20260101-120000 --out tables --parquet",
+    ),
     "fedsub status": (
         "fedsub status runs/people-ditto-20260101-120000",
         "fedsub status /var/lib/fedsub/run --serve 9464",

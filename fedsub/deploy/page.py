@@ -104,6 +104,6 @@ def read_page(folder: Path) -> dict[str, Asset]:
             raise RunError(f"{folder}: expected at most {MOST_FILES} files, {MOST_BYTES} bytes")
         found[f"/{inside.as_posix()}"] = asset(path.name, path.read_bytes(), type)
     if f"/{INDEX}" not in found:
-        raise RunError(f"{folder}: got no {INDEX}, expected a page, as `make web` builds it")
+        raise RunError(f"{folder}: got no {INDEX}, expected a page that is built")
     found["/"] = found.pop(f"/{INDEX}")
     return found

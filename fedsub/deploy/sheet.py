@@ -84,7 +84,7 @@ def _card(code: str, one: Invitation, fingerprint: str) -> str:
         federation=html.escape(one.federation),
         client=f"{html.escape(one.client)}<br>" if one.client else "",
         code=code,
-        until=one.until,
+        until=one.until[:10],
         url=html.escape(one.url),
         fingerprint=f"CA {fingerprint}" if fingerprint else "",
         number=one.number,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedsub.report import comparison_rows, method_rows, people_rows
 from fedsub.report.attendance import ATTENDANCE_EXPLAINED, attendance_maps
+from fedsub.report.calibration import calibration
 from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
 from fedsub.report.comparing import Pair, gains, pairs, twin
 from fedsub.report.csv_tables import csv_files
@@ -52,6 +53,7 @@ def write_report(folder: Path, again: int | None = None) -> tuple[Path, bool]:
     compared = pairs(frame)
     came = [one for trace in frame.traces for one in recoveries(trace)]
     parts = _sections(frame, config, compared, came)
+    parts[-1:-1] = calibration(folder)
     again = None if frame.finished else again
     tables = csv_files(frame, compared, came)
     html = page(f"Run {folder.resolve().name}", lead(frame, compared), parts, again, tables)

@@ -102,6 +102,10 @@ def _warmth(came: Plain) -> None:
 #: By case and the exchange in whose place each comes: what is changed in it.
 WRONG: dict[str, dict[int, dict[str, Change]]] = {
     "fedavg": {
+        0: {
+            "no known version of the wire": record("handshake", "wires", [3]),
+            "a key that nobody knows": _warmth,
+        },
         3: {
             "no message": data(lambda whole: b"\xff" * 9),
             "half a message": data(lambda whole: whole[: len(whole) // 2]),
@@ -165,12 +169,6 @@ WRONG: dict[str, dict[int, dict[str, Change]]] = {
     },
     "fedavg-bfloat16": {
         3: {"too large": field("salt", bytes(1000))},
-    },
-    "local": {
-        0: {
-            "no known version of the wire": record("handshake", "wires", [3]),
-            "a key that nobody knows": _warmth,
-        },
     },
     "fedavg-joined": {
         3: {

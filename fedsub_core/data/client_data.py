@@ -46,6 +46,10 @@ class ClientData:
     edges: Edges | None = None
     group: NDArray[np.int64] | None = None
 
+    def __repr__(self) -> str:
+        """Return whose samples these are, and of which shape."""
+        return f"ClientData({self.client!r}, x={self.x.dtype}{list(self.x.shape)})"
+
     @cached_property
     def first_copies(self) -> NDArray[np.int64] | None:
         """Of each sample the first that is the same, int64 [n]; None where all differ.

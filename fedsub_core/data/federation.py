@@ -51,6 +51,14 @@ class Federation:
     def __post_init__(self) -> None:
         object.__setattr__(self, "clients", dict(sorted(self.clients.items())))
 
+    def __repr__(self) -> str:
+        """Return its name, who is in it, and what its classes are."""
+        samples = sum(len(one.y) for one in self.clients.values())
+        return (
+            f"Federation({self.card.name!r}, {len(self.clients)} people, {samples:,} samples, "
+            f"classes={list(self.card.classes)})"
+        )
+
 
 def read_federation(folder: Path | str) -> Federation:
     """Return the federation in `folder`: its card and every ``clients/<id>.npz``.

@@ -49,6 +49,23 @@ def test_tables_hold_what_the_folder_holds(run: fedsub.Run) -> None:
     assert "srcdoc=" in page._repr_html_() and f"<a href='{page.path}'" in run._repr_html_()
 
 
+def test_curves_and_confusion_are_of_the_tested_samples(tmp_path: Path) -> None:
+    data = people()
+    run = fedsub.run(data, "ditto", beside="local", out=str(tmp_path), **QUIET)
+    curves, counts = run.curves(), run.confusion()
+    assert curves.index.tolist() == [1, 2] and set(curves) == {"ditto", "local"}
+    assert curves.loc[2, "ditto"] == pytest.approx(run.table.loc["ditto", "macro_f1"])
+    right = run.people.query("method == 'ditto'").eval("accuracy * examples").sum()
+    assert np.trace(counts) == pytest.approx(right) and list(counts) == ["a", "b"]
+    tested = run.predictions.query("method == 'ditto' and person == '02'")
+    model, x = run.model("02"), data["02"][0][tested["index"]]
+    shares = tested[["probability a", "probability b"]].to_numpy()
+    np.testing.assert_allclose(model.predict_proba(x), shares, rtol=1e-6)
+    assert isinstance(model.module, nn.Module)
+    again = fedsub.federation(data)
+    assert len(repr(again)) < 200 and len(repr(again.clients["02"])) < 100
+
+
 def test_a_run_leaves_a_folder_of_its_own_without_the_data(run: fedsub.Run) -> None:
     assert re.fullmatch(r"data-ditto-\d{8}-\d{6}", run.folder.name)
     assert [path.name for path in run.folder.parent.iterdir()] == [run.folder.name]

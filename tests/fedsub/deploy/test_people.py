@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import os
 import re
 import sys
 from dataclasses import replace
@@ -179,5 +180,6 @@ def test_flower_of_before_has_no_door(monkeypatch: pytest.MonkeyPatch) -> None:
             own_options([option, "x"], GRPC)
     monkeypatch.setattr(sys, "argv", ["fedsub-superlink", "--page", "x"])
     monkeypatch.setattr(guarded_superlink, "demand_deployable", lambda: GRPC)
+    monkeypatch.setattr(os, "umask", lambda mask: 0)  # it would stay this process's
     with pytest.raises(SystemExit, match=re.escape(HTTP)):
         guarded_superlink.main()

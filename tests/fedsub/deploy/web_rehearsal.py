@@ -34,11 +34,14 @@ class WithWebDevice(Rehearsal):
     def _start_web(self) -> Child:
         place = self.place
         node = shutil.which("node")
-        assert node is not None, "no Node here, which `make web` needs"
+        assert node is not None and DEVICE.is_file(), "no Node or no device: run `make web`"
         command = [node, str(DEVICE), "--superlink", f"{HOST}:{self.fleet}"]
         command += ["--ca", str(place.credentials.ca), "--key", str(place.key(self.web))]
         command += ["--data", str(place.device(self.web) / "clients" / f"{self.web}.npz")]
         command += ["--state", str(place.folder / "web"), "--look", "0.2"]
+        if self.config.secure_aggregation:
+            roster = place.roster_settings(self.web)
+            command += ["--roster", roster["secure-roster"], "--owner", roster["secure-owner"]]
         name = f"web-{self.web}"
         return self.supervisor.start(
             name, command, {}, place.log(name), rank=_DEVICES, restart=True

@@ -29,6 +29,9 @@ const ALONE: readonly (readonly [key: string, value: number | string])[] = [
   ["best-by", "last"],
   ["train-share", 1],
   ["unlabelled", 0],
+  ["fedsub.prototype-noise", "none"],
+  ["fedsub.prototype-clip", 0],
+  ["fedsub.prototype-sigma", 0],
 ];
 
 /**
@@ -71,6 +74,8 @@ export function checkSettings(settings: Settings): void {
     if (settings.number(`${name}.smooth`, 0)) throw new RunError(`setting ${name}.smooth: got ${settings.number(`${name}.smooth`)}, expected 0: this device keeps no means`);
   }
   for (const [key, value] of ALONE) {
+    const [method, ...hyper] = key.split(".");
+    if (hyper.length && !settings.methods.includes(method)) continue;
     const got = typeof value === "number" ? settings.number(key, value) : settings.text(key, value);
     if (got !== value) throw new RunError(`setting ${key}: got ${got}, expected ${value}: this device knows no other`);
   }

@@ -16,6 +16,7 @@ import { type Bundle, NOTHING } from "../wire/bundles.js";
 import { decodeDownload, type Envelope } from "../wire/decode.js";
 import { feedsBack } from "../wire/encoding.js";
 import { emptyReference, type Reference } from "../wire/references.js";
+import { withRoster } from "../secure/device-roster.js";
 import { DeviceSums, maskedAgain, maskedBytes, vectorIn } from "../secure/device-sums.js";
 import { type OwnersWish, NO_WISH, checkSums } from "../secure/settings.js";
 import { checkGreeting, checkSettings } from "./abilities.js";
@@ -107,7 +108,10 @@ export class Device {
 
   private async handshake(asked: Asked, content: Content): Promise<Content> {
     const { client } = this.person;
-    checkGreeting(recordOf(content, "handshake", "config", client).values, client);
+    const greeting = recordOf(content, "handshake", "config", client).values;
+    checkGreeting(greeting, client);
+    const { roster } = this.wish, longer = greeting.get("roster");
+    const kept = roster && longer instanceof Uint8Array ? withRoster(roster, client, this.kept, longer) : this.kept;
     const values = new Map(recordOf(content, "settings", "config", client).values);
     values.delete("salt");
     const settings = new Settings(values);
@@ -117,7 +121,7 @@ export class Device {
     // What a device says is for all methods: that of one that trains on an encoder's features says most.
     const halves = settings.methods.map((name) => new Half(settings, name, this.person, this.kernels));
     const said = introduction(halves.find(({ sight }) => sight.encoder && sight.trains) ?? halves[0]);
-    await this.keep(withSettings(this.kept, asked.run, values));
+    await this.keep(withSettings(kept, asked.run, values));
     for (const half of halves) this.halves.set(`${asked.run} ${half.method.name}`, half);
     return new Map([["handshake", config(said)]]);
   }
@@ -146,8 +150,9 @@ export class Device {
     const halves = half.settings.methods.map((name) => this.half(asked.run, name));
     const saved = savedOf(this.kept, run, method);
     const vector = () => (saved?.beside.levels ? vectorIn(saved.reply) : undefined);
-    const values = sums.answer(person, record, (of) => sharedMoments(halves, of), vector);
+    const values = await sums.signed(sums.answer(person, record, (of) => sharedMoments(halves, of), vector), record, this.kept);
     await this.keep(sums.after(this.kept, run, person));
+    sums.note(person, run, method);
     return new Map([["secure", config(values)]]);
   }
 
@@ -167,6 +172,7 @@ export class Device {
       this.log(`round ${round} was done before; same answer`);
       const again = part && maskedAgain(part, saved, half.split.train.length);
       if (again) await this.keep(sums.after(this.kept, told.run, person));
+      sums.note(person, told.run, told.method);
       return this.reply(half, told, again ? { ...saved, reply: again } : saved);
     }
     if (saved && saved.round > round) this.log(`asked for round ${round} after ${saved.round}: the server went back; training on`);
@@ -181,6 +187,7 @@ export class Device {
     const sent = part ? { ...kept, reply: maskedBytes(part, kept) } : kept;
     const all = withSaved(this.kept, kept);
     await this.keep(part ? sums.after(all, told.run, person) : all);
+    sums.note(person, told.run, told.method);
     return this.reply(half, told, sent);
   }
 

@@ -118,7 +118,8 @@ export class FedSubRidge implements Learner {
     return personalHead({ samples, classes: own.classes, weights }, others, how, came?.solved ?? new Map<Shared | "alone", never>());
   }
 
-  private others(state: State, received: Bundle, own: OwnSamples): { others: Others; sound: boolean; solved: SolvedSets } {
+  /** Others' sums in a download; undefined where they are beyond all that can be added up. */
+  private others(state: State, received: Bundle, own: OwnSamples): { others: Others; sound: boolean; solved: SolvedSets } | undefined {
     const lacks = own.lacks(this.there(state, own, received));
     const sums = (name: string) => {
       const [gram, cross, exponent] = ["gram", "cross", "exponent"].map((part) => floatsOf(received, `${name}.${part}`).values);
@@ -126,12 +127,13 @@ export class FedSubRidge implements Learner {
       return lacks === undefined ? sent : plus(sent, lacks);
     };
     const whole = sums("everybody"), kept = this.last;
+    const ofGroups = groupsOf(this.hyper, own.classes).map((name) => (received.tensors.has(`${name}.gram`) ? sums(name) : whole));
+    if (![whole, ...ofGroups].every(({ gram, cross }) => isExact(gram) && isExact(cross.values))) return undefined;
     const same = kept?.own === own.version && equal(kept.sums.gram, whole.gram) && equal(kept.sums.cross.values, whole.cross.values);
     const everybody = same ? kept.shared : new Shared(whole);
     const solved: SolvedSets = same ? kept.solved : new Map<Shared | "alone", never>();
     this.last = { sums: whole, shared: everybody, own: own.version, solved };
-    const names = groupsOf(this.hyper, own.classes);
-    const groups = names.map((name) => (received.tensors.has(`${name}.gram`) ? new Shared(sums(name)) : everybody));
+    const groups = ofGroups.map((one) => (one === whole ? everybody : new Shared(one)));
     const pooled = received.tensors.has("pooled") ? unflat(floatsOf(received, "pooled").values, candidatesOf(this.hyper)) : undefined;
     const group = groups.length > 1 ? groups : groups.at(0);
     return { others: { everybody, group, pooled }, sound: [everybody, ...groups].every((one) => soundSums(one.sums)), solved };
@@ -182,6 +184,11 @@ export function matrixOf(x: Tensor): Matrix {
 
 function number(value: number): Tensor {
   return { shape: [], values: Float32Array.of(value) };
+}
+
+/** Whether all are whole numbers that float64 holds exactly. */
+function isExact(values: Float64Array): boolean {
+  return values.every(Number.isSafeInteger);
 }
 
 function equal(one: Float64Array, other: Float64Array): boolean {

@@ -2,6 +2,7 @@
 import { ditto } from "./ditto.js";
 import { fedavg, fedper, fedprox, local } from "./fedavg.js";
 import { fedrep } from "./fedrep.js";
+import { fedsub } from "./fedsub.js";
 import { fedsubRidge } from "./fedsub-ridge-method.js";
 import type { Method } from "./method.js";
 
@@ -11,6 +12,7 @@ const METHODS: readonly Method[] = [
   fedper,
   fedrep,
   ditto,
+  fedsub,
   fedsubRidge,
   local,
 ];

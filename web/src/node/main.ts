@@ -1,22 +1,31 @@
 /** A device in Node that takes part in a federation until it is ended. */
-import { readFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { blake2b } from "@noble/hashes/blake2.js";
+import { bytesToHex } from "@noble/hashes/utils.js";
 import { Device } from "../device/device.js";
 import { FleetCalls } from "../fleet/calls.js";
 import { deviceKey } from "../fleet/keys.js";
 import { takePart } from "../fleet/participation.js";
+import type { RosterFiles } from "../secure/device-roster.js";
+import { lineOf } from "../secure/roster.js";
 import { loadKernels } from "../training/memory.js";
 import { FileStore } from "./file-store.js";
 import { readKeyPair } from "./key-file.js";
 import { readPerson } from "./person-file.js";
 import { nodeTransport } from "./transport.js";
 
-const USAGE = `node device.js --superlink HOST:PORT --ca FILE --key FILE --data FILE --state DIR [--look SECONDS]
+const USAGE = `node device.js --superlink HOST:PORT --ca FILE --key FILE --data FILE --state DIR [--roster FILE --owner FILE] [--sums-alone]
+    [--least PEOPLE] [--look SECONDS]
   --superlink  where the SuperLink lets devices in
   --ca         certificates in PEM by which it is known; left out: those of the system
   --key        the device's private key, whose public half is registered there
   --data       the person's samples, clients/<id>.npz beside or below federation.toml
   --state      a folder of the device's own
+  --roster     people's keys, by which the device goes in secure sums; with --owner, the public key of its owner
+  --sums-alone refuse runs whose server sees single uploads
+  --least      people in a secure sum at least: 0, as the run says
   --look       seconds from one look for messages to the next: 3`;
 
 const OPTIONS = {
@@ -25,6 +34,10 @@ const OPTIONS = {
   key: { type: "string" },
   data: { type: "string" },
   state: { type: "string" },
+  roster: { type: "string" },
+  owner: { type: "string" },
+  "sums-alone": { type: "boolean", default: false },
+  least: { type: "string", default: "0" },
   look: { type: "string", default: "3" },
 } as const;
 
@@ -32,11 +45,30 @@ function log(line: string): void {
   process.stderr.write(`${new Date().toISOString()} ${line}\n`);
 }
 
+/** What the device goes by in secure sums: a roster, and its key, with which it signs. */
+async function rosterFiles(roster: string, owner: string, { publicKey, privateKey }: CryptoKeyPair): Promise<RosterFiles> {
+  const own = lineOf(new Uint8Array(await crypto.subtle.exportKey("raw", publicKey)));
+  const how = { name: "ECDSA", hash: "SHA-384" };
+  const sign = async (text: Uint8Array) => new Uint8Array(await crypto.subtle.sign(how, privateKey, text.slice()));
+  return { data: readFileSync(roster), owner: readFileSync(owner, "utf8"), own, sign };
+}
+
+/** What keeps receipts of secure sums in a folder, a file for each run, as Python's devices do. */
+function receiptsIn(folder: string): (run: string, line: string) => void {
+  return (run, line) => {
+    const name = bytesToHex(blake2b(new TextEncoder().encode(run), { dkLen: 8 })), path = join(folder, `receipts-${name}.jsonl`);
+    // A device that died while it wrote left a part of a line.
+    const torn = existsSync(path) && !readFileSync(path, "utf8").endsWith("\n");
+    appendFileSync(path, `${torn ? "\n" : ""}${line}\n`, { mode: 0o600, flush: true });
+  };
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: OPTIONS });
   const { superlink, ca, key, data, state } = values;
   const look = Number(values.look);
-  if (superlink === undefined || key === undefined || data === undefined || state === undefined || !(look > 0)) throw new Error(`got ${JSON.stringify(values)}, expected\n${USAGE}`);
+  const least = Number(values.least);
+  if (superlink === undefined || key === undefined || data === undefined || state === undefined || !(look > 0) || !Number.isSafeInteger(least) || least < 0 || Boolean(values.roster) !== Boolean(values.owner)) throw new Error(`got ${JSON.stringify(values)}, expected\n${USAGE}`);
   const ended = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => {
@@ -47,9 +79,12 @@ async function main(): Promise<void> {
   const module = await WebAssembly.compile(readFileSync(new URL("fedsub.wasm", import.meta.url)));
   const store = await FileStore.open(state, log);
   try {
-    const device = await Device.open(person, store, await loadKernels(module), log);
+    const pair = await readKeyPair(key);
+    const roster = values.roster === undefined ? undefined : await rosterFiles(values.roster, values.owner!, pair);
+    const wish = { sumsAlone: values["sums-alone"], least, roster, receipt: receiptsIn(state) };
+    const device = await Device.open(person, store, await loadKernels(module), log, wish);
     const transport = nodeTransport(superlink, ca === undefined ? undefined : readFileSync(ca, "utf8"));
-    const calls = new FleetCalls(transport, await deviceKey(await readKeyPair(key)), undefined, ended.signal);
+    const calls = new FleetCalls(transport, await deviceKey(pair), undefined, ended.signal);
     await takePart(calls, (metadata, content) => device.answer({ run: String(metadata.runId), type: metadata.messageType, content }), {
       register: false,
       look,

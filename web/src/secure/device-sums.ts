@@ -22,6 +22,9 @@ import { Participant } from "./participant.js";
 import { type Levels, type Words, eachOf, vectorAgain } from "./quantise.js";
 import { Reader, alike } from "./reader.js";
 import { type OwnersWish, addsUp, sumSettings } from "./settings.js";
+import { signerOf } from "./device-roster.js";
+import type { Signer } from "./roster.js";
+import { withSignature } from "./signed.js";
 import { type Origin, originOf, summed } from "./vectors.js";
 
 /** Of a turn, what differs from person to person. */
@@ -61,7 +64,18 @@ export class DeviceSums {
       this.log(`what it kept of its sums is damaged (${String(error)}); it begins anew`);
       own = noSecrets(run);
     }
-    return new Participant(this.client, least, own, openedOf(opened, today), random);
+    return new Participant(this.client, least, own, openedOf(opened, today), random, this.signer(kept)?.roster);
+  }
+
+  private signer(kept: Kept): Signer | undefined {
+    const { roster } = this.wish;
+    return roster && signerOf(roster, this.client, kept).signer;
+  }
+
+  /** An answer, signed by who goes by a roster. */
+  async signed(answer: Values, record: Values, kept: Kept): Promise<Values> {
+    const signer = this.signer(kept), reader = new Reader(this.client, Number(record.get("round")));
+    return signer ? withSignature(signer, this.client, reader.name(record), answer) : answer;
   }
 
   /**
@@ -125,10 +139,21 @@ export class DeviceSums {
     throw new MessageRefused(this.client, told.turn.round, "secure sum", got, "a plan of a sum beside it");
   }
 
+  /** Keep what the person's last answer is, to check the server's transcript by. */
+  note({ receipt }: Participant, run: string, method: string): void {
+    if (receipt === undefined) return;
+    const named = [`${method}.noise`, ...(this.settings.number("dp-noise", 0) ? ["dp-noise", "dp-clip"] : [])];
+    const noise = named.map((key) => [key, this.settings.number(key, 0)] as const).filter(([, value]) => value !== 0);
+    const facts = "vector" in receipt ? { client: this.client, run, noise: Object.fromEntries(noise), ...receipt } : receipt;
+    this.wish.receipt?.(run, JSON.stringify(facts));
+  }
+
   /** What is kept with a person's secrets and the sums that it opened. */
   after(kept: Kept, run: string, person: Participant): Kept {
     const bytes = (value: string) => new TextEncoder().encode(value), blocks = new Map(kept.blocks);
     blocks.set(`sums ${run}`, bytes(JSON.stringify(person.own)));
+    const { roster } = this.wish;
+    for (const [name, block] of roster ? signerOf(roster, this.client, kept).kept.blocks : []) if (name.startsWith("roster")) blocks.set(name, block);
     if (!person.opened.lost && person.opened.sums.length) blocks.set(OPENED, bytes(person.opened.written()));
     return { ...kept, blocks };
   }

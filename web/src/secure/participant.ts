@@ -10,7 +10,9 @@ import { type Name, type Plan, type Unmask, byClient } from "./messages.js";
 import { type OpenedSum, OpenedSums } from "./opened-sums.js";
 import { Reader, leafOf } from "./reader.js";
 import { groupIn } from "./regrouping.js";
+import type { Roster } from "./roster.js";
 import { SHARE_BYTES, type Entropy } from "./shamir.js";
+import { demandOneView, seen } from "./signed.js";
 import { sharing } from "./sharing.js";
 import type { Words } from "./quantise.js";
 import type { Origin } from "./vectors.js";
@@ -27,6 +29,7 @@ export class Participant {
    * @param least people in a sum at least, itself among them.
    * @param own what is kept; what came of the last answer when that is given.
    * @param opened the sums that it opened in any run, which it adds to.
+   * @param roster by which it knows whose the others' keys are; undefined: it goes by none.
    */
   constructor(
     readonly client: string,
@@ -34,6 +37,7 @@ export class Participant {
     public own: Secrets,
     readonly opened: OpenedSums,
     private readonly entropy: Entropy,
+    private readonly roster?: Roster,
   ) {}
 
   /** Whether it sent a vector of a run, or may have. */
@@ -49,11 +53,17 @@ export class Participant {
   answer(record: Values, round: number): Values {
     const reader = new Reader(this.client, round), name = reader.name(record), phase = record.get("phase");
     if (phase === "keys") return this.showKeys(reader, record, name);
-    if (phase !== "shares" && phase !== "unmask") throw reader.refuse("secure sum", String(phase), "keys, shares or unmask");
+    if (phase !== "shares" && phase !== "unmask" && (phase !== "view" || !this.roster)) {
+      throw reader.refuse("secure sum", String(phase), "keys, shares or unmask; view with a roster");
+    }
     this.demand(reader, name);
+    if (phase === "view") {
+      this.own = seen(this.own, reader, reader.unmask(record));
+      return new Map([["view", unhex(this.own.view)]]);
+    }
     if (phase === "unmask") return this.unmask(reader, reader.unmask(record));
     this.demandClosed(reader, name);
-    const shared = sharing(this.own, { reader, record, least: this.least, entropy: this.entropy });
+    const shared = sharing(this.own, { reader, record, least: this.least, entropy: this.entropy, roster: this.roster });
     this.own = shared.own;
     return byClient(shared.sealed);
   }
@@ -78,7 +88,7 @@ export class Participant {
     if (own.masked.length && own.plan !== plan.told) throw reader.refuse("secure sum: plan", "another than before", "the same");
     const shares: Record<string, readonly [string, string]> = { ...own.shares };
     for (const [other, sealed] of plan.sealed) {
-      const about = aboutShares(own, other, this.client);
+      const about = aboutShares(own, other, this.client, this.roster);
       try {
         const both = unseal(agreed(unhex(own.seal), keysOf(own, other).seal, about), sealed, about);
         shares[other] = [hex(both.subarray(0, SHARE_BYTES)), hex(both.subarray(SHARE_BYTES))];
@@ -162,9 +172,10 @@ export class Participant {
       throw reader.refuse("secure sum: unmask", got, `${everybody.join(", ")}, each once, it among sent`);
     }
     demandPeople(reader, sent.length, this.least);
+    if (this.roster) demandOneView(this.roster, reader, asked, own);
     // Of what is told once it is remembered with whom, of others by the round.
     if (own.round < 1 && !own.once) throw reader.refuse("secure sum: unmask", `round ${own.round}`, "1 or more");
-    const opened = this.sumOf(own.once, own.vector, sent, silent);
+    const opened = this.sumOf(own.once, own.vector, this.roster ? own.seen : sent, silent);
     let next = own;
     if (!own.group.length || opened.whole) {
       if (!own.once) next = forward(own, reader, opened);
@@ -196,15 +207,17 @@ export class Participant {
     if (own.run === own.lost) {
       throw reader.refuse(`secure sum: ${once} again`, `a plan of round ${own.round}`, "none of this run: with whom it was opened is lost");
     }
-    const fault = this.opened.fault(this.sumOf(once, hashed, sorted([this.client, ...own.masked]), []), true);
+    // Who showed keys, and shared no secrets, is not in it.
+    const there = this.roster ? own.named : [this.client, ...own.masked];
+    const planned = sorted(there.filter((one) => one === this.client || own.masked.includes(one) || !(one in own.keys)));
+    const fault = this.opened.fault(this.sumOf(once, hashed, planned, []), true);
     if (fault) throw reader.refuse(`secure sum: ${once} again`, ...fault);
     return once;
   }
 
   /** The sum that it takes part in, of people who sent a vector or did not. */
   private sumOf(once: string, vector: string, sent: readonly string[], silent: readonly string[]): OpenedSum {
-    const { own, least } = this, neighbours = Object.keys(own.keys), whole = own.people === neighbours.length + 1;
-    // Who showed keys, and shared no secrets, is not in it.
+    const { own, least } = this, neighbours = Object.keys(own.keys), whole = this.roster !== undefined || own.people === neighbours.length + 1;
     const unshared = neighbours.filter((other) => !own.masked.includes(other));
     const out = whole ? [] : sorted(new Set([...silent, ...unshared]));
     return { what: once || "models", run: own.run, round: own.round, vector, sent, silent: out, whole, least, date: "" };
@@ -228,6 +241,8 @@ export function demandPeople(reader: Reader, people: number, least: number): voi
 }
 
 /** What a message with shares is about. */
-export function aboutShares(own: Secrets, sender: string, receiver: string): string {
-  return `fedsub shares ${own.session} ${own.round} ${sender} ${receiver}`;
+export function aboutShares(own: Secrets, sender: string, receiver: string, roster?: Roster): string {
+  const about = `fedsub shares ${own.session} ${own.round} ${sender} ${receiver}`;
+  // By a roster only who was shown the same list can read them: quorums are of one number.
+  return roster ? `${about} ${own.listed}` : about;
 }

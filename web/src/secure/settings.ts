@@ -2,6 +2,7 @@
 
 import type { Settings } from "../device/settings.js";
 import { RunError } from "../errors.js";
+import type { RosterFiles } from "./device-roster.js";
 import { sumsKnown } from "./vectors.js";
 
 /** What a device's owner wants of all runs. */
@@ -10,9 +11,13 @@ export interface OwnersWish {
   readonly sumsAlone: boolean;
   /** People in a sum at least; 0: as the run says. */
   readonly least: number;
+  /** The roster by which the device goes; undefined: by none. */
+  readonly roster: RosterFiles | undefined;
+  /** Keeps a line of a run's receipts, by which the server's transcript is checked later; undefined: none are kept. */
+  readonly receipt: ((run: string, line: string) => void) | undefined;
 }
 
-export const NO_WISH: OwnersWish = { sumsAlone: false, least: 0 };
+export const NO_WISH: OwnersWish = { sumsAlone: false, least: 0, roster: undefined, receipt: undefined };
 /** People in a sum at least, whatever a run says. */
 const FEWEST = 3;
 

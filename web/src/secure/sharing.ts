@@ -9,6 +9,8 @@ import { SHOWN_BYTES } from "./messages.js";
 import { aboutShares, demandPeople } from "./participant.js";
 import { faultOfList, listHash } from "./people-list.js";
 import { type Reader, leafOf } from "./reader.js";
+import type { Roster } from "./roster.js";
+import { signedKeys } from "./signed.js";
 import { type Entropy, split } from "./shamir.js";
 
 /** A question for shares, and by what it is answered. */
@@ -17,6 +19,7 @@ interface Asked {
   readonly record: Values;
   readonly least: number;
   readonly entropy: Entropy;
+  readonly roster: Roster | undefined;
 }
 
 /** The secrets with shares, and these, sealed for each neighbour. */
@@ -31,8 +34,10 @@ interface Shared {
  * @throws MessageRefused if keys are others than before, or come twice; if the neighbours are not as many as a sum
  *   of so many people needs, or too few; or if the list of people lacks somebody.
  */
-export function sharing(own: Secrets, { reader, record, least, entropy }: Asked): Shared {
-  const { client } = reader, shown = reader.values(record, SHOWN_BYTES), leaves = reader.people(record);
+export function sharing(own: Secrets, { reader, record, least, entropy, roster }: Asked): Shared {
+  const { client } = reader, shown = reader.values(record, SHOWN_BYTES);
+  const every = roster && signedKeys(roster, reader, record, shown, shownBy(own));
+  const leaves = every ? [...every].map(([one, keys]) => leafOf(one, keys)).sort() : reader.people(record);
   if (Object.keys(own.sealed).length) {
     const names = sorted(shown.keys());
     const same = names.join() === sorted(Object.keys(own.keys)).join() && names.every((one) => hex(shown.get(one)!) === own.keys[one]);
@@ -41,7 +46,7 @@ export function sharing(own: Secrets, { reader, record, least, entropy }: Asked)
     }
     return { own, sealed: new Map(Object.entries(own.sealed).map(([other, one]) => [other, unhex(one)])) };
   }
-  const listed = peopleOf(own, reader, shown, leaves);
+  const listed = { ...peopleOf(own, reader, shown, leaves), named: sorted(every?.keys() ?? []) };
   const holders = sorted([client, ...shown.keys()]);
   demandPeople(reader, holders.length, least);
   const needed = threshold(holders.length);
@@ -53,7 +58,7 @@ export function sharing(own: Secrets, { reader, record, least, entropy }: Asked)
       kept = [hex(ofMask[i]), hex(ofSeed[i])];
       return;
     }
-    const about = aboutShares(own, client, other);
+    const about = aboutShares({ ...own, ...listed }, client, other, roster);
     try {
       const key = agreed(unhex(own.seal), keysIn(shown.get(other)!).seal, about);
       sealed.set(other, seal(key, joined(ofMask[i], ofSeed[i]), about));

@@ -6,7 +6,7 @@ import { answered, assertKept, assertNear, assertValues } from "./answers.js";
 import { golden, savedIn } from "./case.js";
 import { testKernels } from "./kernels.js";
 
-const CASES = ["fedavg", "fedprox", "fedper", "fedrep", "ditto", "local", "fedavg-differences-int8", "fedavg-differences", "fedavg-top-k", "fedavg-bfloat16", "fedavg-joined", "fedsub-ridge", "fedsub-ridge-windows"];
+const CASES = ["fedavg", "fedprox", "fedper", "fedrep", "ditto", "local", "fedavg-differences-int8", "fedavg-differences", "fedavg-top-k", "fedavg-bfloat16", "fedavg-joined", "fedsub", "fedsub-differences", "fedsub-ridge", "fedsub-ridge-windows"];
 /** Ends of an interval, by other draws of samples than Python's. */
 const DRAWN = ["gain_over_own_low", "gain_over_own_high"];
 
