@@ -2,9 +2,13 @@
 // With --tests the tests, in build/.
 import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
+import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 const shared = { bundle: true, format: "esm", target: "es2022", logLevel: "warning" };
+
+/** Bytes of the page's files at most, packed: seconds on a slow network. */
+const MOST_PACKED = 150_000;
 
 /** The page: its files have their hashes in their names, but for the index, the manifest and the service worker. */
 async function page(outdir) {
@@ -30,6 +34,9 @@ async function page(outdir) {
   writeFileSync(`${outdir}/page.webmanifest`, JSON.stringify({ name: "FedSub", start_url: "/", display: "standalone", icons }));
   const files = JSON.stringify(["/", "/page.webmanifest", ...names.map((name) => `/${name}`)]);
   await build({ ...shared, entryPoints: { sw: "src/worker/main.ts" }, outdir, platform: "browser", format: "iife", minify: true, define: { FILES: files } });
+  const packed = readdirSync(outdir).reduce((sum, name) => sum + gzipSync(readFileSync(`${outdir}/${name}`), { level: 9 }).length, 0);
+  if (packed > MOST_PACKED) throw new Error(`${outdir}: got ${packed} bytes packed, expected ${MOST_PACKED} at most`);
+  console.log(`${outdir}: ${packed} bytes packed`);
 }
 
 if (process.argv.includes("--tests")) {

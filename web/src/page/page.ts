@@ -9,6 +9,7 @@ import { dataView } from "./data-view.js";
 import { modelView } from "./model-view.js";
 import { nowView, updateNow } from "./now-view.js";
 import { type OwnData, ownData } from "./own-data.js";
+import type { Recorder } from "./recorder.js";
 import { recordingView } from "./recording-view.js";
 import { MODEL, TakingPart } from "./taking-part.js";
 import type { Texts } from "./texts.js";
@@ -22,6 +23,8 @@ export class Page {
   readonly consent: Consent;
   readonly takingPart: TakingPart;
   paused = false;
+  /** The recording that goes on. */
+  recorder: Recorder | undefined;
   recordings: readonly Recording[] = [];
   data: OwnData;
   model: OwnModel | undefined;

@@ -28,7 +28,7 @@ export class Recorder {
 
   private constructor(
     private readonly database: Database,
-    private readonly label: number,
+    readonly label: number,
   ) {}
 
   /** A recording that begins. */

@@ -16,11 +16,19 @@ export function recordingView(page: Page): HTMLElement {
   const activity = element("select", { id: "activity" }, ...card.classes.map((name, i) => element("option", { value: String(i), textContent: name })));
   activity.append(element("option", { value: "-1", textContent: texts.say("noLabel") }));
   const press = element("button", { type: "button", id: "record-press", textContent: texts.say("start") });
-  let recorder: Recorder | undefined;
-  let timer = 0;
+  // A recording goes on where the language is changed, in new elements.
+  const shown = () => {
+    activity.disabled = page.recorder !== undefined;
+    press.textContent = texts.say(page.recorder ? "stop" : "start");
+    if (page.recorder) activity.value = String(page.recorder.label);
+  };
+  const timer = setInterval(() => {
+    if (!line.isConnected) clearInterval(timer);
+    else look();
+  }, LOOK);
   const look = () => {
-    if (!recorder) return;
-    const { seconds, rate, gaps, awake } = recorder.progress;
+    if (!page.recorder) return;
+    const { seconds, rate, gaps, awake } = page.recorder.progress;
     const text = texts.say("progress", { seconds: texts.number(seconds, 0), rate: texts.number(rate), gaps });
     show(line, awake ? text : `${text} ${texts.say("progressAsleep")}`);
   };
@@ -30,23 +38,20 @@ export function recordingView(page: Page): HTMLElement {
       show(line, texts.say("noPermission"));
       return;
     }
-    recorder = Recorder.begin(page.database, channels, Number(activity.value));
-    activity.disabled = true;
-    press.textContent = texts.say("stop");
-    timer = setInterval(look, LOOK);
+    page.recorder = Recorder.begin(page.database, channels, Number(activity.value));
+    shown();
   };
   const stop = async () => {
-    clearInterval(timer);
-    const [own, label] = [recorder, activity];
-    recorder = undefined;
-    label.disabled = false;
-    press.textContent = texts.say("start");
+    const own = page.recorder;
+    page.recorder = undefined;
+    shown();
     const fault = await own?.end().then((some) => (some ? "" : texts.say("nothingMeasured")), (error: unknown) => String(error));
     show(line, fault ? fault : texts.say("recorded"));
     const refused = await page.recordingsChanged();
     if (!fault && refused) show(line, texts.say("tooSlow", { why: refused }));
   };
-  press.onclick = () => void (recorder ? stop() : start());
+  press.onclick = () => void (page.recorder ? stop() : start());
+  shown();
   const recording = channels ? [element("p", { textContent: texts.say("recordHow") }), field(texts.say("activity"), activity), press] : [element("p", { textContent: texts.say("noSensors") })];
   return section("record", texts.say("recordTitle"), ...recording, line, ...importing(page));
 }

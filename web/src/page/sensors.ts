@@ -5,7 +5,6 @@ import type { Card } from "../data/person.js";
 type Channel = (event: DeviceMotionEvent) => number | undefined;
 
 const GRAVITY = 9.80665;
-const AXES = ["x", "y", "z"] as const;
 const TURNS = { x: "alpha", y: "beta", z: "gamma" } as const;
 const SENSOR = /^(.*?)_?([xyz])$/i;
 
@@ -16,9 +15,10 @@ export function channelsOf({ features, units = "" }: Card): Channel[] | undefine
 }
 
 function channelOf(feature: string, units: string): Channel | undefined {
-  const [, sensor, letter] = SENSOR.exec(feature) ?? [];
-  const axis = AXES.find((one) => one === letter?.toLowerCase());
-  if (axis === undefined) return undefined;
+  const found = SENSOR.exec(feature);
+  if (!found) return undefined;
+  const [, sensor, letter] = found;
+  const axis = letter.toLowerCase() as keyof typeof TURNS;
   const numbers = (value: number | null | undefined, scale: number) => (typeof value === "number" ? value * scale : undefined);
   if (/^w$|gyro|rotation|angular/i.test(sensor)) {
     const scale = /deg|°/.test(units) ? 1 : Math.PI / 180;

@@ -58,7 +58,7 @@ export const german: typeof english = {
   noSensors: "Dieser Browser gibt der Seite keine Bewegungssensoren. Aufnahmen können eingelesen werden.",
   noPermission: "Die Bewegungssensoren wurden verweigert. Erlauben Sie sie in den Einstellungen des Browsers für diese Seite.",
   nothingMeasured: "Es kam keine Messung: Dieses Gerät hat vielleicht keine Bewegungssensoren.",
-  progress: "{seconds} s, {rate} Messungen je Sekunde, {gaps} Lücken.",
+  progress: "{seconds} s, {rate} Messungen je Sekunde, Lücken: {gaps}.",
   progressAsleep: "Der Bildschirm kann ausgehen: Halten Sie ihn an, sonst endet die Aufnahme.",
   tooSlow: "Die Aufnahme ist behalten, ergibt aber keine Abschnitte: {why}",
   recorded: "Aufgenommen.",
@@ -103,5 +103,6 @@ export const german: typeof english = {
   sendsBody: "Jede Runde: der untere Teil eines Modells, das mit Ihren Aufnahmen trainiert wurde. Der Teil, der Tätigkeiten benennt, bleibt hier.",
   sendsCopy: "Jede Runde: eine Kopie des gemeinsamen Modells, die mit Ihren Aufnahmen trainiert wurde. Ihr eigenes Modell bleibt hier.",
   sendsSums: "Wenn Ihre Aufnahmen neu sind: wie viele Abschnitte jeder Tätigkeit es gibt, die Mittelwerte ihrer Merkmale, und die Mittelwerte von Produkten der Merkmale. Bei wenigen Abschnitten lassen sich deren Merkmale daraus errechnen. Außerdem, wie gut mögliche Modelle auf Ihren Abschnitten sind, und ein Fingerabdruck von allen.",
+  sendsClasses: "Jede Runde, für jede Ihrer Tätigkeiten: die Teile Ihres Modells, auf die es dabei ankommt, eine Bewertung, und das Mittel Ihrer Abschnitte davon oder dessen, was das Modell aus ihnen macht. Außerdem eine Zahl, die sich mit Ihren Aufnahmen ändert. Teile des Ihren können zu Menschen kommen, die Ihnen ähnlich sind.",
   sendsNothing: "Sonst nichts: Jedes Telefon lernt allein.",
 };

@@ -56,7 +56,7 @@ export const english = {
   noSensors: "This browser does not give motion sensors to this page. Recordings can be imported.",
   noPermission: "The motion sensors were refused. Allow them in the browser's settings for this page.",
   nothingMeasured: "No measurement came: this device may have no motion sensors.",
-  progress: "{seconds} s, {rate} measurements a second, {gaps} gaps.",
+  progress: "{seconds} s, {rate} measurements a second, gaps: {gaps}.",
   progressAsleep: "The screen may turn off: keep it on, or the recording stops.",
   tooSlow: "The recording was kept, but gives no windows: {why}",
   recorded: "Recorded.",
@@ -101,5 +101,6 @@ export const english = {
   sendsBody: "Each round: the lower part of a model that was trained on your recordings. The part that names activities stays here.",
   sendsCopy: "Each round: a copy of the common model that was trained on your recordings. Your own model stays here.",
   sendsSums: "When your recordings are new: how many windows of each activity there are, the means of their features, and the means of products of features. If there are few windows, their features can be worked out from these. Also how well candidate models do on your windows, and a fingerprint of all of them.",
+  sendsClasses: "Each round, for each of your activities: those parts of your model that matter for it, a score, and the mean of your windows of it or of what the model makes of them. Also a number that changes when your recordings do. Parts of yours may reach people like you.",
   sendsNothing: "Nothing more: each phone learns alone.",
 };

@@ -18,6 +18,7 @@ export const SENDS: Readonly<Record<string, Key>> = {
   fedper: "sendsBody",
   fedrep: "sendsBody",
   ditto: "sendsCopy",
+  fedsub: "sendsClasses",
   "fedsub-ridge": "sendsSums",
   local: "sendsNothing",
 };
