@@ -18,7 +18,6 @@ its SuperExec ends and the run fails: a slow disk under load is enough. Here it 
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -45,7 +44,6 @@ from fedsub_core.flower.superlink import (
 )
 from fedsub_core.logs import set_up_logs
 
-log = logging.getLogger("fedsub")
 #: Objects of one reply; a node may announce as many again only so fast, a second.
 MOST_OBJECTS, OBJECTS_A_SECOND = 1000, 10.0
 #: Bytes of one request of a device.
@@ -245,10 +243,6 @@ def main() -> None:
         set_up_logs()
         release = demand_deployable()
         own, sys.argv[1:] = own_options(sys.argv[1:], release)
-        if release != HTTP:
-            log.info(
-                "over gRPC: a device without Python cannot take part, it needs Flower %s", HTTP
-            )
         flower = guard_http(**own) if release == HTTP else guard_grpc()
         wait_for_locks()
         flower.flower_superlink()

@@ -1,17 +1,22 @@
-"""Options of ``fedsub-superlink`` that Flower's does not have."""
+"""Options of ``fedsub-superlink`` that Flower's does not have, and what one release cannot do."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from fedsub_core.errors import RunError
 from fedsub_core.flower.modules import GRPC, HTTP
 
+log = logging.getLogger("fedsub")
+
 
 def own_options(arguments: Sequence[str], release: str) -> tuple[dict[str, Path | None], list[str]]:
     """Return the folders of the page and of the invitations, and the arguments that are Flower's.
+
+    Over gRPC it is noted in the log that devices without Python cannot take part.
 
     Parameters
     ----------
@@ -32,4 +37,6 @@ def own_options(arguments: Sequence[str], release: str) -> tuple[dict[str, Path 
             f"--page, --invitations: got flwr {GRPC}, expected {HTTP}, which speaks HTTP with "
             "devices. pip install -r constraints-http.txt"
         )
+    if release != HTTP:
+        log.info("over gRPC: a device without Python cannot take part, it needs Flower %s", HTTP)
     return given, left

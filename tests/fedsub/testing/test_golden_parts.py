@@ -1,4 +1,4 @@
-"""Golden levels and heads are what encoders and the closed form make."""
+"""Golden levels, heads and splits are what encoders, the closed form and splits make."""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 /** A device in Node that takes part in a federation until it is ended. */
-import { readFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { blake2b } from "@noble/hashes/blake2.js";
+import { bytesToHex } from "@noble/hashes/utils.js";
 import { Device } from "../device/device.js";
 import { FleetCalls } from "../fleet/calls.js";
 import { deviceKey } from "../fleet/keys.js";
@@ -50,6 +53,16 @@ async function rosterFiles(roster: string, owner: string, { publicKey, privateKe
   return { data: readFileSync(roster), owner: readFileSync(owner, "utf8"), own, sign };
 }
 
+/** What keeps receipts of secure sums in a folder, a file for each run, as Python's devices do. */
+function receiptsIn(folder: string): (run: string, line: string) => void {
+  return (run, line) => {
+    const name = bytesToHex(blake2b(new TextEncoder().encode(run), { dkLen: 8 })), path = join(folder, `receipts-${name}.jsonl`);
+    // A device that died while it wrote left a part of a line.
+    const torn = existsSync(path) && !readFileSync(path, "utf8").endsWith("\n");
+    appendFileSync(path, `${torn ? "\n" : ""}${line}\n`, { mode: 0o600, flush: true });
+  };
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: OPTIONS });
   const { superlink, ca, key, data, state } = values;
@@ -68,7 +81,7 @@ async function main(): Promise<void> {
   try {
     const pair = await readKeyPair(key);
     const roster = values.roster === undefined ? undefined : await rosterFiles(values.roster, values.owner!, pair);
-    const wish = { sumsAlone: values["sums-alone"], least, roster };
+    const wish = { sumsAlone: values["sums-alone"], least, roster, receipt: receiptsIn(state) };
     const device = await Device.open(person, store, await loadKernels(module), log, wish);
     const transport = nodeTransport(superlink, ca === undefined ? undefined : readFileSync(ca, "utf8"));
     const calls = new FleetCalls(transport, await deviceKey(pair), undefined, ended.signal);

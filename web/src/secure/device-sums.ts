@@ -139,6 +139,15 @@ export class DeviceSums {
     throw new MessageRefused(this.client, told.turn.round, "secure sum", got, "a plan of a sum beside it");
   }
 
+  /** Keep what the person's last answer is, to check the server's transcript by. */
+  note({ receipt }: Participant, run: string, method: string): void {
+    if (receipt === undefined) return;
+    const named = [`${method}.noise`, ...(this.settings.number("dp-noise", 0) ? ["dp-noise", "dp-clip"] : [])];
+    const noise = named.map((key) => [key, this.settings.number(key, 0)] as const).filter(([, value]) => value !== 0);
+    const facts = "vector" in receipt ? { client: this.client, run, noise: Object.fromEntries(noise), ...receipt } : receipt;
+    this.wish.receipt?.(run, JSON.stringify(facts));
+  }
+
   /** What is kept with a person's secrets and the sums that it opened. */
   after(kept: Kept, run: string, person: Participant): Kept {
     const bytes = (value: string) => new TextEncoder().encode(value), blocks = new Map(kept.blocks);

@@ -13,9 +13,11 @@ export interface OwnersWish {
   readonly least: number;
   /** The roster by which the device goes; undefined: by none. */
   readonly roster: RosterFiles | undefined;
+  /** Keeps a line of a run's receipts, by which the server's transcript is checked later; undefined: none are kept. */
+  readonly receipt: ((run: string, line: string) => void) | undefined;
 }
 
-export const NO_WISH: OwnersWish = { sumsAlone: false, least: 0, roster: undefined };
+export const NO_WISH: OwnersWish = { sumsAlone: false, least: 0, roster: undefined, receipt: undefined };
 /** People in a sum at least, whatever a run says. */
 const FEWEST = 3;
 
