@@ -71,8 +71,8 @@ def recorded(case: Mapping[str, Any]) -> dict[str, Any]:
     """Return a case's samples and both parts; no parts where one would be empty."""
     card = Card("golden", "a test", CLASSES, ("a",), **case.get("card", {}))
     data, settings = person(case), SplitSettings(split=case.get("split", "auto"), seed=7)
-    said = {"overlap": card.overlap, "time_ordered": card.time_ordered}
-    said |= {"window_s": card.window_s, "groups": card.groups}
+    keys = ("overlap", "time_ordered", "window_s", "groups")
+    said = {key: getattr(card, key) for key in keys}
     arrays = {"x": data.x[:, 0], "y": data.y, "t": data.t, "group": data.group}
     listed = {name: None if one is None else one.tolist() for name, one in arrays.items()}
     found = {"split": settings.split, "seed": settings.seed, "card": said, **listed}
