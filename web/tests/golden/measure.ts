@@ -7,7 +7,7 @@ import { testKernels } from "./kernels.js";
 import { uploadIn } from "./uploads.js";
 
 const kernels = await testKernels();
-const one = golden(process.argv[2]!);
+const one = golden(process.argv[2]);
 const seconds: number[] = [];
 const differences: number[] = [];
 for (const exchange of one.exchanges) {
@@ -20,7 +20,7 @@ for (const exchange of one.exchanges) {
   for (const [name, values] of theirs) {
     const got = mine.get(name);
     if (got?.length !== values.length) throw new Error(`${name}: got another shape than Python's`);
-    for (let i = 0; i < values.length; i++) difference = Math.max(difference, Math.abs(got[i]! - values[i]!));
+    for (let i = 0; i < values.length; i++) difference = Math.max(difference, Math.abs(got[i] - values[i]));
   }
   differences.push(difference);
 }
