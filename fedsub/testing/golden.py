@@ -124,12 +124,19 @@ def recorded(name: str) -> dict[str, Any]:
         case.pop("windows", None)
         join = bool(case.pop("joined", False))
         config = from_flat({"method": name, "data": folder, **_FILE["all"], **case})
-        grid = RecordingDevices(config, list(people.clients), join)
-        strategy = build_strategy(config, config.method)
-        strategy.run_name, strategy.run_config = f"golden {name}", settings_of(config)
-        strategy.start(grid)
-        person = load_client(folder, PERSON)[1]
-        card = (Path(folder) / "federation.toml").read_text("utf-8")
+        return played(name, config, list(people.clients), join)
+
+
+def played(
+    name: str, config: RunConfig, people: Sequence[str], join: bool = False
+) -> dict[str, Any]:
+    """Return a run of people in a federation's folder as a case: all that :data:`PERSON` met."""
+    grid = RecordingDevices(config, people, join)
+    strategy = build_strategy(config, config.method)
+    strategy.run_name, strategy.run_config = f"golden {name}", settings_of(config)
+    strategy.start(grid)
+    person = load_client(config.data, PERSON)[1]
+    card = (Path(config.data) / "federation.toml").read_text("utf-8")
     samples = {"client": PERSON, "x": array(person.x), "y": array(person.y)}
     return {
         "case": name, "config": settings_of(config), "card": card, "person": samples,

@@ -27,7 +27,8 @@ export interface Case {
   readonly exchanges: readonly Exchange[];
 }
 
-const FOLDER = "../proto/golden/";
+/** Where cases lie; a measurement has its own. */
+const FOLDER = process.env.GOLDEN ?? "../proto/golden/";
 /** A whole number that stands alone in its line, as those of files with an indent do. */
 const WHOLE = /^(\s*(?:"[^"\n]*": )?)(-?\d+)(,?)$/gm;
 
