@@ -12,7 +12,8 @@ import pytest
 
 from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import read_config
-from fedsub_core.data.federation import CARD_FILE, Federation, write_federation
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.federation_files import CARD_FILE
 from fedsub_core.data.watch import RATE_HZ, WINDOW, watch_federation, watch_file
 from fedsub_core.flower.modules import HTTP, demand_deployable
 
@@ -45,7 +46,13 @@ rows => {
   }, 20);
 }
 """
-SETTINGS = {"method": METHOD, "beside": "", "rounds": 3, "quorum": 1.0, "threads": 3}
+SETTINGS: dict[str, str | int | float | bool] = {
+    "method": METHOD,
+    "beside": "",
+    "rounds": 3,
+    "quorum": 1.0,
+    "threads": 3,
+}
 
 
 def recording(person: str, label: str) -> np.ndarray:
@@ -135,12 +142,12 @@ def test_a_person_takes_part_in_a_browser(
                 tab.kill_tab()
                 tab.open(rehearsal.url)
                 killed = True
-        assert (agreed, killed, finished) == (True, True, SETTINGS["rounds"])
+        assert (agreed, killed, finished) == (True, True, ROUNDS)
         tab.until("/After round 3 of 3/.test(document.querySelector('#model').textContent)")
         assert "Against a model of your data alone" in tab.text()
         tab.run("document.querySelector('#live').click()")
         tab.run(f"({REPLAY})({recording(WEB, 'ROW').tolist()})")
-        tab.until("/^Now: ROW/.test(document.querySelector('#live-says').textContent)")
+        tab.until("/^Now: .*ROW/.test(document.querySelector('#live-says').textContent)")
     alone = tmp_path / "alone"
     alone.mkdir()
     train_method(config, METHOD, federation, alone, lambda round: None)

@@ -14,7 +14,8 @@ import pytest
 from fedsub.deploy.joining import Joins
 from fedsub.deploy.page import read_page
 from fedsub.deploy.visitors import Visitors
-from fedsub_core.data.federation import CARD_FILE, Federation, write_federation
+from fedsub_core.data.federation import Federation, write_federation
+from fedsub_core.data.federation_files import CARD_FILE
 from fedsub_core.data.watch import watch_federation
 
 from .driven_browser import Driven
@@ -67,7 +68,9 @@ class Visit:
         files = read_page(watch_page(folder))
         certificates = tls(folder / "tls")
         visitors = Visitors(files, joins, "CA")
-        self.served = Served(monkeypatch, visitors, lambda: [n.key for n in nodes.read()], certificates)
+        self.served = Served(
+            monkeypatch, visitors, lambda: [n.key for n in nodes.read()], certificates
+        )
         (self.code,) = invite(folder / "invitations", "")
         self.url = f"https://localhost:{self.served.fleet}/"
         command = browser(folder, trusted(folder / "tls" / "server.pem"), "--lang=en-GB")
@@ -133,7 +136,10 @@ def test_a_person_joins_records_and_is_forgotten(visit: Visit) -> None:
     tab.until("/gaps: 1/.test(document.querySelector('#record-says').textContent)")
     tab.run("document.querySelector('#language').value = 'de'")
     tab.run("document.querySelector('#language').dispatchEvent(new Event('change'))")
-    assert (visit.says("#record-press"), tab.run("document.documentElement.lang")) == ("Stoppen", "de")
+    assert (visit.says("#record-press"), tab.run("document.documentElement.lang")) == (
+        "Stoppen",
+        "de",
+    )
     visit.press("#record-press")
     tab.until("/Aufgenommen/.test(document.querySelector('#record-says').textContent)")
     assert tab.run("document.querySelector('#data tbody td').textContent") == "1"

@@ -38,6 +38,7 @@ export function cardOf(text: string): Card {
     ...(sensors !== undefined && { sensors: (sensors as readonly number[][]).map((axes) => [...axes].sort((a, b) => a - b)) }),
     ...(typeof groups === "string" && { groups }),
     ...(typeof units === "string" && { units }),
+    ...(table.has("meanings") && { meanings: names("meanings") }),
   };
 }
 

@@ -1,6 +1,7 @@
 /** The section of a person's data: how much there is, and export and deletion. */
 import type { Recording } from "../browser/database.js";
 import { csvOf } from "../data/csv.js";
+import { classInWords } from "../data/person.js";
 import { button, element, section } from "./elements.js";
 import type { Page } from "./page.js";
 import { forgetAll } from "./forgetting.js";
@@ -9,7 +10,7 @@ import { forgetAll } from "./forgetting.js";
 export function dataView(page: Page): HTMLElement {
   const { texts, card, data, recordings } = page;
   const row = (name: string, count: number) => element("tr", {}, element("th", { scope: "row", textContent: name }), element("td", { textContent: texts.number(count, 0) }));
-  const counts = card.classes.map((name, i) => row(name, data.counts[i]));
+  const counts = card.classes.map((_, i) => row(classInWords(card, i), data.counts[i]));
   const heads = (["dataActivity", "dataWindows"] as const).map((key) => element("th", { scope: "col", textContent: texts.say(key) }));
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...counts, row(texts.say("unlabelled"), data.unlabelled)));
   const lists = recordings.length ? [element("h3", { textContent: texts.say("recordings") }), element("ul", {}, ...recordings.map((one) => line(page, one)))] : [];
@@ -22,7 +23,7 @@ export function dataView(page: Page): HTMLElement {
 
 function line({ texts, card, data, database, recordingsChanged }: Page, recording: Recording): HTMLElement {
   const { t, y, id } = recording;
-  const label = y.some((one) => one !== y[0]) ? texts.say("several") : y[0] < 0 ? texts.say("unlabelled") : card.classes[y[0]];
+  const label = y.some((one) => one !== y[0]) ? texts.say("several") : y[0] < 0 ? texts.say("unlabelled") : classInWords(card, y[0]);
   const text = texts.say("recordingLine", { when: texts.moment(t[0]), seconds: texts.number(t[t.length - 1] - t[0], 0), label });
   const gone = button(texts.say("discard"), async () => {
     await database.discard(id);

@@ -1,6 +1,6 @@
 /** The page of somebody who has not joined: what it is, a name, a code, and consent. */
 import type { Database } from "../browser/database.js";
-import type { Card } from "../data/person.js";
+import { type Card, classInWords } from "../data/person.js";
 import { join, type Joined, JoinRefused, plainCode } from "../fleet/join.js";
 import { newKeyPair } from "../fleet/keys.js";
 import { button, element, field, said, section, show } from "./elements.js";
@@ -41,7 +41,7 @@ export function joiningView(database: Database, card: Card, texts: Texts, joined
     "join",
     texts.say("joinTitle"),
     element("p", { textContent: texts.say("joinWhat") }),
-    element("p", { textContent: texts.say("classes", { classes: card.classes.join(", ") }) }),
+    element("p", { textContent: texts.say("classes", { classes: card.classes.map((_, i) => classInWords(card, i)).join(", ") }) }),
     ...texted,
     field(texts.say("name"), name, texts.say("nameHint")),
     field(texts.say("code"), code),

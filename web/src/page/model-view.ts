@@ -1,5 +1,6 @@
 /** The section of a person's own model: how good it is, against being alone, and what it says now. */
 import { cutOf } from "../data/cut.js";
+import { classInWords } from "../data/person.js";
 import type { OwnModel } from "../device/owner.js";
 import { button, element, said, section, show } from "./elements.js";
 import type { Page } from "./page.js";
@@ -53,7 +54,7 @@ function live(page: Page, model: OwnModel): HTMLElement[] {
     if (!line.isConnected) return stop?.();
     if (last) rows = rows.filter(({ t }) => t > last.t - (2 * length) / rate);
     const label = last && predictor.ofLast(rows);
-    show(line, label === undefined ? texts.say("liveWaits") : texts.say("liveSays", { label: card.classes[label] }));
+    show(line, label === undefined ? texts.say("liveWaits") : texts.say("liveSays", { label: classInWords(card, label) }));
   };
   const press = button(texts.say("live"), async () => {
     if (stop) {

@@ -1,6 +1,7 @@
 /** The section in which a person records, or imports a file. */
 import { element, field, said, section, show } from "./elements.js";
 import { recordingsOf } from "../data/csv.js";
+import { classInWords } from "../data/person.js";
 import type { Page } from "./page.js";
 import { Recorder } from "./recorder.js";
 import { channelsOf, sensorsAllowed } from "./sensors.js";
@@ -13,7 +14,7 @@ export function recordingView(page: Page): HTMLElement {
   const { texts, card } = page;
   const channels = "DeviceMotionEvent" in globalThis ? channelsOf(card) : undefined;
   const line = said("record-says");
-  const activity = element("select", { id: "activity" }, ...card.classes.map((name, i) => element("option", { value: String(i), textContent: name })));
+  const activity = element("select", { id: "activity" }, ...card.classes.map((_, i) => element("option", { value: String(i), textContent: classInWords(card, i) })));
   activity.append(element("option", { value: "-1", textContent: texts.say("noLabel") }));
   const press = element("button", { type: "button", id: "record-press", textContent: texts.say("start") });
   // A recording goes on where the language is changed, in new elements.
