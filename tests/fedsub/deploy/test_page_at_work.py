@@ -12,8 +12,8 @@ import pytest
 
 from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import read_config
+from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
-from fedsub_core.data.federation_files import CARD_FILE
 from fedsub_core.data.watch import RATE_HZ, WINDOW, watch_federation, watch_file
 from fedsub_core.flower.modules import HTTP, demand_deployable
 
@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 PAGE = Path(__file__).parents[3] / "web" / "dist" / "page"
-METHOD, WEB = "fedsub-ridge", "02"
+METHOD, WEB, ROUNDS = "fedsub-ridge", "02", 3
 #: Of random draws, which are others in each language.
 DRAWN = ("gain_over_own_low", "gain_over_own_high")
 #: Rows of a recording as the sensors would give them, 50 a second.
@@ -49,7 +49,7 @@ rows => {
 SETTINGS: dict[str, str | int | float | bool] = {
     "method": METHOD,
     "beside": "",
-    "rounds": 3,
+    "rounds": ROUNDS,
     "quorum": 1.0,
     "threads": 3,
 }

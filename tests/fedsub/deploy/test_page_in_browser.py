@@ -14,8 +14,8 @@ import pytest
 from fedsub.deploy.joining import Joins
 from fedsub.deploy.page import read_page
 from fedsub.deploy.visitors import Visitors
+from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
-from fedsub_core.data.federation_files import CARD_FILE
 from fedsub_core.data.watch import watch_federation
 
 from .driven_browser import Driven
