@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedsub.deploy.components import HOST
@@ -15,11 +18,18 @@ DEVICE = Path(__file__).parents[3] / "web" / "dist" / "device.js"
 
 
 class WithWebDevice(Rehearsal):
-    """A rehearsal whose client `web` has the device in TypeScript."""
+    """A rehearsal whose client `web` has the device in TypeScript.
 
-    def __init__(self, config: RunConfig, clients: int, web: str) -> None:
+    Parameters
+    ----------
+    waits : seconds after which the device is killed, one after the other; it is started again.
+    """
+
+    def __init__(
+        self, config: RunConfig, clients: int, web: str, waits: Sequence[float] = ()
+    ) -> None:
         super().__init__(config, clients, print, print)
-        self.web = web
+        self.web, self.waits, self.killed = web, waits, 0
 
     def _start_devices(self) -> None:
         self.child = self._start_web()
@@ -30,6 +40,15 @@ class WithWebDevice(Rehearsal):
         super()._start_devices()
         self.clients, self.node_ports = everybody, ports
         self.supervisor.wait_until(lambda: "is active" in self.said, "web device", self.patience)
+        threading.Thread(target=self._kill, daemon=True).start()
+
+    def _kill(self) -> None:
+        for wait in self.waits:
+            time.sleep(wait)
+            process = self.child.process
+            if self.supervisor.restarting and process.poll() is None:
+                process.kill()
+                self.killed += 1
 
     def _start_web(self) -> Child:
         place = self.place
