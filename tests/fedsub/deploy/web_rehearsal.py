@@ -22,7 +22,8 @@ class WithWebDevice(Rehearsal):
 
     Parameters
     ----------
-    waits : seconds after which the device is killed, one after the other; it is started again.
+    waits : seconds after which the device is killed, one after the other; in the middle it is the
+        SuperLink. Both are started again.
     """
 
     def __init__(
@@ -43,9 +44,10 @@ class WithWebDevice(Rehearsal):
         threading.Thread(target=self._kill, daemon=True).start()
 
     def _kill(self) -> None:
-        for wait in self.waits:
+        (link,) = (one for one in self.supervisor.children if one.name == "superlink")
+        for place, wait in enumerate(self.waits):
             time.sleep(wait)
-            process = self.child.process
+            process = (link if place == len(self.waits) // 2 else self.child).process
             if self.supervisor.restarting and process.poll() is None:
                 process.kill()
                 self.killed += 1
