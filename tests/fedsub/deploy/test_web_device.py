@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,21 +35,35 @@ RUNS: dict[tuple[str, ...], dict[str, Any]] = {
         "robust": "none",
         "standardise": "federation",
     },
+    ("fedprox", "fedper", "fedrep", "local", "fedsub"): {"rounds": 2},
 }
 
 
-# CI deploys the first, on the second Flower; the other before a release.
-@pytest.mark.parametrize("methods", RUNS, ids=["methods", "sums"])
+# CI deploys the first, on the second Flower; the others run before a release.
+@pytest.mark.parametrize(
+    ("methods", "kills"),
+    [
+        pytest.param(methods, kills, id=name, marks=[pytest.mark.release] * (name != "methods"))
+        for (name, kills), methods in zip(
+            {"methods": 0, "sums": 0, "killed": 8}.items(), RUNS, strict=True
+        )
+    ],
+)
 def test_a_device_in_typescript_is_as_good_as_one_in_python(
-    methods: tuple[str, ...], town: Callable[..., Federation], tmp_path: Path
+    methods: tuple[str, ...],
+    kills: int,
+    town: Callable[..., Federation],
+    tmp_path: Path,
 ) -> None:
     people, run = town(3), RUNS[methods]
     write_federation(tmp_path / "data", people)
     places = {"data": str(tmp_path / "data"), "out": str(tmp_path)}
     named = {"method": methods[0], "beside": ",".join(methods[1:])}
     config = read_config(None, SETTINGS | run | places | named)
-    rehearsal = WithWebDevice(config, len(people.clients), WEB)
+    waits = [random.uniform(0.5, 6) for _ in range(kills)]
+    rehearsal = WithWebDevice(config, len(people.clients), WEB, waits)
     rehearsal()
+    assert rehearsal.killed >= kills // 2
     for method in methods:
         alone = tmp_path / method
         alone.mkdir()

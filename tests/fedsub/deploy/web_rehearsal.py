@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedsub.deploy.components import HOST
@@ -15,11 +18,19 @@ DEVICE = Path(__file__).parents[3] / "web" / "dist" / "device.js"
 
 
 class WithWebDevice(Rehearsal):
-    """A rehearsal whose client `web` has the device in TypeScript."""
+    """A rehearsal whose client `web` has the device in TypeScript.
 
-    def __init__(self, config: RunConfig, clients: int, web: str) -> None:
+    Parameters
+    ----------
+    waits : seconds after which the device is killed, one after the other; in the middle it is the
+        SuperLink. Both are started again.
+    """
+
+    def __init__(
+        self, config: RunConfig, clients: int, web: str, waits: Sequence[float] = ()
+    ) -> None:
         super().__init__(config, clients, print, print)
-        self.web = web
+        self.web, self.waits, self.killed = web, waits, 0
 
     def _start_devices(self) -> None:
         self.child = self._start_web()
@@ -30,6 +41,16 @@ class WithWebDevice(Rehearsal):
         super()._start_devices()
         self.clients, self.node_ports = everybody, ports
         self.supervisor.wait_until(lambda: "is active" in self.said, "web device", self.patience)
+        threading.Thread(target=self._kill, daemon=True).start()
+
+    def _kill(self) -> None:
+        (link,) = (one for one in self.supervisor.children if one.name == "superlink")
+        for place, wait in enumerate(self.waits):
+            time.sleep(wait)
+            process = (link if place == len(self.waits) // 2 else self.child).process
+            if self.supervisor.restarting and process.poll() is None:
+                process.kill()
+                self.killed += 1
 
     def _start_web(self) -> Child:
         place = self.place
