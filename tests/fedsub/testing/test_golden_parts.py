@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsub.testing import golden_encoders, golden_heads, golden_splits
+from fedsub.testing import golden_encoders, golden_heads, golden_splits, golden_windows
 
 
 def test_levels_of_encoders_are_those_of_the_file() -> None:
@@ -31,5 +31,7 @@ def test_the_files_are_written_anew(tmp_path: Path) -> None:
     assert (tmp_path / "encoders.json").read_text("utf-8") == golden_encoders.FILE.read_text()
     golden_splits.main(tmp_path / "splits.json")
     assert (tmp_path / "splits.json").read_text("utf-8") == golden_splits.FILE.read_text("utf-8")
+    golden_windows.main(tmp_path / "windows.json")
+    assert (tmp_path / "windows.json").read_text("utf-8") == golden_windows.FILE.read_text("utf-8")
     golden_heads.main(tmp_path / "heads.json")
     assert json.loads((tmp_path / "heads.json").read_bytes()).keys() == golden_heads.CASES.keys()

@@ -27,6 +27,7 @@ export function cardOf(text: string): Card {
   const overlap = table.get("overlap") ?? 0;
   if (overlap !== "unknown" && !(typeof overlap === "number" && overlap >= 0 && overlap < 1)) throw refused("overlap", "a share below 1, or unknown");
   const [rate, length, sensors, groups] = [number("sampling_rate_hz"), number("window_s"), table.get("sensors"), table.get("groups")];
+  const units = table.get("units");
   return {
     classes: names("classes"),
     features: names("features"),
@@ -36,6 +37,8 @@ export function cardOf(text: string): Card {
     ...(length !== undefined && { windowLength: length }),
     ...(sensors !== undefined && { sensors: (sensors as readonly number[][]).map((axes) => [...axes].sort((a, b) => a - b)) }),
     ...(typeof groups === "string" && { groups }),
+    ...(typeof units === "string" && { units }),
+    ...(table.has("meanings") && { meanings: names("meanings") }),
   };
 }
 

@@ -22,6 +22,16 @@ export interface Card {
   readonly sensors?: readonly (readonly number[])[];
   /** What `group` numbers: recording, day or session. */
   readonly groups?: string;
+  /** What the classes' names stand for, in words. */
+  readonly meanings?: readonly string[];
+  /** Of the features, in words. */
+  readonly units?: string;
+}
+
+/** A class in words: its name, with what it stands for where the card says that. */
+export function classInWords({ classes, meanings }: Card, label: number): string {
+  const meaning = meanings?.[label];
+  return meaning === undefined || meaning === classes[label] ? classes[label] : `${meaning} (${classes[label]})`;
 }
 
 /** A person's samples. */

@@ -30,18 +30,22 @@ export interface SeenParts {
 
 /** Both parts in a round. */
 export function seenParts(person: Person, split: Split, sight: Sight, shared: Shared): SeenParts {
-  const [trainX, testX] = [rowsOf(person.x, split.train), rowsOf(person.x, split.test)];
   const labels = (rows: readonly number[]) => Int32Array.from(rows, (row) => person.y[row]);
+  const see = seeing(person, split, sight, shared);
+  const part = (rows: readonly number[]) => ({ x: see(rowsOf(person.x, rows)), y: labels(rows) });
+  return { train: part(split.train), test: part(split.test) };
+}
+
+/** What makes a model's inputs of samples in their units, new ones also. */
+export function seeing(person: Person, split: Split, sight: Sight, shared: Shared): (x: Tensor) => Tensor {
+  const trainX = rowsOf(person.x, split.train);
   const scaling = sight.standardise === "client" ? scalingOf(momentsOf(trainX)) : shared.samples;
   const plain = (x: Tensor) => (scaling ? standardised(scaling, x) : x);
-  let see = plain;
-  if (sight.encoder) {
-    const own = sight.encoder.ofPerson(quantised(plain(trainX).values));
-    const encode = (x: Tensor) => encoded(own, plain(x));
-    const features = sight.trains ? (sight.standardise === "client" ? featureScalingOf(featureMoments(sight.encoder, trainX)) : shared.features) : undefined;
-    see = (x) => (features ? standardised(features, encode(x)) : encode(x));
-  }
-  return { train: { x: see(trainX), y: labels(split.train) }, test: { x: see(testX), y: labels(split.test) } };
+  if (!sight.encoder) return plain;
+  const own = sight.encoder.ofPerson(quantised(plain(trainX).values));
+  const encode = (x: Tensor) => encoded(own, plain(x));
+  const features = sight.trains ? (sight.standardise === "client" ? featureScalingOf(featureMoments(sight.encoder, trainX)) : shared.features) : undefined;
+  return (x) => (features ? standardised(features, encode(x)) : encode(x));
 }
 
 /** Features `[n, D]` in [-1, 1) of standardised samples. */

@@ -26,8 +26,9 @@ import { isJoined, joined, separated } from "./joined.js";
 import { keptBytes, type Kept, keptOf, nothingKept, type Saved, savedOf, type Store, withSaved, withSettings } from "./kept.js";
 import { afterRound } from "./round.js";
 import { Settings } from "./settings.js";
-import { testedMetrics } from "./tested.js";
+import { inUseAfter, testedMetrics } from "./tested.js";
 import { type Instructions, instructionsOf, recordOf } from "./turn.js";
+import { type Owner, SILENT } from "./owner.js";
 
 /** A message to a device, without Flower's envelope. */
 export interface Asked {
@@ -52,6 +53,7 @@ export class Device {
     private readonly log: (line: string) => void,
     private kept: Kept,
     private readonly wish: OwnersWish,
+    private readonly owner: Owner,
   ) {
     this.kernels = new Kernels(exports);
     const digest = blake2b.create({ dkLen: 16 });
@@ -64,10 +66,10 @@ export class Device {
    *
    * @throws RunError where that is damaged, or another person's.
    */
-  static async open(person: Person, store: Store, exports: Exports, log: (line: string) => void, wish = NO_WISH): Promise<Device> {
+  static async open(person: Person, store: Store, exports: Exports, log: (line: string) => void, wish = NO_WISH, owner: Owner = SILENT): Promise<Device> {
     const block = await store.load();
     const kept = block ? keptOf(block, person.client) : nothingKept(person.client);
-    return new Device(person, store, exports, log, kept, wish);
+    return new Device(person, store, exports, log, kept, wish, owner);
   }
 
   /** The node's id when it was active last. */
@@ -115,6 +117,7 @@ export class Device {
     const settings = new Settings(values);
     checkSettings(settings);
     checkSums(settings, this.wish);
+    await this.owner.agrees(settings);
     // What a device says is for all methods: that of one that trains on an encoder's features says most.
     const halves = settings.methods.map((name) => new Half(settings, name, this.person, this.kernels));
     const said = introduction(halves.find(({ sight }) => sight.encoder && sight.trains) ?? halves[0]);
@@ -188,11 +191,11 @@ export class Device {
     return this.reply(half, told, sent);
   }
 
-  private reply(half: Half, told: Instructions, saved: Saved): Content {
+  private async reply(half: Half, told: Instructions, saved: Saved): Promise<Content> {
     const content = new Map<string, PlainRecord>([["payload", { kind: "payload", bytes: saved.reply }]]);
     const report = Object.entries(saved.report);
     if (report.length) content.set("report", metrics(new Map(report)));
-    if (told.alsoEvaluate) content.set("metrics", this.tested(half, told, saved.state, NOTHING));
+    if (told.alsoEvaluate) content.set("metrics", await this.tested(half, told, saved.state, NOTHING));
     return content;
   }
 
@@ -202,11 +205,13 @@ export class Device {
     const saved = savedOf(this.kept, told.run, told.method);
     const received = this.received(content, told, half, this.reference(half, saved));
     const state = this.state(half, saved) ?? half.learner.first();
-    return Promise.resolve(new Map([["metrics", this.tested(half, told, state, received)]]));
+    return new Map([["metrics", await this.tested(half, told, state, received)]]);
   }
 
-  private tested(half: Half, told: Instructions, state: State, received: Bundle): PlainRecord {
-    return metrics(testedMetrics(half, told, state, received));
+  private async tested(half: Half, told: Instructions, state: State, received: Bundle): Promise<PlainRecord> {
+    const inUse = inUseAfter(half, told, state, received), found = testedMetrics(half, told, inUse);
+    await this.owner.tested({ settings: half.settings.values, method: half.method.name, turn: told.turn, shared: told.shared, state: inUse, metrics: found });
+    return metrics(found);
   }
 
   /** The state of a run's method that fits its half; undefined: there is none. */

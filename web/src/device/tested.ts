@@ -12,10 +12,15 @@ import { pairedGain } from "./gain.js";
 import type { Half } from "./half.js";
 import type { Instructions } from "./turn.js";
 
-/** The record `metrics` of a state after a download, which may be of nothing. */
-export function testedMetrics(half: Half, told: Instructions, state: State, received: Bundle): Values {
+/** The state in which a person's model is in use after a download, which may be of nothing. */
+export function inUseAfter(half: Half, told: Instructions, state: State, received: Bundle): State {
+  return half.learner.tested(state, received, half.parts(told.shared).train, told.turn);
+}
+
+/** The record `metrics` of a state in use. */
+export function testedMetrics(half: Half, told: Instructions, inUse: State): Values {
   const { learner, settings } = half, parts = half.parts(told.shared), { train, test } = parts;
-  const inUse = learner.tested(state, received, train, told.turn), logits = learner.predict(inUse, test.x);
+  const logits = learner.predict(inUse, test.x);
   const found = new Map<string, Value>(evaluated(logits, test.y, new Set(train.y), settings.flag("class-counts", true)));
   const alone = learner.predictAlone?.(inUse, test.x);
   const gains = alone ? gainOverOwn(half, told, labelsOf(logits), labelsOf(alone)) : [];
