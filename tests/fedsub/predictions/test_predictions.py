@@ -21,7 +21,7 @@ from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import ConfigError, RunError
 
-METHODS = ("fedsub", "fedsub-ridge", "fedsub-gated", "ditto", "fedavg")
+METHODS = ("ditto", "fedsub-ridge", "fedsub-gated", "fedavg")
 
 
 @pytest.fixture(scope="module")
