@@ -128,7 +128,7 @@ def test_a_person_joins_records_and_is_forgotten(visit: Visit) -> None:
     tab.until("/begin with a letter/.test(document.querySelector('#join-says').textContent)")
     visit.join("phone")
     tab.until("document.querySelector('#record-press')")
-    assert visit.code not in tab.run("location.href")
+    tab.until(f"!location.href.includes({visit.code!r})")
     assert "two activities" in visit.says("#now-says")
 
     visit.press("#record-press")
@@ -156,6 +156,9 @@ def test_a_person_joins_records_and_is_forgotten(visit: Visit) -> None:
     assert len(rows) == 220
     assert float(rows[0]["ay"]) == pytest.approx(9.8 / 9.80665)
 
+    visit.press("#data li button")
+    tab.until("document.activeElement.id === 'data-title'")
+    assert tab.run("document.querySelector('#data tbody td').textContent") == "0"
     visit.press("#pause")
     tab.until("/Angehalten/.test(document.querySelector('#now-says').textContent)")
     visit.press("#forget")
