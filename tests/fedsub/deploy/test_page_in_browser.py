@@ -169,7 +169,7 @@ def test_a_person_joins_records_and_is_forgotten(visit: Visit) -> None:
     tab.until("document.querySelector('#join-press')")
 
 
-def test_the_page_opens_without_a_network(visit: Visit) -> None:
+def test_the_page_opens_without_a_network_and_has_what_was_recorded(visit: Visit) -> None:
     tab = visit.tab
     tab.open(visit.url + f"#{visit.code}")
     tab.until("document.querySelector('#join-press')")
@@ -177,6 +177,12 @@ def test_the_page_opens_without_a_network(visit: Visit) -> None:
     tab.until("document.querySelector('#record-press')")
     tab.until("navigator.serviceWorker.ready.then(() => caches.match('/')).then(Boolean)")
     visit.served.close()
-    tab.call("Page.reload", ignoreCache=False)
+    tab.run(MOTION)
+    visit.press("#record-press")
+    tab.run("replay(320, 0)")
+    tab.kill_tab()
+    tab.open(visit.url)
     tab.until("document.querySelector('#record-press')")
     assert "You are phone in a town." in tab.text()
+    # All but the last seconds: 2.56 s are a window, and each next begins half of one later.
+    assert int(tab.run("document.querySelector('#data tbody td').textContent")) >= 2
