@@ -128,7 +128,7 @@ def test_a_person_joins_records_and_is_forgotten(visit: Visit) -> None:
     tab.until("/begin with a letter/.test(document.querySelector('#join-says').textContent)")
     visit.join("phone")
     tab.until("document.querySelector('#record-press')")
-    assert visit.code not in tab.run("location.href")
+    tab.until(f"!location.href.includes({visit.code!r})")
     assert "two activities" in visit.says("#now-says")
 
     visit.press("#record-press")
@@ -156,6 +156,9 @@ def test_a_person_joins_records_and_is_forgotten(visit: Visit) -> None:
     assert len(rows) == 220
     assert float(rows[0]["ay"]) == pytest.approx(9.8 / 9.80665)
 
+    visit.press("#data li button")
+    tab.until("document.activeElement.id === 'data-title'")
+    assert tab.run("document.querySelector('#data tbody td').textContent") == "0"
     visit.press("#pause")
     tab.until("/Angehalten/.test(document.querySelector('#now-says').textContent)")
     visit.press("#forget")
@@ -166,7 +169,7 @@ def test_a_person_joins_records_and_is_forgotten(visit: Visit) -> None:
     tab.until("document.querySelector('#join-press')")
 
 
-def test_the_page_opens_without_a_network(visit: Visit) -> None:
+def test_the_page_opens_without_a_network_and_has_what_was_recorded(visit: Visit) -> None:
     tab = visit.tab
     tab.open(visit.url + f"#{visit.code}")
     tab.until("document.querySelector('#join-press')")
@@ -174,6 +177,12 @@ def test_the_page_opens_without_a_network(visit: Visit) -> None:
     tab.until("document.querySelector('#record-press')")
     tab.until("navigator.serviceWorker.ready.then(() => caches.match('/')).then(Boolean)")
     visit.served.close()
-    tab.call("Page.reload", ignoreCache=False)
+    tab.run(MOTION)
+    visit.press("#record-press")
+    tab.run("replay(320, 0)")
+    tab.kill_tab()
+    tab.open(visit.url)
     tab.until("document.querySelector('#record-press')")
     assert "You are phone in a town." in tab.text()
+    # All but the last seconds: 2.56 s are a window, and each next begins half of one later.
+    assert int(tab.run("document.querySelector('#data tbody td').textContent")) >= 2

@@ -17,7 +17,7 @@ export function button(text: string, press: () => unknown, className = ""): HTML
 
 /** A section under its own heading. */
 export function section(id: string, title: string, ...children: readonly (Node | string)[]): HTMLElement {
-  const made = element("section", { id }, element("h2", { id: `${id}-title`, textContent: title }), ...children);
+  const made = element("section", { id }, element("h2", { id: `${id}-title`, textContent: title, tabIndex: -1 }), ...children);
   made.setAttribute("aria-labelledby", `${id}-title`);
   return made;
 }

@@ -9,8 +9,8 @@ import type { Texts } from "./texts.js";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
-/** The section by which a person joins; `joined` is called after. */
-export function joiningView(database: Database, card: Card, texts: Texts, joined: (as: Joined) => void): HTMLElement {
+/** The section by which a person joins; `joined` is awaited after. */
+export function joiningView(database: Database, card: Card, texts: Texts, joined: (as: Joined) => Promise<void>): HTMLElement {
   const name = element("input", { id: "name", autocomplete: "username", required: true, spellcheck: false });
   const code = element("input", { id: "code", autocomplete: "off", required: true, spellcheck: false, value: decodeURIComponent(location.hash.slice(1)) });
   const agree = element("input", { id: "agree", type: "checkbox" });
@@ -26,9 +26,9 @@ export function joiningView(database: Database, card: Card, texts: Texts, joined
       const pair = (await database.get<CryptoKeyPair>(KEYS)) ?? (await newKeyPair());
       await database.put(KEYS, pair);
       const as = await join(plain, name.value, pair);
+      await joined(as);
       // The code is of no use any more, and must not stay in the browser's history.
       history.replaceState(null, "", location.pathname);
-      joined(as);
     } catch (error) {
       show(line, error instanceof JoinRefused ? texts.say("joinFailed", { why: error.detail }) : texts.say("unreachable"));
     } finally {

@@ -50,7 +50,7 @@ async function main(): Promise<void> {
     const gone = new URLSearchParams(location.search).has(FORGOTTEN) ? [said("forgotten", texts.say("forgotten"))] : [];
     if (!card) main.replaceChildren(...gone, said("no-card", texts.say("noCard")));
     else if (page) main.replaceChildren(...page.show());
-    else main.replaceChildren(...gone, joiningView(database, card, texts, (as) => void joined(as)));
+    else main.replaceChildren(...gone, joiningView(database, card, texts, joined));
   };
   const languages = () => {
     const choice = element("select", { id: "language" }, ...LANGUAGES.map(([one, name]) => element("option", { value: one, textContent: name, lang: one, selected: one === texts.tag })));

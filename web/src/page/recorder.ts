@@ -79,7 +79,8 @@ export class Recorder {
 
   private keep(): void {
     if (!this.rows.length) return;
-    this.saving = this.saving.then(async () => {
+    // What could not be kept a moment ago is kept now, where there is space again.
+    this.saving = this.saving.catch(() => undefined).then(async () => {
       this.id = await this.database.record({ ...this.asRows, measured: true, ...(this.id !== undefined && { id: this.id }) });
     });
   }
