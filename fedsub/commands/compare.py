@@ -30,6 +30,7 @@ class StudyAsked:
     rounds: int | None
     only: tuple[str, ...]
     row: tuple[str, ...]
+    settings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,13 @@ class CodeNamed:
         "--only", multiple=True, metavar="KEY=VALUE", help="make only tables with this value"
     ),
     click.option("--row", multiple=True, metavar="NAME", help="make only this row of the tables"),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="a key of its runs, such as lr=0.1 or ditto.lam=0.5, instead of the file's values",
+    ),
 )
 @with_options(
     "code",

@@ -16,7 +16,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "fedsub compare": (
         "fedsub compare studies/quick.toml",
         "fedsub compare studies/base.toml --data federations --only data=uci-har --seeds 0,1",
-        "fedsub compare studies/base.toml --data federations --row fedsub-ridge --jobs 1",
+        "fedsub compare studies/base.toml --data federations --row ditto --set lr=0.1",
     ),
     "fedsub report": (
         "fedsub report runs/people-ditto-20260101-120000",

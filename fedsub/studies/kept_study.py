@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedsub.studies.study import STUDY_FILE, Study, shown
-from fedsub.studies.study_file import read_in
+from fedsub.studies.study_file import check_study, read_in
+from fedsub.studies.study_parts import DECIDED, run_keys
 from fedsub_core.errors import ConfigError, RunError, cut
 from fedsub_core.files import write_whole
+from fedsub_core.options import key_values
 
 #: In a study's folder, beside its file.
 ASKED_FILE = "asked.json"
@@ -50,20 +53,27 @@ def shortened(
     rounds: int | None,
     only: Sequence[str] = (),
     row: Sequence[str] = (),
+    settings: Sequence[str] = (),
 ) -> Study:
     """Return the study with other seeds, such as ``0,1,2``, rounds, fewer tables, fewer rows.
 
     `only` are keys of [vary] with a value, such as ``data=wisdm``, `row` names of [methods].
+    `settings` are keys of a run with a value, such as ``lr=0.1`` or ``ditto.lam=0.5``, which
+    replace the file's, also where that varies or tunes them.
+
+    Raises
+    ------
+    ConfigError
+        If one of them is none, or a row of [methods] fixes a key that is set.
     """
     if seeds is not None:
         numbers = [text.strip() for text in seeds.split(",")]
         if not all(text.isascii() and text.isdigit() for text in numbers):
             raise ConfigError(f"seeds: got {seeds!r}, expected whole numbers, such as 0,1,2")
         study = replace(study, seeds=tuple(dict.fromkeys(map(int, numbers))))
-    if rounds is not None:
-        others = (tuple(pair for pair in cell if pair[0] != "rounds") for cell in study.cells)
-        run = {**study.run, "rounds": rounds}
-        study = replace(study, run=run, cells=tuple(dict.fromkeys(others)))
+    given = key_values(settings, "--set", "lr=0.1")
+    given |= {} if rounds is None else {"rounds": str(rounds)}
+    study = _set(study, given) if given else study
     for text in only:
         has = {cell: [f"{key}={shown(value)}" for key, value in cell] for cell in study.cells}
         kept = tuple(cell for cell in study.cells if text in has[cell])
@@ -77,3 +87,33 @@ def shortened(
     if row:
         study = replace(study, entries=tuple(e for e in study.entries if e.label in row))
     return study
+
+
+def _set(study: Study, given: Mapping[str, str]) -> Study:
+    """Return the study with values of its own for some keys of a run, as text."""
+    where = Path("--set")
+    values = dict(run_keys(where, "run", {key: _value(text) for key, text in given.items()}))
+    for key in given:
+        fixed = [
+            one.label for one in study.entries if key in {f"{one.method}.{k}" for k in one.hyper}
+        ]
+        if key in (*DECIDED, "data") or fixed:
+            why = f"the row {fixed[0]!r} has its own" if fixed else "the study's file names it"
+            raise ConfigError(f"--set: got {key!r}, expected a key that rows share: {why}")
+    others = (tuple(pair for pair in cell if pair[0] not in given) for cell in study.cells)
+    study = replace(
+        study,
+        run={**study.run, **values},
+        cells=tuple(dict.fromkeys(others)),
+        tune={key: values for key, values in study.tune.items() if key not in given},
+    )
+    check_study(where, study)
+    return study
+
+
+def _value(text: str) -> object:
+    """Return a value as a study's file would have it: a number, true or false, else text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

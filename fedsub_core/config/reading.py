@@ -87,5 +87,9 @@ def _unknown(key: str, known: Mapping[str, Option], where: str) -> ConfigError:
         hint = f"{suggestion(key, known)} Known keys of method {table!r}: {own}."
     else:
         keys = [k for k in known if "." not in k] + [f"[{name}]" for name in METHODS]
-        hint = suggestion(key, known) or nearest(key, keys, "Known keys")
+        of_methods = [repr(k) for k in known if k.endswith(f".{key}")]
+        meant = (
+            f" Did you mean {' or '.join(of_methods)}?" if of_methods else suggestion(key, known)
+        )
+        hint = meant or nearest(key, keys, "Known keys")
     return ConfigError(f"{where}: unknown key {key!r}.{hint}")
