@@ -6,6 +6,8 @@ import { base64, type DeviceKey } from "./keys.js";
 export interface HttpAnswer {
   readonly status: number;
   readonly body: Uint8Array;
+  /** The server's clock, as its header `date` says, in ms since 1970; NaN where it says nothing. */
+  readonly at: number;
 }
 
 /**
@@ -19,7 +21,7 @@ export type Transport = (path: string, headers: Readonly<Record<string, string>>
 export function fetchTransport(base: string): Transport {
   return async (path, headers, body, signal) => {
     const answer = await fetch(base + path, { method: "POST", headers, body: body.slice(), signal });
-    return { status: answer.status, body: new Uint8Array(await answer.arrayBuffer()) };
+    return { status: answer.status, body: new Uint8Array(await answer.arrayBuffer()), at: Date.parse(answer.headers.get("date") ?? "") };
   };
 }
 
@@ -71,6 +73,9 @@ const AWAY = [408, 429, 500, 502, 503, 504];
 
 /** A device's calls to one server. */
 export class FleetCalls {
+  /** How far the server's clock is ahead of this device's, ms: a phone's may be wrong, and Flower forgives seconds. */
+  private ahead = 0;
+
   constructor(
     private readonly transport: Transport,
     private readonly key: DeviceKey,
@@ -97,12 +102,18 @@ export class FleetCalls {
     tries: number = this.patience.tries,
   ): Promise<MessageShape<Out>> {
     const body = toBinary(input, create(input, request));
+    let clockSet = false;
     for (let attempt = 1; ; attempt++) {
       this.signal?.throwIfAborted();
       let failed: Error;
       try {
         const answer = await this.post(`/v1/fleet/${name}`, body);
         if (answer.status === 200) return fromBinary(output, answer.body);
+        if (answer.status === 401 && !clockSet && this.setClock(answer.at)) {
+          clockSet = true;
+          attempt--;
+          continue;
+        }
         failed = new CallRefused(name, answer.status, new TextDecoder().decode(answer.body));
         if (!AWAY.includes(answer.status)) throw failed;
       } catch (error) {
@@ -116,8 +127,17 @@ export class FleetCalls {
     }
   }
 
+  /** Goes by the server's clock from now on; false where that is what it went by. */
+  private setClock(at: number): boolean {
+    const ahead = at - Date.now();
+    // A header has whole seconds.
+    if (!(Math.abs(ahead - this.ahead) > 2000)) return false;
+    this.ahead = ahead;
+    return true;
+  }
+
   private async post(path: string, body: Uint8Array): Promise<HttpAnswer> {
-    const timestamp = new Date().toISOString().replace("Z", "+00:00");
+    const timestamp = new Date(Date.now() + this.ahead).toISOString().replace("Z", "+00:00");
     const headers = {
       "content-type": "application/protobuf",
       accept: "application/protobuf",

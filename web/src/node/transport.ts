@@ -19,7 +19,7 @@ export function nodeTransport(address: string, ca: string | undefined, plain = f
         answer.on("data", (chunk: Buffer) => chunks.push(chunk));
         answer.on("error", reject);
         answer.on("end", () => {
-          resolve({ status: answer.statusCode ?? 0, body: new Uint8Array(Buffer.concat(chunks)) });
+          resolve({ status: answer.statusCode ?? 0, body: new Uint8Array(Buffer.concat(chunks)), at: Date.parse(answer.headers.date ?? "") });
         });
       });
       sent.on("error", reject);

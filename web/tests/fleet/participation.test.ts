@@ -67,6 +67,17 @@ test("who died is first taken leave of, then activated, and takes leave at the e
   assert.ok(link.calls.includes("confirm-message-received"));
 });
 
+for (const hours of [-30, 5]) {
+  test(`a device whose clock is ${-hours} hours wrong goes by the server's`, async (t) => {
+    const link = new SuperLink();
+    link.ahead = hours * 3_600_000;
+    link.ask("query", "0", CONTENT);
+    await played(t, link, 1, () => CONTENT);
+    assert.deepEqual(link.pushed, [CONTENT]);
+    assert.deepEqual(link.calls.slice(0, 3), ["deactivate-node", "deactivate-node", "activate-node"]);
+  });
+}
+
 test("an answer that fails is an error that says why, and the next message is answered", async (t) => {
   const link = new SuperLink();
   link.ask("train", "1", CONTENT);
