@@ -119,8 +119,7 @@ function synced(folder: string): void {
 
 /** A socket that listens in the folder as long as this process lives: nobody else can have it. */
 async function locked(folder: string): Promise<Server> {
-  const path = process.platform === "win32" ? `\\\\.\\pipe\\${folder.replace(/[^A-Za-z0-9]/g, "-")}` : join(folder, "lock");
-  if (path.length > LONGEST_SOCKET) throw new RunError(`state folder ${folder}: got a name of ${path.length} characters, expected ${LONGEST_SOCKET} at most`);
+  const path = socketIn(folder);
   const taken = () => new RunError(`state folder ${folder}: another process uses it; a device has one process`);
   for (let attempt = 0; attempt < 2; attempt++) {
     try {
@@ -133,6 +132,16 @@ async function locked(folder: string): Promise<Server> {
     }
   }
   throw taken();
+}
+
+/** The name of the lock's socket: where the folder's is too long for systems, Linux has a short one by its descriptor. */
+function socketIn(folder: string): string {
+  if (process.platform === "win32") return `\\\\.\\pipe\\${folder.replace(/[^A-Za-z0-9]/g, "-")}`;
+  const path = join(folder, "lock");
+  if (Buffer.byteLength(path) <= LONGEST_SOCKET) return path;
+  // It stays open: the socket is removed by this name, too.
+  if (process.platform === "linux") return `/proc/self/fd/${openSync(folder, "r")}/lock`;
+  throw new RunError(`state folder ${folder}: got a name of ${path.length} characters, expected ${LONGEST_SOCKET} at most`);
 }
 
 function listening(path: string): Promise<Server> {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { spawnSync } from "node:child_process";
@@ -90,6 +90,15 @@ test("a second store on one folder is refused by name, and one after its end is 
   await assert.rejects(FileStore.open(at, quiet), (error: Error) => error instanceof RunError && error.message.includes(at));
   store.close();
   assert.deepEqual(await (await opened(t, at)).load(), THIRD);
+});
+
+test("a folder with a long name is locked and freed as others are", { skip: process.platform !== "linux" && "no short names of sockets" }, async (t) => {
+  const at = join(folder(t), "deep".repeat(40));
+  const store = await opened(t, at);
+  await assert.rejects(FileStore.open(at, quiet), RunError);
+  assert.deepEqual(readdirSync(at), ["lock"]);
+  store.close();
+  assert.deepEqual(readdirSync(at), []);
 });
 
 test("a process that was killed leaves no lock behind", async (t) => {
