@@ -63,9 +63,12 @@ class WithWebDevice(Rehearsal):
         if self.config.secure_aggregation:
             roster = place.roster_settings(self.web)
             command += ["--roster", roster["secure-roster"], "--owner", roster["secure-owner"]]
-        name = f"web-{self.web}"
+        # Its clock is a day ahead.
+        clock = place.folder / "clock.mjs"
+        clock.write_text("const now = Date.now; Date.now = () => now() + 86400000;")
+        env, name = {"NODE_OPTIONS": f"--import {clock}"}, f"web-{self.web}"
         return self.supervisor.start(
-            name, command, {}, place.log(name), rank=_DEVICES, restart=True
+            name, command, env, place.log(name), rank=_DEVICES, restart=True
         )
 
     @property

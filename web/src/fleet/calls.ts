@@ -109,7 +109,7 @@ export class FleetCalls {
       try {
         const answer = await this.post(`/v1/fleet/${name}`, body);
         if (answer.status === 200) return fromBinary(output, answer.body);
-        if (answer.status === 401 && !clockSet && this.setClock(answer.at)) {
+        if (this.setClock(answer.at) && answer.status === 401 && !clockSet) {
           clockSet = true;
           attempt--;
           continue;
@@ -127,6 +127,11 @@ export class FleetCalls {
     }
   }
 
+  /** The time now by the server's clock, s since 1970. */
+  get now(): number {
+    return (Date.now() + this.ahead) / 1000;
+  }
+
   /** Goes by the server's clock from now on; false where that is what it went by. */
   private setClock(at: number): boolean {
     const ahead = at - Date.now();
@@ -137,7 +142,7 @@ export class FleetCalls {
   }
 
   private async post(path: string, body: Uint8Array): Promise<HttpAnswer> {
-    const timestamp = new Date(Date.now() + this.ahead).toISOString().replace("Z", "+00:00");
+    const timestamp = new Date(1000 * this.now).toISOString().replace("Z", "+00:00");
     const headers = {
       "content-type": "application/protobuf",
       accept: "application/protobuf",

@@ -126,7 +126,7 @@ export class Exchanges {
   /** Send an answer's records, or an error. */
   async reply(question: Question, answer: Content | Error): Promise<void> {
     const asked = question.metadata;
-    const now = Date.now() / 1000;
+    const { now } = this.calls;
     const metadata = {
       runId: asked.runId,
       srcNodeId: asked.dstNodeId,
