@@ -107,7 +107,8 @@ class Callers:
         if key not in self._known:
             # It may have been registered just now. All whose keys are not known wait for one look.
             await asyncio.sleep(max(0.0, UNKNOWN_SECONDS - self._age()))
-            await self._read(UNKNOWN_SECONDS)
+            # What was read before the wait is that old by now, or nearly: uvloop wakes a bit early.
+            await self._read(UNKNOWN_SECONDS / 2)
         return key in self._known
 
     def _age(self) -> float:
