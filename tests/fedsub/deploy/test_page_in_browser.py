@@ -32,8 +32,8 @@ WEB = Path(__file__).parents[3] / "web"
 PAGE = WEB / "dist" / "page"
 AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
 NARROW = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
-#: Measurements as a phone gives them, 50 a second, with a gap after `at`. Their times are a phone's,
-#: also where this browser is slow.
+#: Measurements as a phone gives them, 50 a second, with a gap after `at`. Their times are those of
+#: a phone, also where this browser is slow.
 MOTION = """
 window.replay = (rows, at) => new Promise(done => {
   let i = 0, t = performance.now();
