@@ -1,10 +1,11 @@
-"""Sizes of libfedsub, for each target that zig compiles it for.
+"""Sizes of libfedsub, for each target that zig compiles it for, and of devices in TypeScript.
 
     python benchmarks/library_sizes.py [--names fedsub.wasm libfedsub-x86_64.so ...]
         [--csv benchmarks/results/library-sizes.csv]
 
-Of WebAssembly the bytes, packed by gzip, are what a page loads. It has one instruction set. A
-library for x86-64 has three, of which the processor's best computes.
+The devices, one file for Node and the page with its WebAssembly, are those that `make web` has
+built; without them their rows stay. Of WebAssembly the bytes, packed by gzip, are what a page loads.
+It has one instruction set. A library for x86-64 has three, of which the processor's best computes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ TINY = ["--names", "fedsub.wasm"]
 LINES = ("fedsub.wasm ",)
 LIBRARY = runpy.run_path(str(Path(__file__).parents[1] / ".ci" / "libfedsub.py"))
 NAMES = [*LIBRARY["TARGETS"], *LIBRARY["OTHERS"]]
+DIST = Path(__file__).parents[1] / "web" / "dist"
+#: By row, the files that `make web` builds.
+DEVICES = {"web/dist/device.js": "device.js", "web/dist/page": "page/*"}
+ORDER = [(one,) for one in (*NAMES, *DEVICES)]
 
 
 def main() -> None:
@@ -37,7 +42,18 @@ def main() -> None:
         row |= {"built by make wheels": promised, "written": today()}
         print(f"{name} {row['bytes']} bytes, {row['packed']} packed", flush=True)
         if args.csv:
-            put_rows(args.csv, [row], ["file"], [(one,) for one in NAMES])
+            put_rows(args.csv, [row], ["file"], ORDER)
+    for name, pattern in DEVICES.items():
+        files = sorted(DIST.glob(pattern))
+        if not files:
+            print(f"left out: {name}: `make web` builds it")
+            continue
+        sizes = [(path.stat().st_size, LIBRARY["packed"](path)) for path in files]
+        row = {"file": name, "bytes": sum(s for s, _ in sizes), "packed": sum(p for _, p in sizes)}
+        row |= {"built by make wheels": "no", "written": today()}
+        print(f"{name} {row['bytes']} bytes, {row['packed']} packed", flush=True)
+        if args.csv:
+            put_rows(args.csv, [row], ["file"], ORDER)
 
 
 if __name__ == "__main__":

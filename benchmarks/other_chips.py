@@ -134,7 +134,7 @@ def differing(
 
 
 def apart(command: Sequence[str], fused: bool, epochs: int = EPOCHS) -> tuple[int, int]:
-    """Return how many numbers two trained models make, and how many are not this machine's."""
+    """Return the count of numbers that two trained models make, and of those that differ here."""
     image, places = trained(epochs)
     expected, found = image.here("" if fused else "_portable"), answered(command, image)
     pairs = [(expected[at.buffer], found[at.buffer]) for at in places]

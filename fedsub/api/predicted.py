@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fedsub.api.shown import table
 from fedsub.predictions.scores import SCORES, Score, score_named
 from fedsub.predictions.tables import prediction_rows, score_rows, split_rows
-from fedsub.predictions.tested import TestedRun
+from fedsub.predictions.tested import RunSamples
 from fedsub_core.config.named_code import CODE
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation
@@ -59,7 +59,7 @@ class Samples:
         return table(score_rows(self._tested.predictions(), named))
 
     def confusion(self, method: str | None = None) -> pd.DataFrame:
-        """Return how many tested samples of each class (rows) a method took for which (columns)."""
+        """Return a method's confusion matrix: tested samples, true classes as rows."""
         import pandas as pd
 
         of, classes = self.predictions, list(self._tested.federation.card.classes)
@@ -68,5 +68,5 @@ class Samples:
         return found.reindex(index=classes, columns=classes, fill_value=0)
 
     @cached_property
-    def _tested(self) -> TestedRun:
-        return TestedRun(self.folder, self._data, {o: str(getattr(self.config, o)) for o in CODE})
+    def _tested(self) -> RunSamples:
+        return RunSamples(self.folder, self._data, {o: str(getattr(self.config, o)) for o in CODE})

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from fedsub.predictions.tables import Row
 
-#: Scores without --metric.
-DEFAULT = ("auroc", "balanced_accuracy", "kappa", "ece", "brier")
-
 
 @click.command(short_help="Write what models say of each tested sample; AUROC, calibration.")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
@@ -28,8 +25,8 @@ DEFAULT = ("auroc", "balanced_accuracy", "kappa", "ece", "brier")
     "metrics",
     multiple=True,
     metavar="NAME",
-    help=f"{', '.join(DEFAULT)}, or my.py:function of true classes [n] and probabilities "
-    "[n, classes] [default: all five]",
+    help="such as auroc, or my.py:function of true classes [n] and probabilities [n, classes] "
+    "[default: all that are known]",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), help="folder of the files [default: FOLDER]"
@@ -57,13 +54,13 @@ def predictions(
     bit.
     """
     from fedsub.predictions.files import write_rows
-    from fedsub.predictions.scores import score_named
+    from fedsub.predictions.scores import SCORES, score_named
     from fedsub.predictions.tables import mean_rows, prediction_rows, score_rows, split_rows
-    from fedsub.predictions.tested import TestedRun
+    from fedsub.predictions.tested import RunSamples
     from fedsub.report.report import REPORT_FILE, write_report
 
-    run, ending = TestedRun(folder), "parquet" if parquet else "csv"
-    scores = [score_named(name) for name in metrics or DEFAULT]
+    run, ending = RunSamples(folder), "parquet" if parquet else "csv"
+    scores = [score_named(name) for name in metrics or SCORES]
     predicted = list(run.predictions(methods))
     people = list(score_rows(predicted, scores))
     means, names = mean_rows(people), [name for name, _ in scores]

@@ -52,7 +52,7 @@ class RefusedJoins:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def left(self, address: str) -> float:
-        """Return how many an address may try now; below 1 it has to wait."""
+        """Return the number of tries that an address has left; below 1 it has to wait."""
         now = self._clock()
         since, left = self._left.get(address, (now, float(MOST_REFUSED)))
         return min(left + (now - since) / REFUSED_SECONDS, MOST_REFUSED)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from fedsub.predictions.scores import Score, scored
-from fedsub.predictions.tested import Predicted, TestedRun
+from fedsub.predictions.tested import Predicted, RunSamples
 
 Row = dict[str, Any]
 #: What the column of a class's probability begins with.
 PROBABILITY = "probability "
 
 
-def prediction_rows(run: TestedRun, predicted: Iterable[Predicted]) -> Iterator[Row]:
+def prediction_rows(run: RunSamples, predicted: Iterable[Predicted]) -> Iterator[Row]:
     """Yield a row for each tested sample of each person and method.
 
     Columns: ``person``, ``method``, ``seed``, ``round``, ``index`` of the row in the person's file,
@@ -34,7 +34,7 @@ def prediction_rows(run: TestedRun, predicted: Iterable[Predicted]) -> Iterator[
             yield whose | row | dict(zip(columns, shares, strict=True))
 
 
-def split_rows(run: TestedRun) -> Iterator[Row]:
+def split_rows(run: RunSamples) -> Iterator[Row]:
     """Yield a row for each sample of each person: ``person``, ``index``, ``t``, ``class``, part.
 
     A sample without a label has an empty class.

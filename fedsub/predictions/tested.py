@@ -59,7 +59,7 @@ class Predicted:
 
 
 @dataclass(frozen=True, eq=False)
-class TestedRun:
+class RunSamples:
     """A run's folder with the data that it ran on.
 
     Parameters
@@ -78,9 +78,6 @@ class TestedRun:
     given: Federation | None = None
     code: dict[str, str] = field(default_factory=dict)
 
-    #: The class is no test, whatever its name begins with.
-    __test__ = False
-
     @cached_property
     def config(self) -> RunConfig:
         """The run's configuration."""
@@ -92,6 +89,7 @@ class TestedRun:
     def federation(self) -> Federation:
         """The data, those of the run to the last bit."""
         config, found = self.config, self.given or load_data(self.config, self.folder)
+        now = fingerprints(found)
         for name in config.methods:
             path = self.folder / name / DATABASE_FILE
             if not path.is_file():
@@ -99,7 +97,6 @@ class TestedRun:
             with RunDatabase(path) as database:
                 known = json.loads(database.meta()["config"])
             had = {key: value for key, value in known.items() if key.startswith("data: ")}
-            now = fingerprints(found)
             if other := sorted(key for key in had.keys() | now if had.get(key) != now.get(key)):
                 names = [key.removeprefix("data: ") for key in other]
                 raise RunError(

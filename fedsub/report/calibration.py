@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedsub.predictions.files import PREDICTIONS, read_predictions
-from fedsub.predictions.scores import BINS, SCORES, reliability
+from fedsub.predictions.scores import BINS, SCORES, ece, reliability
 from fedsub.predictions.tables import mean_rows, score_rows
 from fedsub.predictions.tested import Predicted
 from fedsub.report.curves import styles
@@ -61,16 +61,14 @@ def _drawn(predicted: Sequence[Predicted]) -> Drawn:
         for name in methods:
             own = [one for one in predicted if one.method == name]
             y = np.concatenate([one.y for one in own])
-            counts, confidence, accuracy = reliability(
-                y, np.concatenate([one.probabilities for one in own])
-            ).T
+            shares = np.concatenate([one.probabilities for one in own])
+            counts, confidence, accuracy = reliability(y, shares).T
             there, (colour, dashes) = counts > 0, look[name]
             line: Any = {"color": colour, "linewidth": 1.5, "linestyle": dashes}
             axes.plot(confidence[there], accuracy[there], label=short_name(name, 16), **line)
             size = 4 + 60 * counts[there] / counts.sum()
             axes.scatter(confidence[there], accuracy[there], s=size, color=colour)
-            error = np.nansum(counts * np.abs(confidence - accuracy)) / counts.sum()
-            words.append(f"{name} {error:.3f}")
+            words.append(f"{name} {ece(y, shares):.3f}")
         axes.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1.02), ylim=(0, 1.02))
         axes.grid(axis="y")
         axes.set_axisbelow(True)

@@ -57,7 +57,7 @@ class Fleet:
         self.beat_at = 0.0
 
     def call(self, path: str, name: str, beat: bool = False, **fields: Any) -> Any:
-        """Return what a call is answered; again and again while the SuperLink is not there."""
+        """Return the answer to a call, which is tried again while the SuperLink is away."""
         if beat:
             fields["heartbeat_interval"] = HEARTBEAT
         body, pause = made(f"{name}Request", **fields).SerializeToString(), 1.0

@@ -78,7 +78,7 @@ def test_a_device_in_typescript_is_as_good_as_one_in_python(
 
 
 def _comparable(database: Path) -> dict[tuple[int, str, int | None], float]:
-    """Return what was measured of the device, but for bytes, and for what other draws lead to."""
+    """Return the metrics of the device, without bytes and without ends of drawn intervals."""
     return {
         (round, metric, label): value
         for (round, client, metric, label), value in metrics_of(database).items()

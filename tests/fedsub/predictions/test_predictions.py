@@ -16,7 +16,7 @@ import fedsub
 from fedsub.cli import cli
 from fedsub.predictions.files import read_predictions
 from fedsub.predictions.scores import BINS, auroc, ece, kappa, reliability, score_named, scored
-from fedsub.predictions.tested import TestedRun
+from fedsub.predictions.tested import RunSamples
 from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import ConfigError, RunError
@@ -69,7 +69,9 @@ def test_files_hold_the_predictions_and_the_report_shows_them(
     cli_run = CliRunner().invoke(cli, ["predictions", str(run.folder), "--json"])
     assert cli_run.exit_code == 0, cli_run.output
     path = run.folder / "predictions.csv"
-    for there, one in zip(read_predictions(path), TestedRun(run.folder).predictions(), strict=True):
+    for there, one in zip(
+        read_predictions(path), RunSamples(run.folder).predictions(), strict=True
+    ):
         assert (there.person, there.method, there.round) == (one.person, one.method, one.round)
         np.testing.assert_array_equal(there.probabilities, one.probabilities)
         np.testing.assert_array_equal(there.index, one.index)
@@ -95,7 +97,7 @@ def test_scores_of_ones_own_are_a_function(run: fedsub.Run, tmp_path: Path) -> N
     own.write_text(
         "def none(y, p):\n    return 'much'\n\n\ndef bent(y, p):\n    y[:] = 0\n    return 0\n"
     )
-    (one,) = (TestedRun(run.folder).predictions(["ditto"]).__next__(),)
+    (one,) = (RunSamples(run.folder).predictions(["ditto"]).__next__(),)
     before = one.y.copy()
     assert scored(one, [score_named(f"{own}:bent")]) == {"bent": 0.0}
     np.testing.assert_array_equal(one.y, before)
@@ -118,7 +120,7 @@ def test_data_that_changed_since_are_refused(run: fedsub.Run, tmp_path: Path) ->
     with refused(RunError, got=[person]):
         _ = changed.predictions
     with refused(RunError, got=["nobody"], expected=["ditto"]):
-        next(TestedRun(run.folder).predictions(["nobody"]))
+        next(RunSamples(run.folder).predictions(["nobody"]))
 
 
 def test_a_model_that_is_away_is_named(run: fedsub.Run) -> None:
@@ -127,7 +129,7 @@ def test_a_model_that_is_away_is_named(run: fedsub.Run) -> None:
     path.unlink()
     try:
         with refused(RunError, path.stem):
-            list(TestedRun(run.folder).predictions(["fedavg"]))
+            list(RunSamples(run.folder).predictions(["fedavg"]))
     finally:
         path.write_bytes(kept)
 

@@ -34,7 +34,7 @@ const PLAIN: Mixing = {
   prior: 300, heads: "mixed", lentFrom: 0, noisy: false, lends: true, holders: undefined, stretches: 3,
 };
 
-/** Features and labels of a person, as golden_heads.py says. */
+/** Features and labels of a person, as tests/golden_parts/heads.py says. */
 function personOf(seed: number, samples: number, labels: number): Samples {
   const y = Int32Array.from({ length: samples }, (_, i) => i % Math.max(labels, 1));
   const steps = stepsOf(seed, samples * FEATURES, 1);

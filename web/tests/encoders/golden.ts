@@ -1,4 +1,4 @@
-// Samples that golden files go by: fedsub/testing/golden_encoders.py.
+// Samples that golden files go by: tests/golden_parts/encoders.py.
 
 import { readFileSync } from "node:fs";
 

@@ -67,6 +67,19 @@ test("who died is first taken leave of, then activated, and takes leave at the e
   assert.ok(link.calls.includes("confirm-message-received"));
 });
 
+test("a message of one record is answered in ten requests at most, with the look that finds it", async (t) => {
+  const link = new SuperLink();
+  const joined: Content = new Map([["joined", config(new Map<string, string | Uint8Array>([["turn.method", "fedavg"], ["payload", PAYLOAD.subarray(0, 100_000)]]))]]);
+  link.ask("train", "1", joined);
+  await played(t, link, 1, () => joined);
+  // A look that finds nothing belongs to no exchange.
+  const count = (name: string) => link.calls.filter((one) => one === name).length;
+  const looks = count("pull-messages") > 0 ? 1 : 0;
+  const others = ["pull-object", "confirm-message-received", "push-messages", "push-object"].map(count);
+  assert.ok(others.every((one) => one > 0));
+  assert.ok(looks + others.reduce((sum, one) => sum + one, 0) <= 10, `${looks} ${others.join(" ")}`);
+});
+
 for (const hours of [-30, 5]) {
   test(`a device whose clock is ${-hours} hours wrong goes by the server's`, async (t) => {
     const link = new SuperLink();

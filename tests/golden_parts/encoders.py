@@ -1,7 +1,5 @@
 """Levels of encoders, for devices in other languages.
 
-    python -m fedsub.testing.golden_encoders
-
 The file has encoders, and the levels of samples whose steps everybody can compute:
 :func:`steps_of`. The encoder of ``ranks`` is that of a person with the samples of another seed.
 """
@@ -9,20 +7,16 @@ The file has encoders, and the levels of samples whose steps everybody can compu
 from __future__ import annotations
 
 import base64
-import json
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub.testing.golden import FOLDER
 from fedsub_core.data.sensors import Sensors, Windows
 from fedsub_core.encoders.build import build_encoder
 from fedsub_core.models.architecture import Shape
 
-FILE = FOLDER / "parts" / "encoders.json"
 SAMPLES, PERSON = 4, 2
 #: Text, shape, seed and sensors.
 ENCODERS: tuple[tuple[str, Shape, int, Sensors], ...] = (
@@ -62,12 +56,3 @@ def recorded() -> list[dict[str, Any]]:
         facts = {"encoder": text, "shape": shape, "seed": seed, "sensors": sensors}
         found.append({**facts, "levels": levels})
     return found
-
-
-def main(file: Path) -> None:
-    """Write the file."""
-    file.write_text(json.dumps(recorded(), indent=1) + "\n", "utf-8")
-
-
-if __name__ == "__main__":
-    main(FILE)

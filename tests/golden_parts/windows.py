@@ -1,27 +1,21 @@
 """Recordings and the windows that an import cuts of them, for devices in other languages.
 
-    python -m fedsub.testing.golden_windows
-
 Values are exact in float32, so that a device has them to the bit.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedsub.testing.golden import FOLDER
 from fedsub_core.errors import DataError
 from fedsub_data.importing.dropped import Dropped
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.source import Rows
 from fedsub_data.importing.windowing import Cut, Kept, windows
 
-FILE = FOLDER / "parts" / "windows.json"
 FEATURES = 2
 #: Rows of a recording, how many come in a second and how late they are at most, in steps; the rate
 #: that is wanted, a window's and a step's samples; rows after which time pauses, and which of how
@@ -74,14 +68,3 @@ def recorded(case: Mapping[str, Any]) -> dict[str, Any]:
         return found
     begins, labels = made.t.tolist(), made.y.tolist()
     return found | {"windows": {"x": made.x.tolist(), "y": labels, "t": begins}}
-
-
-def main(file: Path) -> None:
-    """Write the file."""
-    found = {name: recorded(case) for name, case in CASES.items()}
-    lines = (f" {json.dumps(name)}: {json.dumps(case)}" for name, case in found.items())
-    file.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
-
-
-if __name__ == "__main__":
-    main(FILE)

@@ -1,27 +1,21 @@
 """Splits of people's samples, for devices in other languages.
 
-    python -m fedsub.testing.golden_splits
-
 The file has people, with the card's words on their samples, and which samples are for training and
 which for testing. Samples are single numbers, some of them twice.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedsub.testing.golden import FOLDER
 from fedsub_client.split_client import split_client
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.federation import Card, ClientData
 from fedsub_core.errors import DataError
 
-FILE = FOLDER / "parts" / "splits.json"
 CLASSES = ("sit", "walk", "run", "climb")
 SAMPLES = 40
 #: What the card says, and of the person's samples: `t` seconds apart, `moments` that several share,
@@ -85,14 +79,3 @@ def recorded(case: Mapping[str, Any]) -> dict[str, Any]:
         "train": parts.train.tolist(), "test": parts.test.tolist(), "words": parts.note.split,
         "repeated": parts.note.repeated,
     }  # fmt: skip
-
-
-def main(file: Path) -> None:
-    """Write the file."""
-    found = {name: recorded(case) for name, case in CASES.items()}
-    lines = (f" {json.dumps(name)}: {json.dumps(case)}" for name, case in found.items())
-    file.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
-
-
-if __name__ == "__main__":
-    main(FILE)

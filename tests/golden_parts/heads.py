@@ -1,7 +1,5 @@
 """Heads in closed form, for devices in other languages.
 
-    python -m fedsub.testing.golden_heads
-
 Each case has how the head of a person is solved, and the head, the squares, target
 and losses of its equations, and the head alone.
 Features and labels everybody can compute: :func:`person_of`.
@@ -9,16 +7,12 @@ Features and labels everybody can compute: :func:`person_of`.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsub.testing.golden import FOLDER
-from fedsub.testing.golden_encoders import steps_of
 from fedsub_core.closed_form.candidates import Shared
 from fedsub_core.closed_form.lending import Holders
 from fedsub_core.closed_form.personal import Mixing, personal_head
@@ -28,7 +22,8 @@ from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import Statistics, recency, statistics, total
 
-FILE = FOLDER / "parts" / "heads.json"
+from .encoders import steps_of
+
 FEATURES, CLASSES = 6, 4
 
 
@@ -135,13 +130,3 @@ def _sets(case: Case, own: Statistics, each: list[Statistics]) -> list[Any]:
 
 def _shared(sums: Statistics) -> Shared:
     return Shared(Scale.of(sums), sums)
-
-
-def main(file: Path) -> None:
-    """Write the file."""
-    cases = {name: recorded(case) for name, case in CASES.items()}
-    file.write_text(json.dumps(cases, indent=None).replace('}, "', '},\n"') + "\n", "utf-8")
-
-
-if __name__ == "__main__":
-    main(FILE)
