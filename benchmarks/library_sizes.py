@@ -4,8 +4,8 @@
         [--csv benchmarks/results/library-sizes.csv]
 
 The devices, one file for Node and the page with its WebAssembly, are those that `make web` has
-built; without them their rows stay. Of WebAssembly the bytes, packed by gzip, are what a page loads.
-It has one instruction set. A library for x86-64 has three, of which the processor's best computes.
+built; without them their rows stay. Of WebAssembly the bytes, packed by gzip, are what a page
+loads. It has one instruction set. A library for x86-64 has three: the processor's best computes.
 """
 
 from __future__ import annotations
