@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import Message
 
+from fedsub_core.looks import lateness
 from strategies.rounds.link import Link
 from strategies.rounds.outbox import Outbox
 from strategies.rounds.pace import Pace
@@ -65,6 +66,8 @@ class Delivery:
         #: When each client answered, and for how long it had been waited for: the time in which
         #: others' answers were taken and read is not the client's.
         self._took: dict[str, tuple[float, float]] = {}
+        #: When each client was sent the last message that it answered; it looks less often since.
+        self._served: dict[str, float] = {}
         #: By message without an answer in time: the message, its client, when it was sent, and the
         #: pace then.
         self._overdue: dict[str, tuple[str, str, float, Pace]] = {}
@@ -115,6 +118,9 @@ class Delivery:
         next_look = next_check = since + PRESENCE_SECONDS
         self._slowest = 0.0
         self.pace = Pace(timeout, len(asked), most, math.ceil(self.quorum * len(asked)))
+        if not link.in_process:
+            idle = {c: since - self._served.get(c, -math.inf) for c, _ in asked}
+            self.pace.late = {client: lateness(seconds) for client, seconds in idle.items()}
         kind = asked[0][1].metadata.message_type if asked else ""
         slowness, busy = self._slowness[kind], 0.0
         while True:
@@ -125,6 +131,7 @@ class Delivery:
             for client, message, reply in pulled:
                 if not box.was_lost(client, message, reply):
                     self._took[client] = time.monotonic() - since, looked - since - busy
+                    self._served[client] = since
                     yield reply
             busy += time.monotonic() - looked if pulled else 0.0
             left = box.waited_for

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -83,6 +84,15 @@ def test_whose_pace_is_known_gets_twice_the_time_that_it_needs(
     usual: float, slowness: float, deadline: float
 ) -> None:
     assert pace(*3 * [usual]).deadline({"p4"}, {"p4": slowness}) == deadline
+
+
+def test_who_may_look_late_gets_so_much_longer() -> None:
+    quick = replace(pace(1, 1, 1, 20), late={"p4": 6.0})
+    assert quick.slow == frozenset() and replace(quick, late={"p4": 4.0}).slow == {"p4"}
+    assert quick.deadline({"p4"}, {"p4": 1.0}) == LEAST_SECONDS + 6
+    # It makes no round longer whose clients work for long, nor one in which others are awaited.
+    assert quick.deadline({"p3"}, {"p3": 1.0}) == LEAST_SECONDS
+    assert replace(pace(20, 20, 20), late={"p4": 6.0}).deadline({"p4"}, {"p4": 1.0}) == 40
 
 
 def test_who_is_not_offline_sets_the_pace_if_that_is_a_quorum() -> None:
