@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
-from light_devices import CPU, DOWN, TAKEN, THERE, UP, Made
+from light_devices import CALLS, CPU, DOWN, TAKEN, THERE, UP, Made
 from processes import cpu_seconds, descendants, memory
 
 from fedsub.deploy.components import CONNECTION, HOST
@@ -126,8 +126,8 @@ class Processes:
         #: Of each part, and of all devices together.
         self.cpu: dict[str, float] = dict.fromkeys([*PARTS, CPU], 0.0)
         self.peak: dict[str, float] = dict.fromkeys(PARTS, 0.0)
-        #: Bytes of the devices' requests, and of the answers to them.
-        self.up = self.down = 0
+        #: Bytes of the devices' requests, and of the answers to them; their number.
+        self.up = self.down = self.calls = 0
 
     def look(self) -> None:
         """Read what the system says of them; of what has ended the last look counts."""
@@ -139,6 +139,7 @@ class Processes:
         with suppress(OSError):
             taken = json.loads((self._rehearsal.answers / TAKEN).read_bytes())
             self.cpu[CPU], self.up, self.down = taken[CPU], taken[UP], taken[DOWN]
+            self.calls = taken[CALLS]
 
     def _find(self, part: str) -> None:
         """Find a part among what this rehearsal's processes started."""

@@ -118,7 +118,7 @@ class Delivery:
         next_look = next_check = since + PRESENCE_SECONDS
         self._slowest = 0.0
         self.pace = Pace(timeout, len(asked), most, math.ceil(self.quorum * len(asked)))
-        if not link.in_process:
+        if most:
             idle = {c: since - self._served.get(c, -math.inf) for c, _ in asked}
             self.pace.late = {client: lateness(seconds) for client, seconds in idle.items()}
         kind = asked[0][1].metadata.message_type if asked else ""
