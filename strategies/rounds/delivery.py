@@ -66,8 +66,10 @@ class Delivery:
         #: When each client answered, and for how long it had been waited for: the time in which
         #: others' answers were taken and read is not the client's.
         self._took: dict[str, tuple[float, float]] = {}
-        #: When each client was sent the last message that it answered; it looks less often since.
+        #: When each client answered, at the earliest; it looks less and less often since. All have
+        #: answered once since this began: the handshake.
         self._served: dict[str, float] = {}
+        self._begun = time.monotonic()
         #: By message without an answer in time: the message, its client, when it was sent, and the
         #: pace then.
         self._overdue: dict[str, tuple[str, str, float, Pace]] = {}
@@ -119,7 +121,7 @@ class Delivery:
         self._slowest = 0.0
         self.pace = Pace(timeout, len(asked), most, math.ceil(self.quorum * len(asked)))
         if most:
-            idle = {c: since - self._served.get(c, -math.inf) for c, _ in asked}
+            idle = {c: since - self._served.get(c, self._begun) for c, _ in asked}
             self.pace.late = {client: lateness(seconds) for client, seconds in idle.items()}
         kind = asked[0][1].metadata.message_type if asked else ""
         slowness, busy = self._slowness[kind], 0.0
@@ -131,7 +133,7 @@ class Delivery:
             for client, message, reply in pulled:
                 if not box.was_lost(client, message, reply):
                     self._took[client] = time.monotonic() - since, looked - since - busy
-                    self._served[client] = since
+                    self._served[client] = looked - busy
                     yield reply
             busy += time.monotonic() - looked if pulled else 0.0
             left = box.waited_for
