@@ -173,7 +173,7 @@ def test_who_answers_just_in_time_for_ever_rests_ever_longer(
 ) -> None:
     run, seconds = slow_run(kind, rounds=11)
     waits = [round for round, s in enumerate(seconds, start=1) if s > 20]
-    # Who has rested for three rounds, and may have looked late for its message, is not slow at once.
+    # Who rested for three rounds, and may have looked late for its message, is not slow at once.
     late = [9] if kind == MessageType.TRAIN else []
     assert waits == [1, 2, 3, 5, 9, *(round + 1 for round in late)]
     assert set(run.metric("slow_replies")) == {
