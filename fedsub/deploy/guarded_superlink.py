@@ -12,7 +12,7 @@ looks whose replies a node pushes. Here whoever is named in a call must be who s
 
 Flower 1.39 answers SuperNodes over gRPC, 1.42 over HTTP: see ``fleet_door.py``.
 
-Its database is asked for less (`quick_link.py`).
+Its database is asked for less (`quick_link.py`); its state can be in memory (`memory_link.py`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ import grpc
 
 from fedsub.deploy.connections import Connections, most_connections
 from fedsub.deploy.fleet_grpc import FleetServer
+from fedsub.deploy.memory_link import KeptNodes, MemoryLinkState
 from fedsub.deploy.quick_link import QuickLinkState, wait_for_locks
 from fedsub.deploy.superlink_options import own_options
 from fedsub_core.errors import FedSubError
 from fedsub_core.files import UMASK
-from fedsub_core.flower.linkstate import SqlLinkState, replace_state
+from fedsub_core.flower.linkstate import InMemoryLinkState, SqlLinkState, replace_state
 from fedsub_core.flower.modules import HTTP, demand_deployable
 from fedsub_core.flower.superlink import (
     PUBLIC_KEY_HEADER,
@@ -213,15 +214,18 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
 
 
 def main() -> None:
-    """Run Flower's SuperLink, with its options and two more; its database is its owner's alone."""
+    """Run Flower's SuperLink, with its options and three more; its files are its owner's alone."""
     os.umask(UMASK)
     try:
         set_up_logs()
         release = demand_deployable()
         own, sys.argv[1:] = own_options(sys.argv[1:], release)
-        flower = guard_http(**own) if release == HTTP else guard_grpc()
+        flower = guard_http(own["page"], own["invitations"]) if release == HTTP else guard_grpc()
         wait_for_locks()
         replace_state(SqlLinkState, QuickLinkState)
+        if own["memory"] is not None:
+            MemoryLinkState.kept = KeptNodes(own["memory"])
+            replace_state(InMemoryLinkState, MemoryLinkState)
         flower.flower_superlink()
     except FedSubError as error:
         sys.exit(f"fedsub-superlink: {error}")

@@ -11,7 +11,8 @@ from flwr.common.constant import Status
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
 from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
-from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NodeStatus
+from flwr.supercore.constant import NodeStatus
+from flwr.supercore.date import now
 from flwr.supercore.run import RunStatus
 from sqlalchemy import text
 
@@ -19,7 +20,6 @@ from fedsub_core.errors import RunError
 from fedsub_core.flower.modules import GRPC, HTTP, flower_module
 
 __all__ = [
-    "FLWR_IN_MEMORY_DB_NAME",
     "InMemoryLinkState",
     "NodeInfo",
     "NodeStatus",
@@ -27,6 +27,7 @@ __all__ = [
     "SqlLinkState",
     "Status",
     "add_indices",
+    "now",
     "replace_state",
 ]
 
@@ -40,7 +41,8 @@ def replace_state(flowers: type[Any], ours: type[Any]) -> None:
         If Flower's no longer has something that `ours` replaces.
     """
     for name in ours.REPLACED:
-        if not callable(getattr(flowers, name, None)):
+        made = getattr(flowers, name, None)
+        if not callable(made) or getattr(made, "__isabstractmethod__", False):
             raise RunError(
                 f"flwr: its {flowers.__name__} has no {name} to replace; expected flwr {GRPC} or "
                 f"{HTTP}"
