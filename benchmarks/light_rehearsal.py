@@ -124,10 +124,10 @@ class Processes:
         self._rehearsal = rehearsal
         self._found = dict[str, int]()
         #: Of each part, and of all devices together.
-        self.cpu: dict[str, float] = dict.fromkeys([*PARTS, CPU], 0.0)
+        self.cpu: dict[str, float] = dict.fromkeys([*PARTS, CPU, CALLS], 0.0)
         self.peak: dict[str, float] = dict.fromkeys(PARTS, 0.0)
-        #: Bytes of the devices' requests, and of the answers to them; their number.
-        self.up = self.down = self.calls = 0
+        #: Bytes of the devices' requests, and of the answers to them; their number is beside CPU.
+        self.up = self.down = 0
 
     def look(self) -> None:
         """Read what the system says of them; of what has ended the last look counts."""
@@ -139,7 +139,7 @@ class Processes:
         with suppress(OSError):
             taken = json.loads((self._rehearsal.answers / TAKEN).read_bytes())
             self.cpu[CPU], self.up, self.down = taken[CPU], taken[UP], taken[DOWN]
-            self.calls = taken[CALLS]
+            self.cpu[CALLS] = taken[CALLS]
 
     def _find(self, part: str) -> None:
         """Find a part among what this rehearsal's processes started."""
