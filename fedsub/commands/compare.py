@@ -39,6 +39,8 @@ class CodeNamed:
 
     model: tuple[str, ...]
     encoder: tuple[str, ...]
+    loss: tuple[str, ...]
+    augment: tuple[str, ...]
 
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
@@ -89,6 +91,8 @@ class CodeNamed:
     click.option(
         "--encoder", multiple=True, metavar="NAME", help="the same of an encoder that is a module"
     ),
+    click.option("--loss", multiple=True, metavar="NAME", help="the same of a loss"),
+    click.option("--augment", multiple=True, metavar="NAME", help="the same of an augmentation"),
 )
 @AS_JSON
 def compare(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedsub_core.config.capacities import check_capacities, sizes
+from fedsub_core.config.parts import parts
+from fedsub_core.config.schedules import rate_factor
 from fedsub_core.encoders.names import check_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
@@ -74,8 +76,13 @@ def read_values(
                 check_capacities(str(value))
             elif key == "sizes":
                 sizes(str(value))
+            elif key == "schedule":
+                rate_factor(str(value), 1)
+            elif key in ("loss", "optimiser", "augment"):
+                parts(str(value), key)
         except ConfigError as error:
-            raise ConfigError(f"{where}: {key}: {error}") from error
+            what = str(error).removeprefix(f"{key}: ")
+            raise ConfigError(f"{where}: {key}: {what}") from error
     return values
 
 
