@@ -42,7 +42,7 @@ def test_parts_have_values_names_words_and_tuples() -> None:
     ],
 )
 def test_what_is_no_part_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="loss: got .*expected names with commas"):
+    with pytest.raises(ConfigError, match=r"loss: got .*expected names with commas"):
         parts(text, "loss")
 
 

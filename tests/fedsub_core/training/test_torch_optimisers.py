@@ -93,5 +93,5 @@ def test_what_pytorch_has_not_is_refused_by_name(text: str, decay: float, expect
 
 def test_an_optimiser_that_does_not_take_the_model_says_so() -> None:
     how = TrainingSettings(optimiser="Muon")
-    with pytest.raises(ConfigError, match="Muon: got .*2D parameters"):
+    with pytest.raises(ConfigError, match=r"Muon: got .*2D parameters"):
         train(MODEL, MODEL.init(3, 5), data(), TURN, how)
