@@ -11,12 +11,13 @@ from typing import Any
 
 from torch import nn
 
-from fedsub_core.config.named_code import ALL_CODE, AUGMENT, LOSS, TRAINING_CODE
+from fedsub_core.config.named_code import ALL_CODE, AUGMENT, CODE, LOSS, ON_ROUND
 from fedsub_core.errors import ConfigError
 
 #: The module in which builders stand that no file holds; it is not there in another process.
 GIVEN = "fedsub_given"
-_SUCH = {"model": "cnn1d", "encoder": "kernels:100", LOSS: "focal", AUGMENT: "jitter"}
+_SUCH = {"model": "cnn1d", "encoder": "kernels:100", LOSS: "focal", AUGMENT: "jitter",
+         ON_ROUND: "my.py:function"}  # fmt: skip
 
 
 def place_of(model: Any, option: str = "model") -> str:
@@ -39,7 +40,7 @@ def place_of(model: Any, option: str = "model") -> str:
         return model
     if isinstance(model, list | tuple) and option == AUGMENT:
         return ",".join(place_of(one, option) for one in model)
-    if isinstance(model, nn.Module) and option not in TRAINING_CODE:
+    if isinstance(model, nn.Module) and option in CODE:
         return given(model, f"{GIVEN}:module_{_digest(model)}")
     if callable(model):
         module, name = getattr(model, "__module__", ""), getattr(model, "__qualname__", "")
@@ -51,7 +52,7 @@ def place_of(model: Any, option: str = "model") -> str:
                 pass  # a notebook's, or a file's that is no module
         name = name.rpartition(".")[2]
         place = f"{GIVEN}:{_free(name, model)}"
-        if option in TRAINING_CODE:
+        if option not in CODE:
             setattr(_module(), place.partition(":")[2], model)
             return place
         return given(model, place)
@@ -63,7 +64,7 @@ def place_of(model: Any, option: str = "model") -> str:
 
 def places_in(settings: dict[str, Any]) -> dict[str, str]:
     """Take what may be code out of a run's settings; return its names by option."""
-    taken = {option: settings.pop(option, None) for option in ALL_CODE}
+    taken = {option: settings.pop(option.replace("-", "_"), None) for option in ALL_CODE}
     return {option: place_of(value, option) for option, value in taken.items() if value is not None}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ from fedsub.api.shown import Report, shown_with_place
 from fedsub.api.tables import Tables
 from fedsub.commands.progress import progress as told
 from fedsub.newcomers.finished_run import FinishedRun
-from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
-from fedsub.studies.tuned_run import keep_tuned, tuned
+from fedsub.studies.run import check_data, data_notes, train_methods
+from fedsub.studies.tuned_run import tuned, tuned_folder
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.named_code import CODE, ENCODER, MODEL, check_option
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -137,7 +137,7 @@ def run(
     *,
     beside: Iterable[str] | str | None = None,
     model: Any = None,
-    tune: Mapping[str, Sequence[Any]] | None = None,
+    tune: Mapping[str, Any] | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> Run:
@@ -188,9 +188,7 @@ def run(
 
 
 def _trained(config: RunConfig, people: Federation, progress: bool, found: dict[str, Any]) -> Path:
-    folder, shown = new_folder(config), sys.stdout if progress else io.StringIO()
-    if found:
-        keep_tuned(folder, found)
+    folder, shown = tuned_folder(config, found), sys.stdout if progress else io.StringIO()
     with told(Console(file=shown), "rounds", config.methods) as tell:
         train_methods(config, people, folder, lambda name, round: tell(name, round, config.rounds))
     return folder

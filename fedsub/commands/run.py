@@ -138,8 +138,8 @@ def run(
     prints a comparison of the methods, and the paths of the run's folder and report.
     """
     from fedsub.engines.simulation import build_grid, ray_grids
-    from fedsub.studies.run import data_notes, go_on, load_data, new_folder, train_methods
-    from fedsub.studies.tuned_run import keep_tuned
+    from fedsub.studies.run import data_notes, go_on, load_data, train_methods
+    from fedsub.studies.tuned_run import tuned_folder
     from fedsub_server.results import summarise_run
 
     if with_report:
@@ -157,21 +157,17 @@ def run(
     resolved, found = chosen_values(console, resolved, federation, tune, resume)
     report = None
     with ray_grids(engine.ray_address) if engine.on_ray else nullcontext(build_grid) as make_grid:
-        folder = resume or new_folder(resolved)
-        if found:
-            keep_tuned(folder, found)
+        folder = resume or tuned_folder(resolved, found)
         # Options that the folder does not keep.
         more = [] if with_report else ["--no-report"]
         more += [*(["--json"] if as_json else []), *engine.options, *trackers.options]
         with told_how_to_go_on(lambda: ["run", "--resume", str(folder.absolute()), *more]):
             with progress(console, "rounds", resolved.methods) as tell:
-                train_methods(
-                    resolved,
-                    federation,
-                    folder,
-                    lambda name, round: tell(name, round, resolved.rounds),
-                    make_grid,
-                )
+
+                def note(name: str, round: int) -> None:
+                    tell(name, round, resolved.rounds)
+
+                train_methods(resolved, federation, folder, note, make_grid)
             _print_run(console, resolved, folder, notes, next(iter(federation.clients)))
             if with_report:
                 # Last, so that nothing of what was trained and printed depends on it.

@@ -17,6 +17,8 @@ from fedsub_core.errors import ConfigError, RunError, cut
 from fedsub_core.files import write_whole
 from fedsub_core.options import key_values
 
+#: A value among others with commas, which may have commas of its own in brackets.
+_VALUE = re.compile(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+")
 #: In a study's folder, beside its file.
 ASKED_FILE = "asked.json"
 
@@ -98,7 +100,7 @@ def shortened(
 def grid_of(texts: Sequence[str]) -> dict[str, list[Any]]:
     """Return the values by key of texts such as ``lr=0.01,0.1``; raises ConfigError."""
     pairs = key_values(texts, "--tune", "lr=0.01,0.1")
-    split = {key: re.findall(r"(?:[^,()]|\([^()]*\))+", text) for key, text in pairs.items()}
+    split = {key: _VALUE.findall(text) for key, text in pairs.items()}
     listed = {key: [_value(one.strip()) for one in values] for key, values in split.items()}
     return {key: listed_values(Path("--tune"), "values", key, v) for key, v in listed.items()}
 

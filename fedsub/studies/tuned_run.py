@@ -17,6 +17,7 @@ from typing import Any
 
 from fedsub.studies.engine import train_run
 from fedsub.studies.kept_runs import RUNS, summary
+from fedsub.studies.run import new_folder
 from fedsub.studies.runner import choose, row_key
 from fedsub.studies.study import Entry, Study, concerns, tuning_tasks
 from fedsub.studies.study_file import check_study
@@ -42,7 +43,7 @@ def study_of(config: RunConfig, grid: Grid) -> Study:
         If a key is not one of the run's method, or a value is none of it.
     """
     entry = Entry(config.method, config.method, {})
-    decided = ("data", "method", "beside", "seed", "out", "folder")
+    decided = ("data", "method", "beside", "seed", "out", "folder", "on-round")
     run = {key: value for key, value in to_flat(config).items() if key not in decided}
     own = {k: v for k, v in run.items() if "." not in k or k.startswith(f"{config.method}.")}
     for key, values in grid.items():
@@ -97,6 +98,9 @@ def tuned(
     return read_config(None, {**to_flat(config), **chosen}), found
 
 
-def keep_tuned(folder: Path, found: Mapping[str, Any]) -> None:
-    """Write what was tried and chosen into a run's folder."""
-    write_whole(folder / TUNED_FILE, (json.dumps(found, indent=1) + "\n").encode())
+def tuned_folder(config: RunConfig, found: Mapping[str, Any]) -> Path:
+    """Make the run's folder (:func:`new_folder`), with what was tried and chosen, if anything."""
+    folder = new_folder(config)
+    if found:
+        write_whole(folder / TUNED_FILE, (json.dumps(found, indent=1) + "\n").encode())
+    return folder

@@ -16,17 +16,18 @@ from fedsub_core.spelling import Spelling, spelt
 if TYPE_CHECKING:
     from fedsub_core.config.run_config import RunConfig
 
-#: The options that may name code of a person's model; and of its training, which no prediction
-#: needs.
+#: The options that may name code of a person's model; of its training, which no prediction needs;
+#: and of the server alone.
 CODE = MODEL, ENCODER = "model", "encoder"
 TRAINING_CODE = LOSS, AUGMENT = "loss", "augment"
-ALL_CODE = *CODE, *TRAINING_CODE
+ON_ROUND = "on-round"
+ALL_CODE = *CODE, *TRAINING_CODE, ON_ROUND
 
 
 def code_named(config: RunConfig) -> dict[str, str]:
-    """Return the options that name code, each as people give it."""
+    """Return the options that name code of devices, each as people give it."""
     encoder = NamedModule.parse(config.encoder)
-    given = {option: str(getattr(config, option)) for option in ALL_CODE}
+    given = {option: str(getattr(config, option)) for option in (*CODE, *TRAINING_CODE)}
     given[ENCODER] = "" if encoder is None else encoder.given
     return {option: value for option, value in given.items() if places_in(option, value)}
 
@@ -34,7 +35,7 @@ def code_named(config: RunConfig) -> dict[str, str]:
 def note_named(config: RunConfig) -> None:
     """Note the code that a user's configuration names (:func:`note_code`)."""
     for option in ALL_CODE:
-        note_option(option, str(getattr(config, option)))
+        note_option(option, str(getattr(config, option.replace("-", "_"))))
 
 
 def note_option(option: str, value: str) -> None:
@@ -82,7 +83,8 @@ def check_named(
     """
     for option in ALL_CODE:
         own = [str(given.get(option, ""))]
-        check_option(option, str(getattr(settings, option)), where, own, spelling)
+        value = str(getattr(settings, option.replace("-", "_")))
+        check_option(option, value, where, own, spelling)
 
 
 def check_option(

@@ -11,7 +11,7 @@ from fedsub_core.config.schedules import rate_factor
 from fedsub_core.encoders.names import check_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
-from fedsub_core.models.names import check_kind
+from fedsub_core.models.names import check_kind, is_place
 from fedsub_core.options import Option, Value, describe, nearest, suggestion
 
 
@@ -80,6 +80,8 @@ def read_values(
                 rate_factor(str(value), 1)
             elif key in ("loss", "optimiser", "augment"):
                 parts(str(value), key)
+            elif key == "on-round" and value and not is_place(str(value)):
+                raise ConfigError(f"got {value!r}, expected my.py:function")
         except ConfigError as error:
             what = str(error).removeprefix(f"{key}: ")
             raise ConfigError(f"{where}: {key}: {what}") from error

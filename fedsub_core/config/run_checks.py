@@ -34,6 +34,11 @@ def check_run(config: RunConfig, where: str) -> None:
             "expected fewer: held-out people must not train from the first round on. Lower it, or "
             "raise rounds."
         )
+    if config.patience and config.best_by != "validation":
+        raise ConfigError(
+            f"{where}: patience: got {config.patience} with best-by = {config.best_by}, expected "
+            "best-by = validation: rounds end by samples that are neither trained on nor tested"
+        )
     if config.best_by == "validation":
         _check_best_by(config, where)
     if config.steps and config.epochs != 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
+from fedsub_core.config.ending import EndSettings
 from fedsub_core.config.own_training import SGD, OwnTraining
 from fedsub_core.config.schedules import CONSTANT, rate_factor
 from fedsub_core.models.names import HIDDEN
@@ -155,7 +156,7 @@ class UnseenSettings:
 
 
 @dataclass(frozen=True)
-class RoundSettings(TestedSettings):
+class RoundSettings(EndSettings, TestedSettings):
     """How many rounds, with whom, and how patiently."""
 
     rounds: int = option(60, "number of rounds", minimum=1)

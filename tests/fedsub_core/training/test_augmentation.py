@@ -132,16 +132,14 @@ def given() -> Any:
         (lambda x: x, "got TypeError"),
     ],
 )
-def test_what_changes_shape_or_type_is_refused(
-    given: ModuleType, function: Any, expected: str
-) -> None:
+def test_what_changes_shape_or_type_is_refused(given: Any, function: Any, expected: str) -> None:
     given.wrong = function
     with pytest.raises(ConfigError) as error:
         check_augment("changes_of_a_test:wrong", (3, 32))
     assert expected in str(error.value) and "tried on samples [3, 32]" in str(error.value)
 
 
-def test_a_change_that_fails_later_names_client_and_round(given: ModuleType) -> None:
+def test_a_change_that_fails_later_names_client_and_round(given: Any) -> None:
     given.late = lambda x, g: x if len(x) > 1 else x.squeeze(0)
     how = TrainingSettings(augment="changes_of_a_test:late", **PLAIN)  # type: ignore[arg-type]
     with pytest.raises(

@@ -49,7 +49,7 @@ def given() -> Any:
     del sys.modules[module.__name__]
 
 
-def test_a_loss_equals_the_kernels_and_any_company(given: ModuleType) -> None:
+def test_a_loss_equals_the_kernels_and_any_company(given: Any) -> None:
     given.mean = lambda logits, y: F.cross_entropy(logits, y)
     given.each = lambda logits, y: F.cross_entropy(logits, y, reduction="none")
     data = stack()
@@ -133,7 +133,7 @@ def test_methods_add_their_terms_to_it_and_pytorch_computes() -> None:
     ],
 )
 def test_what_is_no_loss_is_refused_before_the_first_round(
-    given: ModuleType, function: Any, expected: str
+    given: Any, function: Any, expected: str
 ) -> None:
     given.wrong = function
     settings = TrainingSettings(loss="losses_of_a_test:wrong")
@@ -142,7 +142,7 @@ def test_what_is_no_loss_is_refused_before_the_first_round(
     assert expected in str(error.value) and "tried on 3 classes" in str(error.value)
 
 
-def test_a_loss_that_fails_later_names_client_and_round(given: ModuleType) -> None:
+def test_a_loss_that_fails_later_names_client_and_round(given: Any) -> None:
     given.late = lambda logits, y: logits.sum() / (0 if len(y) == 3 else 1)
     with pytest.raises(ConfigError, match=r"client 'b', round 2: got -?inf, expected a finite"):
         trained(loss_of("losses_of_a_test:late"), stack())
