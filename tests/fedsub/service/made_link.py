@@ -10,7 +10,7 @@ from pathlib import Path
 from fedsub.service.service_folder import make_service
 from fedsub.service.state import RUN, ServiceFile, Settings
 from fedsub.service.supervisor import ServiceSupervisor
-from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import RunError
 from fedsub_core.files import make_folder
 from fedsub_core.flower.control import LinkNode, LinkRun

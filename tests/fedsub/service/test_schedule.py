@@ -1,4 +1,4 @@
-"""Schedules: their grammar, what is refused, and days on which the clock has no such time or two."""
+"""Schedules: their grammar, what is refused, days on which the clock has no such time, or two."""
 
 from __future__ import annotations
 
