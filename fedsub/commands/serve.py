@@ -12,9 +12,6 @@ from fedsub.commands.nearest import Group
 from fedsub.commands.status import WIDE
 from fedsub_core.errors import ConfigError
 
-#: The environment variable of a token.
-TOKEN = "FEDSUB_TOKEN"
-
 
 class FolderFirst(Group):
     """A group whose first argument may be a folder: that is what is served."""

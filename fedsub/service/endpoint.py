@@ -116,7 +116,7 @@ class Border:
 
 
 def guard_of(folder: Path, host: str) -> Callable[[ASGIApp], ASGIApp] | None:
-    """Return what puts the border of a service before its page; None where there is no service.
+    """Return the guard of the page on a service; None where there is no service.
 
     Everybody on this machine may read at `host` if that is loopback.
     """

@@ -42,7 +42,7 @@ class Step:
 
 
 def next_step(schedule: Schedule, state: ServiceState, seen: Seen, now: float) -> Step:
-    """Return what is done next.
+    """Return the next step.
 
     A start that was begun is finished first, whatever became of it. A new one begins when the
     schedule, the hours and the number of connected devices allow it, and waits without end for

@@ -67,7 +67,7 @@ class Token:
 
 
 def owner_of_files() -> Caller:
-    """Return who runs this process: whoever may write the folder may do everything."""
+    """Return the owner of this process, who may write the folder, so may do everything."""
     return Caller(f"{getpass.getuser()} (files)", OWNER)
 
 
@@ -108,7 +108,7 @@ def tokens_of(file: ServiceFile) -> Sequence[Token]:
 
 
 def caller_of(file: ServiceFile, code: str, act: str) -> Caller:
-    """Return who shows a code.
+    """Return the caller that shows a code.
 
     Raises
     ------

@@ -61,6 +61,13 @@ class Departures:
         """Whether a client, if it is known, takes part in another federation alone."""
         return bool(client) and self.members is not None and client not in self.members
 
+    def refusal(self, client: str) -> str:
+        """Return why a client takes no part, for good; "" if it may."""
+        if self.elsewhere(client):
+            return "it is no member of this federation"
+        forgotten = client in self.forgotten
+        return "it is of a person whom this run was told to forget" if forgotten else ""
+
     def least(self, demanded: int) -> int:
         """Return the number of clients that a round needs, of the `demanded` number.
 

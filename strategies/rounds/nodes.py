@@ -197,13 +197,9 @@ class NodeRegistry:
             self._refuse(node, f"handshake refused: {error}")
             return
         client = introduction.client
-        if self.departures.elsewhere(client):
+        if why := self.departures.refusal(client):
             self.forgotten.add(node)
-            self._refuse(node, "it is no member of this federation", math.inf)
-            return
-        if client in self.departures.forgotten:
-            self.forgotten.add(node)
-            self._refuse(node, "it is of a person whom this run was told to forget", math.inf)
+            self._refuse(node, why, math.inf)
             return
         if self.bound and (why := self.identities.refusal(client, self._key(node))):
             self._refuse(node, why)
