@@ -41,7 +41,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "fedsub serve start": (
         "fedsub serve start /var/lib/fedsub/service",
         "fedsub serve start service --listen 9465",
-        "fedsub serve start service --listen 0.0.0.0:9465 --certificate server.pem --key server.key",
+        "fedsub serve start service --listen 0.0.0.0:9465 --certificate cert.pem --key cert.key",
     ),
     "fedsub serve pause": (
         "fedsub serve pause service",
