@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +41,8 @@ def serve_folder(
     RunError
         If it is no service's folder, another process serves it, or nothing can listen there.
     """
+    if not sys.stderr.isatty():  # a journal has no width at which lines are to end
+        logging.basicConfig(format="%(message)s", level=logging.WARNING, force=True)
     set_up_logs()
     with ServiceFile(folder) as file, EndSignals() as signals:
         held = lock_folder(file.folder)

@@ -26,7 +26,9 @@ from fedsub_server.members import read_members
 log = logging.getLogger("fedsub")
 
 #: Seconds between two looks.
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 3.0
+#: Devices that are enough for whatever is due.
+_ENOUGH = 10**9
 #: Seconds by which a clock may go back and count as the same.
 CLOCK_SECONDS = 60.0
 UNREGISTERED, ONLINE = "unregistered", "online"
@@ -65,8 +67,16 @@ class ServiceSupervisor:
         """Look once, and do what is due."""
         now, settings = self.clock(), self.file.settings
         self._follow_clock(now)
-        port, config = self.make_port(settings), self._config(settings)
-        state = self.file.state
+        config, state = self._config(settings), self.file.state
+        schedule, finished = Schedule.parse(settings.when), finished_rounds(self.run_folder, config)
+        if not state.target:
+            # A SuperLink has better things to do than to be asked all night.
+            fresh = self._fresh()
+            early = next_step(schedule, state, Seen(finished, _ENOUGH, 0, fresh), now)
+            if early.do == WAIT:
+                self._say(early.why, early.at)
+                return
+        port = self.make_port(settings)
         nodes: Sequence[LinkNode] | None = None
         runs: Sequence[LinkRun] = ()
         try:
@@ -75,20 +85,21 @@ class ServiceSupervisor:
             if state.run or state.target:
                 self._say(f"the SuperLink does not answer: {cut(error)}")
                 return
-        finished = finished_rounds(self.run_folder, config)
         going = next((run for run in runs if not run.status.startswith("finished")), None)
         if going is not None:
             # Also where it was submitted and not noted, or by hand: two would disturb each other.
-            self.file.put(run=going.run, stop=False)
+            if going.run != state.run:
+                self.file.put(run=going.run)
             if state.stop:
                 port.stop(going.run)
+                self.file.put(stop=False)
             self._say(f"run {going.run} is {going.status}")
             return
         if state.target:
+            finished = finished_rounds(self.run_folder, config)
             self._settle(state, runs, finished, now)
         state = self.file.state
-        seen = self._seen(config, nodes, finished)
-        step = next_step(Schedule.parse(settings.when), state, seen, now)
+        step = next_step(schedule, state, self._seen(config, nodes, finished), now)
         if step.do == WAIT:
             self._say(step.why, step.at)
             return
@@ -153,9 +164,13 @@ class ServiceSupervisor:
         needed = max(1, min(config.min_clients, len(known)))
         if not finished:
             needed = config.min_clients
-        before, counts = self.file.samples(), self._counts()
-        fresh = sum(count > before.get(client, 0) for client, count in counts.items())
-        return Seen(finished, sum(node.status == ONLINE for node in known), needed, fresh)
+        connected = sum(node.status == ONLINE for node in known)
+        return Seen(finished, connected, needed, self._fresh())
+
+    def _fresh(self) -> int:
+        """Return how many people have more samples than in their last round."""
+        before = self.file.samples()
+        return sum(count > before.get(client, 0) for client, count in self._counts().items())
 
     def _counts(self) -> dict[str, int]:
         """Return how many samples each person has, as their devices said last."""

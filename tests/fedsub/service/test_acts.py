@@ -12,6 +12,7 @@ from fedsub.service.audit import acts_of
 from fedsub.service.facts import lock_folder, service_status
 from fedsub.service.state import STATE_FILE, ServiceFile
 from fedsub.service.tokens import ActRefused, Caller
+from fedsub.status.answers import anonymised
 from fedsub.status.facts import Verdict
 from fedsub.testing.refusals import refused
 from fedsub_core.errors import ConfigError, FedSubError, RunError
@@ -150,6 +151,7 @@ def test_the_status_says_what_is_next_and_what_failed(file: ServiceFile, tmp_pat
         "schedule", "next round", "waits", "last failure",
     ]  # fmt: skip
     assert "2 of 3 sent" in status.service[3]
+    assert "2 of 3 sent" not in repr(anonymised(status)), "reasons may name people"
     perform(ServiceFile(link.folder), OWNER, "pause", {})
     assert service_status(link.folder).state == "paused"
     held.close()

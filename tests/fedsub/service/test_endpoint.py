@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,18 @@ import pytest
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from fedsub.deploy.certificates import make_certificates
 from fedsub.service.acts import perform
+from fedsub.service.asking import ask
 from fedsub.service.audit import acts_of
 from fedsub.service.endpoint import MOST_BYTES, Border, guard_of
+from fedsub.service.facts import service_status
 from fedsub.service.serving import serve_folder
 from fedsub.service.state import ServiceFile
 from fedsub.service.tokens import Caller
+from fedsub.status.endpoint import Endpoint
 from fedsub.testing.refusals import refused
-from fedsub_core.errors import ConfigError
+from fedsub_core.errors import ConfigError, RunError
 
 from .made_link import made_service
 
@@ -143,6 +148,33 @@ def test_other_folders_have_no_border(folder: Path, tmp_path: Path) -> None:
     assert guard_of(tmp_path, "0.0.0.0") is None
     guard = guard_of(folder, "0.0.0.0")
     assert guard is not None and answer(guard(page), "GET", "/").status_code == 401  # type: ignore[arg-type]
+
+
+def test_commands_ask_over_tls(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_certificates(tmp_path / "certs", ["127.0.0.1"])
+    ca, *tls = (tmp_path / "certs" / name for name in ("ca.crt", "server.pem", "server.key"))
+    guard, url = guard_of(folder, "0.0.0.0"), ""
+    with Endpoint(("127.0.0.1", 0), lambda: service_status(folder), False, guard, tuple(tls)) as it:
+        thread = threading.Thread(target=it.serve, daemon=True)
+        thread.start()
+        url = it.url
+        with refused(ConfigError, url, "FEDSUB_TOKEN"):
+            ask(url, ca, "pause", {})
+        monkeypatch.setenv("FEDSUB_TOKEN", token(folder, "operator"))
+        assert ask(url, ca, "pause", {}).startswith("paused")
+        assert "none until" in ask(url, ca, "read", {})
+        with refused(RunError, url, "operator", "owner"):
+            ask(url, ca, "set", {"identity": "open"})
+        with refused(RunError, url):  # nobody vouches for that certificate here
+            ask(url, None, "resume", {})
+        it.stop()
+        thread.join(10)
+    with ServiceFile(folder) as file:
+        assert file.state.paused
+    with refused(RunError, url):
+        ask(url, ca, "resume", {})
 
 
 def test_tokens_are_not_taken_in_clear_beyond_loopback(folder: Path) -> None:
