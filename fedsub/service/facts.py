@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import IO
 from zoneinfo import ZoneInfo
 
 from fedsub.service.schedule import Schedule
@@ -79,7 +80,7 @@ def service_status(folder: Path, certificate: Path | None = None) -> Status:
     )
 
 
-def lock_folder(folder: Path) -> object:
+def lock_folder(folder: Path) -> IO[str]:
     """Return the lock of a folder, which this process holds until it is closed.
 
     Raises

@@ -44,6 +44,7 @@ def make_service(folder: Path, config: RunConfig, settings: Settings) -> None:
     config = replace(config, folder=run, out=run, join_timeout=waits)
     with whole_folder(folder, RunError) as draft:
         write_app(draft / APP, config)
+        (draft / RUN).mkdir()  # for its list of members
         ServiceFile.make(draft, settings).close()
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
-from fedsub.service.gate import BEGIN, CHECK, WAIT, Seen, next_step
+from fedsub.service.gate import BEGIN, CHECK, WAIT, Seen, moment, next_step
 from fedsub.service.schedule import Schedule
 from fedsub.service.service_folder import finished_rounds, read_app
 from fedsub.service.state import RUN, ServiceFile, ServiceState, Settings
@@ -49,7 +50,7 @@ class ServiceSupervisor:
         self, file: ServiceFile, port: Callable[[Settings], Port], clock: Callable[[], float]
     ) -> None:
         self.file, self.make_port, self.clock = file, port, clock
-        self.run_folder = file.folder / RUN
+        self.run_folder, self._failure = file.folder / RUN, ""
 
     def serve(self, wait: Callable[[float], None]) -> None:
         """Look after the federation until `wait`, which waits for seconds, raises.
@@ -60,12 +61,15 @@ class ServiceSupervisor:
             try:
                 self.look()
             except (FedSubError, OSError) as error:
-                self._say(cut(error))
+                self._say_failed(cut(error))
             wait(LOOK_SECONDS)
 
     def look(self) -> None:
         """Look once, and do what is due."""
         now, settings = self.clock(), self.file.settings
+        if now < self.file.state.created - CLOCK_SECONDS:
+            self._say(f"the clock says {moment(now):%Y-%m-%d}, before the service was made: set it")
+            return
         self._follow_clock(now)
         config, state = self._config(settings), self.file.state
         schedule, finished = Schedule.parse(settings.when), finished_rounds(self.run_folder, config)
@@ -185,10 +189,18 @@ class ServiceSupervisor:
     def _follow_clock(self, now: float) -> None:
         """Take what was noted by a clock that went ahead for a thing of now."""
         state = self.file.state
-        names = ("created", "begun", "checked", "failed_at")
+        names = ("begun", "checked", "failed_at")
         later = {name: now for name in names if getattr(state, name) > now + CLOCK_SECONDS}
         if later:
             self.file.put(**later)
+
+    def _say_failed(self, why: str) -> None:
+        """Log once what went wrong, and note it if that is possible: the disk may be full."""
+        if why != self._failure:
+            log.warning("service %s: %s", self.file.folder, why)
+        self._failure = why
+        with suppress(FedSubError):
+            self.file.put(why=why, next_at=0.0)
 
     def _say(self, why: str, at: float | None = None) -> None:
         """Note for who asks what is waited for, and log it once."""

@@ -154,9 +154,10 @@ def test_commands_ask_over_tls(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_certificates(tmp_path / "certs", ["127.0.0.1"])
-    ca, *tls = (tmp_path / "certs" / name for name in ("ca.crt", "server.pem", "server.key"))
+    ca = tmp_path / "certs" / "ca.crt"
+    tls = ca.with_name("server.pem"), ca.with_name("server.key")
     guard, url = guard_of(folder, "0.0.0.0"), ""
-    with Endpoint(("127.0.0.1", 0), lambda: service_status(folder), False, guard, tuple(tls)) as it:
+    with Endpoint(("127.0.0.1", 0), lambda: service_status(folder), False, guard, tls) as it:
         thread = threading.Thread(target=it.serve, daemon=True)
         thread.start()
         url = it.url

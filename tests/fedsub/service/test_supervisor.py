@@ -9,6 +9,7 @@ import pytest
 from fedsub.service.acts import perform
 from fedsub.service.service_folder import make_service
 from fedsub.service.state import ServiceFile, Settings
+from fedsub.service.supervisor import ServiceSupervisor
 from fedsub.service.tokens import Caller
 from fedsub.testing.refusals import refused
 from fedsub_core.config.run_config import read_config
@@ -107,7 +108,6 @@ def test_too_few_devices_start_nothing_and_end_nothing(tmp_path: Path) -> None:
 
 def test_only_members_are_counted(tmp_path: Path) -> None:
     link = made_service(tmp_path / "svc", "always")
-    (tmp_path / "svc" / "run").mkdir()
     (tmp_path / "svc" / "run" / "members.txt").write_text("p1\np2\n q3 \n\n")
     assert look(link).state.why == "2 of 3 devices are connected"
     link.connected.append("q3")
@@ -148,7 +148,7 @@ def test_a_pause_holds_and_a_stop_repeats(tmp_path: Path) -> None:
 
 def test_a_clock_that_was_ahead_holds_nothing_up(tmp_path: Path) -> None:
     link = made_service(tmp_path / "svc", "every hour")
-    link.now += 1e8
+    link.now += 1e8  # three years
     look(link)
     link.end()
     link.now -= 1e8
@@ -157,6 +157,36 @@ def test_a_clock_that_was_ahead_holds_nothing_up(tmp_path: Path) -> None:
     link.now += 3601
     look(link)
     assert targets(link) == [1, 2]
+
+
+def test_a_clock_of_1970_starts_nothing(tmp_path: Path) -> None:
+    link = made_service(tmp_path / "svc", "every night at 2 UTC")
+    before, link.now = link.now, 10.0
+    assert "1970-01-01" in look(link, 3).state.why
+    link.now = before
+    assert look(link).state.next_at > before and not link.submitted
+
+
+def test_what_goes_wrong_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = made_service(tmp_path / "svc", "always")
+    (link.folder / "run" / "members.txt").write_text("../p1\n")
+    looks = 0
+
+    def wait(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:  # no more room for anything
+            file.connection.execute("PRAGMA query_only = 1")
+        if looks == 6:
+            raise Killed
+
+    with ServiceFile(link.folder) as file, pytest.raises(Killed):
+        ServiceSupervisor(file, lambda settings: link, lambda: link.now).serve(wait)
+    assert caplog.text.count("members.txt") == 1 and not link.submitted
+    (link.folder / "run" / "members.txt").unlink()
+    assert look(link).state.run == 100
 
 
 def test_set_keys_reach_the_next_run(tmp_path: Path) -> None:
