@@ -25,6 +25,7 @@ from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundle_tensors import LastTensors
+from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.in_process_message import answer, content_of
 
 #: Who takes part in no sums.
@@ -47,6 +48,8 @@ def replies(
         return [Message(own, reply_to=m) for own, m in zip(said, messages, strict=True)]
     good, refused, parts = _read(cohort, messages, people)
     contents, _ = _WORK[kind](cohort, good)
+    if kind == MessageType.TRAIN:
+        keep_received(cohort, [one.received for one in good])
     answers, origins = list[Message](), dict[tuple[str, int, int], Origin]()
     for one, content in zip(good, contents, strict=True):
         message = messages[one.place]
@@ -105,6 +108,24 @@ def _read(
         except (MessageRefused, ValueError) as error:
             refused.append(Message(Error(0, str(error)), reply_to=message))
     return good, refused, parts
+
+
+def keep_received(cohort: Cohort, received: Sequence[Bundle]) -> None:
+    """Keep what all of a cohort were sent in the place of what training made of it, and once.
+
+    Where nobody uses that any more, as people are tested with what they receive next: of many
+    people it is most of the memory.
+    """
+    learner, everybody = cohort.learner, len(received) == len(cohort.clients)
+    if not (learner.renewed and learner.hyper.tested == "received" and everybody):
+        return
+    for name in learner.model.tensor_shapes:
+        parts = {id(part): part for part in (one.tensors.get(name) for one in received)}
+        part, *others = parts.values()
+        if not others and isinstance(part, Floats) and part.at.everywhere:
+            key = f"{learner.models[0]}.{name}"
+            values = torch.from_numpy(part.values.copy()).to(cohort.device)
+            cohort.state[key] = values.expand_as(cohort.state[key])
 
 
 #: Each client's cohort and its place there.
