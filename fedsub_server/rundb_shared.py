@@ -74,5 +74,5 @@ def _digest(tensor: Tensor) -> str:
     """Return a digest of a tensor's kind, shape and bytes."""
     digest = hashlib.blake2b(f"{tensor.dtype} {list(tensor.shape)}".encode(), digest_size=16)
     flat = tensor.detach().cpu().contiguous().reshape(-1)
-    digest.update(memoryview(flat.view(torch.uint8).numpy()))
+    digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()

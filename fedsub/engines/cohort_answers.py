@@ -18,6 +18,7 @@ from fedsub.engines.sum_people import SumPeople
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import read_download
+from fedsub_client.learner import Learner
 from fedsub_client.protections.accepted_sum import AcceptedSum, accepted, vector_in
 from fedsub_client.protections.sum_answers import answered
 from fedsub_core.errors import MessageRefused
@@ -110,20 +111,29 @@ def _read(
     return good, refused, parts
 
 
-def keep_received(cohort: Cohort, received: Sequence[Bundle]) -> None:
-    """Keep what all of a cohort were sent in the place of what training made of it, and once.
+def replaced_next(learner: Learner) -> dict[str, str]:
+    """Return the tensors that nobody uses any more once they are trained and sent.
 
-    Where nobody uses that any more, as people are tested with what they receive next: of many
-    people it is most of the memory.
+    People are tested with what they receive next in their place. By their names in the state, the
+    names in a download.
     """
-    learner, everybody = cohort.learner, len(received) == len(cohort.clients)
-    if not (learner.renewed and learner.hyper.tested == "received" and everybody):
+    if not (learner.renewed and learner.hyper.tested == "received"):
+        return {}
+    sent = learner.model.tensor_shapes.keys() & learner.sends.keys()
+    return {f"{learner.models[0]}.{name}": name for name in sorted(sent)}
+
+
+def keep_received(cohort: Cohort, received: Sequence[Bundle]) -> None:
+    """Keep what all of a cohort were sent, once, in the place of what is :func:`replaced_next`.
+
+    Of many people it is most of the memory.
+    """
+    if len(received) != len(cohort.clients):
         return
-    for name in learner.model.tensor_shapes:
+    for key, name in replaced_next(cohort.learner).items():
         parts = {id(part): part for part in (one.tensors.get(name) for one in received)}
         part, *others = parts.values()
         if not others and isinstance(part, Floats) and part.at.everywhere:
-            key = f"{learner.models[0]}.{name}"
             values = torch.from_numpy(part.values.copy()).to(cohort.device)
             cohort.state[key] = values.expand_as(cohort.state[key])
 

@@ -52,7 +52,7 @@ def test_a_tensor_of_many_stands_once_and_all_is_read_in_its_order(db: RunDataba
     assert_held(db, state)
     # The server's, the two that people share, and what is each one's own.
     assert bytes_of(db) < 3 * COMMON.nbytes + 50 * 4 * 999 + 53 * 300
-    assert schema(db) == "4" and glance(db.path).round == 1
+    assert schema(db) == "5" and glance(db.path).round == 1
 
 
 def test_what_stays_is_not_written_again_and_what_nobody_holds_is_gone(db: RunDatabase) -> None:
@@ -130,4 +130,4 @@ def test_a_commit_that_failed_leaves_no_version_of_its_own(db: RunDatabase) -> N
         db.commit(1, held(), [])
     assert schema(db) == "3"
     db.commit(2, held(), [])
-    assert schema(db) == "4"
+    assert schema(db) == "5"
