@@ -34,7 +34,8 @@ from fedsub_core.models.unbuilt import Unbuilt
 from fedsub_core.pytorch import Tensor, as_numpy, as_tensor, copied, load_tensors, save_tensors
 
 #: What is written (8 where some tensors lie elsewhere), and what is read. Since 7 there are a
-#: person's places, since 6 a predictor's own facts. Before: layers alone, an encoder, a module, an encoder's features that are standardised.
+#: person's places, since 6 a predictor's own facts. Before: layers alone, an encoder, a module, an
+#: encoder's features that are standardised.
 FORMAT = "fedsub-model 7"
 FORMATS = *(f"fedsub-model {number}" for number in range(2, 7)), FORMAT, APART
 #: What goes before the name of a number that a module has for everybody.

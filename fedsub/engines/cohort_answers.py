@@ -6,13 +6,18 @@ share stacks again. Only who takes part has its data stacked.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from flwr.app import Error, Message, MessageType, RecordDict
+from numpy.typing import NDArray
 
 from fedsub.engines.sum_people import SumPeople
 from fedsub_client.answers import Asked, evaluate, train
@@ -31,6 +36,8 @@ from fedsub_core.wire.in_process_message import answer, content_of
 
 #: Who takes part in no sums.
 NOBODY = SumPeople()
+#: What stacks hold of downloads, by content, as long as one of them does.
+_HELD = WeakValueDictionary[bytes, torch.Tensor]()
 _WORK = {MessageType.TRAIN: train, MessageType.EVALUATE: evaluate}
 
 
@@ -134,8 +141,17 @@ def keep_received(cohort: Cohort, received: Sequence[Bundle]) -> None:
         parts = {id(part): part for part in (one.tensors.get(name) for one in received)}
         part, *others = parts.values()
         if not others and isinstance(part, Floats) and part.at.everywhere:
-            values = torch.from_numpy(part.values.copy()).to(cohort.device)
-            cohort.state[key] = values.expand_as(cohort.state[key])
+            cohort.state[key] = _once(part.values, cohort.device).expand_as(cohort.state[key])
+
+
+def _once(values: NDArray[Any], device: str) -> torch.Tensor:
+    """Return the tensor of these values on a device, one for all stacks: none changes it."""
+    digest = hashlib.blake2b(f"{device} {values.dtype} {values.shape}".encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(values).data)
+    held = _HELD.get(name := digest.digest())
+    if held is None:
+        held = _HELD[name] = torch.from_numpy(values.copy()).to(device)
+    return held
 
 
 #: Each client's cohort and its place there.
