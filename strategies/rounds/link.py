@@ -8,7 +8,6 @@ stop a run. Here each message stands for itself.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from fedsub_core.errors import cut
 from fedsub_core.flower.messages import is_simulated
 from fedsub_core.wire.exchange import salted
 from fedsub_core.wire.joined import joined, separate
+from strategies.rounds.clock import Clock
 from strategies.rounds.identity import NodeKey, key_digest
 from strategies.rounds.inflation import bounded
 
@@ -52,12 +52,14 @@ class Link:
     Parameters
     ----------
     grid : an engine of this process, which says so by `in_process`, takes and gives lists: both
-        its ends are ours.
+        its ends are ours. One whose time is simulated brings its `clock`.
     grace : seconds.
     """
 
     def __init__(self, grid: Grid, grace: float = GRACE) -> None:
         self.grid, self.grace = grid, grace
+        #: That whoever waits for the link goes by.
+        self.clock: Clock = getattr(grid, "clock", Clock())
         #: Bytes that a reply's arrays may hold though fewer came: equal chunks are sent once.
         self.most_bytes = 0
         #: Whether clients are of this process, and so simulated whatever they say.
@@ -149,9 +151,9 @@ class Link:
             return {reply.metadata.reply_to_message_id: reply for reply in replies}
         with self._lock:
             todo = deque(sorted(wanted - self._busy - self._found.keys()))
-        deadline = time.monotonic() + self.grace
+        deadline = self.clock.now + self.grace
         for worker in self._start(todo, self._pull_one):
-            worker.join(max(0.0, deadline - time.monotonic()))
+            worker.join(max(0.0, deadline - self.clock.now))
         with self._lock:
             todo.clear()  # who is not through yet goes on alone; the rest is asked for next time
             replies_by_id = {i: self._found.pop(i) for i in wanted & self._found.keys()}
