@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import Message
 
+from fedsub_core.looks import lateness
 from strategies.rounds.link import Link
 from strategies.rounds.outbox import Outbox
 from strategies.rounds.pace import Pace
@@ -64,6 +65,10 @@ class Delivery:
         #: When each client answered, and for how long it had been waited for: the time in which
         #: others' answers were taken and read is not the client's.
         self._took: dict[str, tuple[float, float]] = {}
+        #: When each client answered, at the earliest; it looks less and less often since. All have
+        #: answered the handshake, shortly before the first exchange began.
+        self._served: dict[str, float] = {}
+        self._begun: float | None = None
         #: By message without an answer in time: the message, its client, when it was sent, and the
         #: pace then.
         self._overdue: dict[str, tuple[str, str, float, Pace]] = {}
@@ -114,6 +119,10 @@ class Delivery:
         next_look = next_check = since + PRESENCE_SECONDS
         self._slowest = 0.0
         self.pace = Pace(timeout, len(asked), most, math.ceil(self.quorum * len(asked)))
+        if most:
+            begun = self._begun = since if self._begun is None else self._begun
+            idle = {c: since - self._served.get(c, begun) for c, _ in asked}
+            self.pace.late = {client: lateness(seconds) for client, seconds in idle.items()}
         kind = asked[0][1].metadata.message_type if asked else ""
         slowness, busy = self._slowness[kind], 0.0
         while True:
@@ -124,6 +133,7 @@ class Delivery:
             for client, message, reply in pulled:
                 if not box.was_lost(client, message, reply):
                     self._took[client] = clock.now - since, looked - since - busy
+                    self._served[client] = looked - busy
                     yield reply
             busy += clock.now - looked if pulled else 0.0
             left = box.waited_for
