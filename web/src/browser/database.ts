@@ -92,7 +92,7 @@ export class Database {
       request = act(transaction.objectStore(name));
     } catch (error) {
       transaction.abort();
-      throw error;
+      throw error instanceof DOMException ? refusal(error) : error;
     }
     return new Promise((resolve, reject) => {
       transaction.oncomplete = () => {

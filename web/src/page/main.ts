@@ -32,8 +32,8 @@ async function main(): Promise<void> {
   const begin = async (as: Joined) => {
     if (!card) return;
     page = new Page(database, card, as, texts);
-    await page.begin();
     show();
+    await page.begin();
   };
   const joined = async (as: Joined) => {
     await database.put(JOINED, as);

@@ -28,6 +28,7 @@ export function updateNow(page: Page, view: HTMLElement): void {
 
 function wordsNow({ texts, news, paused, data }: Page): string {
   const { doing, asks } = news;
+  if (!data.counts.length && doing.kind === "idle") return texts.say("wait");
   if (doing.kind === "outdated") return texts.say("outdated", { why: doing.why });
   if (paused) return texts.say("paused");
   if (asks) return texts.say("asks");
