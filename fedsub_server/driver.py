@@ -9,6 +9,7 @@ from typing import Protocol
 from flwr.serverapp import Grid
 
 from fedsub_core.metrics import MetricRow
+from fedsub_server.leaving import PeopleLeft
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import TRANSCRIPT_FILE
 from fedsub_server.rundb import RunDatabase
@@ -45,7 +46,7 @@ class Checkpoints:
     ) -> None:
         self.at_end, self.server_seconds = at_end, server_seconds
         self.database, self.rounds, self.clients = database, rounds, clients
-        self.seconds, self.progress = seconds, progress
+        self.seconds, self.progress, self.whole = seconds, progress, 0
         self._rows: list[MetricRow] = []
         self._rounds = 0
         self._last = time.monotonic()
@@ -65,6 +66,7 @@ class Checkpoints:
             clients = {} if self.clients is None else self.clients.state()
             took = self.server_seconds(), self._rounds
             self.database.commit(round, {SERVER: state, **clients}, self._rows, took)
+            self.database.thin(self.whole, self.rounds)
             self._rows, self._rounds = [], 0
             self._last = time.monotonic()
         self.progress(round)
@@ -77,6 +79,7 @@ def drive(
     *,
     clients: ClientStates | None = None,
     seconds: float = 0.0,
+    whole: int = 0,
     progress: Callable[[int], None],
     at_end: Callable[[], list[MetricRow]] = list,
 ) -> int:
@@ -86,8 +89,14 @@ def drive(
     ----------
     clients : whose states are kept in the database, too; None: real devices keep their own.
     seconds : between two commits; 0: each round is committed before the next one begins.
+    whole : newest rounds whose metrics stay whole in a long run; 0: all.
     progress : told the round that the run goes on from, and every one that is finished.
     at_end : what is measured once, after the last round.
+
+    Raises
+    ------
+    PeopleLeft
+        After a round in which somebody left, unless it was the last.
     """
     finished, state = database.load()
     if state:
@@ -99,7 +108,14 @@ def drive(
     rounds = strategy.settings.rounds.rounds
     took, strategy.transcript = strategy.own_time.take, database.path.with_name(TRANSCRIPT_FILE)
     checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took)
+    checkpoints.whole = whole
     strategy.on_connected = lambda: database.note_model(strategy.model_record())
-    strategy.on_round, strategy.on_begun = checkpoints, checkpoints.begun
+
+    def finished_round(round: int, state: State, rows: Sequence[MetricRow]) -> None:
+        checkpoints(round, state, rows)
+        if strategy.leaving and round < rounds:
+            raise PeopleLeft
+
+    strategy.on_round, strategy.on_begun = finished_round, checkpoints.begun
     strategy.start(grid)
     return finished

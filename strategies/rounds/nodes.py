@@ -21,7 +21,9 @@ from fedsub_core.release import behind
 from fedsub_core.version import VERSION
 from fedsub_core.wire import greeting, handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
+from fedsub_core.wire.leaving import LEAVE
 from strategies.rounds.departures import Departures
+from strategies.rounds.farewell import take_leave
 from strategies.rounds.identity import Identities, NodeKey
 from strategies.rounds.link import Fault, Link
 
@@ -132,7 +134,7 @@ class NodeRegistry:
             self.heard = now
         self._questions = {m: q for m, q in self._questions.items() if q[0] not in answers}
         for node in sorted(answers):
-            self._take_answer(node, answers[node], connected)
+            self._take_answer(node, answers[node], connected, link)
         joins = (client for client, said in self.introductions.items() if said.joined)
         link.joins = {self.nodes[client] for client in joins}
         self.online = {client for client, node in self.nodes.items() if node in connected}
@@ -168,7 +170,9 @@ class NodeRegistry:
             elif not fault.away:
                 self._refuse(node, f"the question to it: {fault.reason}", AGAIN_SECONDS)
 
-    def _take_answer(self, node: int, reply: Message | Fault, connected: set[int]) -> None:
+    def _take_answer(
+        self, node: int, reply: Message | Fault, connected: set[int], link: Link
+    ) -> None:
         if isinstance(reply, Fault):
             self._refuse(node, f"its answer: {reply.reason}")
             return
@@ -182,6 +186,10 @@ class NodeRegistry:
                 return
             # Its file may be unreadable for a moment: it is asked again, but not at once.
             self._refuse(node, f"error {code}: {cut(reply.error.reason)}", AGAIN_SECONDS)
+            return
+        if LEAVE in reply.content:
+            why = take_leave(self, node, self._key(node), reply.content[LEAVE], link)
+            self._refuse(node, *why)
             return
         try:
             record = reply.content.config_records[handshake.HANDSHAKE]
