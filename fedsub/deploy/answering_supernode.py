@@ -23,6 +23,7 @@ from typing import Any
 
 import grpc
 
+from fedsub.deploy.parent import hide_memory
 from fedsub.deploy.seconds import LOOK_SECONDS, read_seconds
 from fedsub_core.errors import FedSubError
 from fedsub_core.flower.modules import GRPC, demand_deployable
@@ -130,6 +131,7 @@ def main() -> None:
         release = demand_deployable()
     except FedSubError as error:
         sys.exit(f"fedsub-supernode: {error}")
+    hide_memory()  # the node's key is in it, and a ClientApp's process may be the same user's
     if release == GRPC:  # over HTTP each has 30 s
         bound_calls()
     loop().time = no_longer_than(seconds)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from fedsub_core.errors import cut
 from fedsub_core.identifiers import is_client_id
-from strategies.rounds.identity import NodeKey
 from strategies.rounds.link import Link
 
 if TYPE_CHECKING:
@@ -17,11 +16,10 @@ if TYPE_CHECKING:
 AGAIN_SECONDS = 600.0
 
 
-def take_leave(
-    registry: NodeRegistry, node: int, key: NodeKey, record: Any, link: Link
-) -> tuple[str, float]:
+def take_leave(registry: NodeRegistry, node: int, record: Any, link: Link) -> tuple[str, float]:
     """Note that a node's person leaves; return why the node is turned away, and for how long, s."""
     client, departures = str(dict(record).get("client", "")), registry.departures
+    key = registry.key(node)
     why = registry.identities.refusal(client, key) if registry.bound else ""
     if not (key.digest and registry.bound) and departures.nodes.get(client, node) != node:
         why = "another node took part under this id, and no key tells them apart"

@@ -106,7 +106,7 @@ class NodeRegistry:
 
     def since(self, client: str) -> str:
         """Return when a client's node was let in last, as Flower writes it; "" if unknown."""
-        return self._key(self.nodes.get(client, 0)).activated
+        return self.key(self.nodes.get(client, 0)).activated
 
     def refresh(self, link: Link) -> None:
         """Note the connected nodes, ask those that are new, and take the answers that have come."""
@@ -123,7 +123,7 @@ class NodeRegistry:
         asked = {
             node
             for node, since, activated in self._questions.values()
-            if now - since < UNANSWERED_SECONDS and self._key(node).activated == activated
+            if now - since < UNANSWERED_SECONDS and self.key(node).activated == activated
         }
         strangers = sorted(connected - asked - set(self.nodes.values()) - self.turned_away.keys())
         self._ask(link, strangers)
@@ -152,7 +152,7 @@ class NodeRegistry:
         """Bind clients to the keys with which they took part: no other may come in their name."""
         # What is simulated has a new key whenever it goes on.
         for client in clients if self.bound and not self.simulated else ():
-            self.identities.tie(client, self._key(self.nodes[client]))
+            self.identities.tie(client, self.key(self.nodes[client]))
 
     def _ask(self, link: Link, nodes: list[int]) -> None:
         said = {handshake.HANDSHAKE: greeting.greeting(self.version, self.given, self.roster)}
@@ -165,7 +165,7 @@ class NodeRegistry:
         faults, now = link.push(questions), time.monotonic()
         for question, node, fault in zip(questions, nodes, faults, strict=True):
             if fault is None:
-                activated = self._key(node).activated
+                activated = self.key(node).activated
                 self._questions[question.metadata.message_id] = node, now, activated
             elif not fault.away:
                 self._refuse(node, f"the question to it: {fault.reason}", AGAIN_SECONDS)
@@ -188,8 +188,7 @@ class NodeRegistry:
             self._refuse(node, f"error {code}: {cut(reply.error.reason)}", AGAIN_SECONDS)
             return
         if LEAVE in reply.content:
-            why = take_leave(self, node, self._key(node), reply.content[LEAVE], link)
-            self._refuse(node, *why)
+            self._refuse(node, *take_leave(self, node, reply.content[LEAVE], link))
             return
         try:
             record = reply.content.config_records[handshake.HANDSHAKE]
@@ -208,12 +207,12 @@ class NodeRegistry:
             self.forgotten.add(node)
             self._refuse(node, "it is of a person whom this run was told to forget", math.inf)
             return
-        if self.bound and (why := self.identities.refusal(client, self._key(node))):
+        if self.bound and (why := self.identities.refusal(client, self.key(node))):
             self._refuse(node, why)
             return
         known = self.nodes.get(client)
         if known is not None and known in connected:
-            if self._key(node).names() != client or self._key(known).names() == client:
+            if self.key(node).names() != client or self.key(known).names() == client:
                 why = f"client id {client!r} came from two nodes, {known} and {node}; the second "
                 why += "is refused; give every device an id of its own"
                 self._refuse(node, why, math.inf)
@@ -234,13 +233,14 @@ class NodeRegistry:
 
     def _lives(self, node: int, before: NodeKey | None, now: float) -> bool:
         """Return whether a node came, was let in anew, or had a heartbeat while it starts."""
-        key = self._key(node)
+        key = self.key(node)
         if before is None or key.activated != before.activated:
             return True
         asked = [since for asked_node, since, _ in self._questions.values() if asked_node == node]
         return key.alive > before.alive and bool(asked) and now - min(asked) < UNANSWERED_SECONDS
 
-    def _key(self, node: int) -> NodeKey:
+    def key(self, node: int) -> NodeKey:
+        """Return the key of a connected node; an empty one of another."""
         return self._keys.get(node, NodeKey())
 
     def _refuse(self, node: int, why: str, again: float = MISFIT_SECONDS) -> None:
