@@ -59,7 +59,7 @@ def load_model(where: Path | str, named: str = "", encoder: str = "") -> Persona
     try:
         data = unseal(data, file.parent.name)
         if is_model_file(data):
-            model = model_of(data)
+            model = model_of(data, file.parent)
         else:
             saved = Saved.of_bytes(data)
             if saved.model is None:

@@ -30,6 +30,7 @@ from fedsub_server.forgotten import read_forgotten
 from fedsub_server.leaving import PeopleLeft, left_of, take_leaves
 from fedsub_server.live import Live
 from fedsub_server.live_file import nodes_of, read_live
+from fedsub_server.members import read_members
 from fedsub_server.passed_on_roster import read_roster
 from fedsub_server.results import export_csv, method_summaries, summarise_run
 from fedsub_server.resuming import SERVER, decisive
@@ -136,6 +137,7 @@ def build(
     strategy.standardised_before, strategy.run_config = known, run_config
     strategy.roster = read_roster(run) if config.secure_aggregation else b""
     strategy.departures.forgotten = read_forgotten(run)
+    strategy.departures.members = read_members(run)
     strategy.departures.left = partial(left_of, run)
     strategy.departures.recall(*nodes_of(read_live(run)))
     return strategy

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from flwr.serverapp import Grid
 
+from fedsub_core.metric_names import VALIDATION
 from fedsub_core.metrics import MetricRow
+from fedsub_server.ending import EndedEarly, Ending
 from fedsub_server.leaving import PeopleLeft
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import TRANSCRIPT_FILE
@@ -43,7 +46,9 @@ class Checkpoints:
         progress: Callable[[int], None],
         at_end: Callable[[], list[MetricRow]] = list,
         server_seconds: Callable[[], float] = float,
+        ending: Ending | None = None,
     ) -> None:
+        self.ending = ending
         self.at_end, self.server_seconds = at_end, server_seconds
         self.database, self.rounds, self.clients = database, rounds, clients
         self.seconds, self.progress, self.whole = seconds, progress, 0
@@ -60,16 +65,26 @@ class Checkpoints:
         """Take note of a finished round."""
         self._rows += rows
         self._rounds += 1
-        if round == self.rounds:
+        early = self.ending is not None and self.ending.after(round, rows)
+        last = early or round == self.rounds
+        if last:
             self._rows += self.at_end()
-        if time.monotonic() - self._last >= self.seconds or round == self.rounds:
-            clients = {} if self.clients is None else self.clients.state()
-            took = self.server_seconds(), self._rounds
-            self.database.commit(round, {SERVER: state, **clients}, self._rows, took)
-            self.database.thin(self.whole, self.rounds)
-            self._rows, self._rounds = [], 0
-            self._last = time.monotonic()
+        if time.monotonic() - self._last >= self.seconds or last:
+            self.write(round, state)
         self.progress(round)
+        if early:
+            raise EndedEarly
+
+    def write(self, round: int, state: State) -> None:
+        """Write the state after a round, and the metrics of all rounds since the last time."""
+        if not self._rounds:
+            return
+        clients = {} if self.clients is None else self.clients.state()
+        took = self.server_seconds(), self._rounds
+        self.database.commit(round, {SERVER: state, **clients}, self._rows, took)
+        self.database.thin(self.whole, self.rounds)
+        self._rows, self._rounds = [], 0
+        self._last = time.monotonic()
 
 
 def drive(
@@ -107,7 +122,9 @@ def drive(
     progress(finished)
     rounds = strategy.settings.rounds.rounds
     took, strategy.transcript = strategy.own_time.take, database.path.with_name(TRANSCRIPT_FILE)
-    checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took)
+    folder, asked = database.path.parent, strategy.settings.rounds
+    ending = Ending(asked, strategy.card.name, folder, database.metrics(VALIDATION))
+    checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took, ending)
     checkpoints.whole = whole
     strategy.on_connected = lambda: database.note_model(strategy.model_record())
 
@@ -117,5 +134,6 @@ def drive(
             raise PeopleLeft
 
     strategy.on_round, strategy.on_begun = finished_round, checkpoints.begun
-    strategy.start(grid)
+    with suppress(EndedEarly):
+        strategy.start(grid, num_rounds=ending.rounds)
     return finished

@@ -19,9 +19,10 @@ from fedsub_server.resuming import differences
 from fedsub_server.rundb_log import write_back
 from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
-SCHEMA_VERSION = 3
-#: What is read: 4 is 3 with metrics that were thinned, whose means an older release has wrong.
-READ_VERSIONS = ("3", "4")
+#: Of a new file, of one with thinned metrics, of one with tensors that stand once for several
+#: people, and all that are read. An older release would read wrong means in the second.
+SCHEMA_VERSION, THINNING, SHARING = 3, 4, 5
+SCHEMA_VERSIONS = str(SCHEMA_VERSION), str(THINNING), str(SHARING)
 #: Where in `meta` the package stands that offers the method, if it is none of FedSub's own.
 PACKAGE = "package"
 # Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.
@@ -118,10 +119,10 @@ def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
 
 def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object] | None) -> None:
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-    if meta.get("schema") not in READ_VERSIONS:
+    if meta.get("schema") not in SCHEMA_VERSIONS:
         raise RunError(
             f"{path}: got a database of schema version {meta.get('schema')}, expected "
-            f"{' or '.join(READ_VERSIONS)}; use fedsub {meta.get('version')}, which wrote it, or "
+            f"{' or '.join(SCHEMA_VERSIONS)}; use fedsub {meta.get('version')}, which wrote it, or "
             "start a new run in another folder"
         )
     damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedsub_core.metric_names import ANEW, DIVERGED, LEFT_OUT
+from fedsub_server.rundb_file import THINNING
 from fedsub_server.rundb_seal import THINNED, metrics_checksum
 
 #: A run is thinned that has more rounds than this many times those that stay whole.
@@ -86,7 +87,10 @@ class Thinning:
         """Remove what can go of `rounds`, and keep the sums and events that tables need of it."""
         execute = self._connection.execute
         execute(_TABLE)
-        execute("UPDATE meta SET value = '4' WHERE key = 'schema'")
+        execute(
+            "UPDATE meta SET value = :now WHERE key = 'schema' AND value < :now",
+            {"now": str(THINNING)},
+        )
         execute("CREATE TEMP TABLE IF NOT EXISTS newer (round INTEGER PRIMARY KEY)")
         execute("CREATE TEMP TABLE IF NOT EXISTS gone (round, client, metric, class, value)")
         settled = self._settled()

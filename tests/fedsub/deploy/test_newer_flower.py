@@ -13,7 +13,7 @@ from fedsub.commands import doctor
 from fedsub.deploy import newer_flower
 from fedsub.deploy.newer_flower import lacking, used, verdict
 from fedsub_core.errors import RunError
-from fedsub_core.flower.modules import GRPC, HTTP
+from fedsub_core.flower.modules import HTTP
 
 TRANSPORT = re.compile(r"grpc_rere|fleet_handlers")
 
