@@ -13,6 +13,7 @@ from fedsub.commands.invite import invite
 from fedsub.commands.nearest import Group
 from fedsub.commands.people import people
 from fedsub.commands.roster import roster
+from fedsub.commands.seal import seal
 from fedsub.commands.simulate import simulate
 from fedsub.commands.verify import verify
 from fedsub_core.config.idle import check_given
@@ -36,7 +37,7 @@ def deploy() -> None:
     """
 
 
-for command in (roster, verify, invite, people, simulate):
+for command in (roster, verify, invite, people, seal, simulate):
     deploy.add_command(command)
 
 

@@ -55,7 +55,7 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
                             "largest-number")),
     "Where to compute, and what to write": (None, (
         "engine", "ray-address", "device", "threads", "out", "folder", "checkpoint-seconds",
-        "report", "json", "tensorboard", "mlflow")),
+        "whole-rounds",         "report", "json", "tensorboard", "mlflow")),
 }  # fmt: skip
 
 

@@ -176,6 +176,7 @@ def train_method(
                 database,
                 clients=grid,
                 seconds=seconds,
+                whole=config.whole_rounds,
                 progress=progress,
                 at_end=lambda: _at_end(config, federation, strategy),
             )

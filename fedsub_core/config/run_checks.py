@@ -15,6 +15,9 @@ from fedsub_core.methods.table import METHODS
 if TYPE_CHECKING:
     from fedsub_core.config.run_config import RunConfig
 
+#: The fewest newest rounds that stay whole.
+FEWEST_WHOLE = 64
+
 
 def check_run(config: RunConfig, where: str) -> None:
     """Refuse values that are right each, and wrong together.
@@ -33,6 +36,11 @@ def check_run(config: RunConfig, where: str) -> None:
             f"{where}: unseen-rounds: got {config.unseen_rounds} of {config.rounds} rounds, "
             "expected fewer: held-out people must not train from the first round on. Lower it, or "
             "raise rounds."
+        )
+    if 0 < config.whole_rounds < FEWEST_WHOLE:
+        raise ConfigError(
+            f"{where}: whole-rounds: got {config.whole_rounds}, expected 0 or at least "
+            f"{FEWEST_WHOLE}: `fedsub status` looks back at the newest rounds"
         )
     if config.patience and config.best_by != "validation":
         raise ConfigError(

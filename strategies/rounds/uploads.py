@@ -176,7 +176,7 @@ def demand_quorum(connection: Connection, round: int, usable: int, diverged: str
     """
     transport = connection.transport
     # Who left for good while it was asked is no part of the round.
-    asked = len(set(transport.asked) - transport.delivery.unregistered)
+    asked = len(set(transport.asked) - transport.delivery.unregistered - transport.left)
     needed = max(1, math.ceil(connection.rounds.quorum * asked))
     if usable >= needed:
         return
