@@ -31,6 +31,7 @@ class StudyAsked:
     only: tuple[str, ...]
     row: tuple[str, ...]
     settings: tuple[str, ...]
+    folds: str | None
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,12 @@ class CodeNamed:
         multiple=True,
         metavar="KEY=VALUE",
         help="a key of its runs, such as lr=0.1 or ditto.lam=0.5, instead of the file's values",
+    ),
+    click.option(
+        "--folds",
+        metavar="N",
+        help="runs of each seed that test one fold each, of samples, or with split=unseen of "
+        "people; 'person': each leaves one person out [default: the file's]",
     ),
 )
 @with_options(

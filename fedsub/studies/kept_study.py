@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedsub.studies.folds import read_folds
 from fedsub.studies.study import STUDY_FILE, Study, shown
 from fedsub.studies.study_file import check_study, read_in
 from fedsub.studies.study_parts import DECIDED, run_keys
@@ -54,12 +55,13 @@ def shortened(
     only: Sequence[str] = (),
     row: Sequence[str] = (),
     settings: Sequence[str] = (),
+    folds: str | None = None,
 ) -> Study:
     """Return the study with other seeds, such as ``0,1,2``, rounds, fewer tables, fewer rows.
 
     `only` are keys of [vary] with a value, such as ``data=wisdm``, `row` names of [methods].
     `settings` are keys of a run with a value, such as ``lr=0.1`` or ``ditto.lam=0.5``, which
-    replace the file's, also where that varies or tunes them.
+    replace the file's, also where that varies or tunes them; `folds` is a number or ``person``.
 
     Raises
     ------
@@ -74,6 +76,9 @@ def shortened(
     given = key_values(settings, "--set", "lr=0.1")
     given |= {} if rounds is None else {"rounds": str(rounds)}
     study = _set(study, given) if given else study
+    if folds is not None:
+        study = replace(study, folds=read_folds(where := Path("--folds"), folds))
+        check_study(where, study)
     for text in only:
         has = {cell: [f"{key}={shown(value)}" for key, value in cell] for cell in study.cells}
         kept = tuple(cell for cell in study.cells if text in has[cell])
