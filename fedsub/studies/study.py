@@ -110,7 +110,7 @@ class Study:
                 yield cell, entry
 
     def folds_of(self, cell: Cell) -> list[Fold]:
-        """Return what each run of a seed sets; :func:`fedsub.studies.folds.folds_of`."""
+        """Return the folds of a table's runs: :func:`fedsub.studies.folds.folds_of`."""
         keys = {"data": "watch", "split": "auto", **self.run, **dict(cell)}
         return folds_of(self.folds, str(keys["data"]), str(keys["split"]))
 
