@@ -66,6 +66,7 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("Reference", "Python", "python"),
     ("Reference", "Wire format", "docs/wire-format.md"),
     ("Reference", "Kernels and wheels", "docs/building.md"),
+    ("Reference", "For Flower", "docs/upstream.md"),
     ("Reference", "Glossary", "docs/glossary.md"),
     ("Reference", "Changes", "CHANGELOG.md"),
 )
