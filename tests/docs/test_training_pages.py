@@ -1,4 +1,4 @@
-"""Pages on training, rates and life afterwards: every line that stands there, as it stands there."""
+"""Pages on training, rates and life afterwards: every line, as it stands there."""
 
 from __future__ import annotations
 
