@@ -55,6 +55,7 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("Results", "Papers", PAPERS),
     ("Results", "Benchmarks", "benchmarks/README.md"),
     ("Deploy", "Deployment", "docs/deployment.md"),
+    ("Deploy", "For months", "docs/service.md"),
     ("Deploy", "Without Python", "docs/web-device.md"),
     ("Deploy", "Containers", "docker/README.md"),
     ("Deploy", "Events", "docs/events.md"),

@@ -69,14 +69,20 @@ class Checkpoints:
         if last:
             self._rows += self.at_end()
         if time.monotonic() - self._last >= self.seconds or last:
-            clients = {} if self.clients is None else self.clients.state()
-            took = self.server_seconds(), self._rounds
-            self.database.commit(round, {SERVER: state, **clients}, self._rows, took)
-            self._rows, self._rounds = [], 0
-            self._last = time.monotonic()
+            self.write(round, state)
         self.progress(round)
         if early:
             raise EndedEarly
+
+    def write(self, round: int, state: State) -> None:
+        """Write the state after a round, and the metrics of all rounds since the last time."""
+        if not self._rounds:
+            return
+        clients = {} if self.clients is None else self.clients.state()
+        took = self.server_seconds(), self._rounds
+        self.database.commit(round, {SERVER: state, **clients}, self._rows, took)
+        self._rows, self._rounds = [], 0
+        self._last = time.monotonic()
 
 
 def drive(

@@ -13,6 +13,7 @@ from fedsub.commands.invite import invite
 from fedsub.commands.nearest import Group
 from fedsub.commands.people import people
 from fedsub.commands.roster import roster
+from fedsub.commands.simulate import simulate
 from fedsub.commands.verify import verify
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config
@@ -35,7 +36,7 @@ def deploy() -> None:
     """
 
 
-for command in (roster, verify, invite, people):
+for command in (roster, verify, invite, people, simulate):
     deploy.add_command(command)
 
 

@@ -20,6 +20,8 @@ from fedsub_server.live_file import read_live
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb_glance import Glance, glance
 
+#: The state of a service, in its folder.
+SERVICE_FILE = "service.db"
 #: What a rehearsal, and the commands of a deployment, call the folder of a run in theirs.
 RUN_IN_DEPLOYMENT = "run"
 #: Where the server's certificate may lie in a deployment's folder.
@@ -49,6 +51,10 @@ def read_status(folder: Path, certificate: Path | None = None) -> Status:
         )
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder; give that of a run, or of a deployment")
+    if (folder / SERVICE_FILE).is_file():
+        from fedsub.service.facts import service_status
+
+        return service_status(folder, certificate)
     if (folder / STUDY_FILE).is_file():
         from fedsub.status.studies import study_status  # it loads what trains
 

@@ -24,6 +24,8 @@ AT_HOME = "at_home"
 class FedHomeLearner(FedAvgLearner):
     """FedAvg's, and in the last rounds its head alone trains, on embeddings it balances."""
 
+    renewed = False
+
     def check(self) -> None:
         """Refuse a head that the model does not have."""
         self.model.head(self.hyper.head_layers)

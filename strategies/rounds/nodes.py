@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -55,8 +54,8 @@ class NodeRegistry:
     of_sums : whether the run is of secure sums, whose version a device must share.
     roster : the file of a roster that is passed on to devices; b"": none.
     settings : the run's configuration, for devices that have no app; empty: all have it.
-    heard : when there was a sign of life last, on :func:`time.monotonic`'s clock: a node came or
-        was let in anew, an answer came, or a heartbeat of a node that still starts.
+    heard : when there was a sign of life last, by the link's clock: a node came or was let in
+        anew, an answer came, or a heartbeat of a node that still starts.
     departures : who will not come back.
     """
 
@@ -73,7 +72,8 @@ class NodeRegistry:
     settings: Mapping[str, Any] = field(default_factory=dict)
     heard: float = -math.inf
     departures: Departures = field(default_factory=Departures)
-    #: Nodes turned away for good, as the run was told to forget whose they are.
+    #: Nodes turned away for good, as the run was told to forget whose they are, or they are no
+    #: member's.
     forgotten: set[int] = field(default_factory=set)
     _keys: dict[int, NodeKey] = field(default_factory=dict)
     #: By question: the node, when it was asked, and when it had been let in.
@@ -81,6 +81,8 @@ class NodeRegistry:
     _claims: dict[int, str] = field(default_factory=dict)
     _again: dict[int, float] = field(default_factory=dict)
     _crashes: Counter[int] = field(default_factory=Counter)
+    #: When the nodes were looked at last.
+    _looked: float = 0.0
 
     @property
     def waiting(self) -> int:
@@ -108,7 +110,8 @@ class NodeRegistry:
 
     def refresh(self, link: Link) -> None:
         """Note the connected nodes, ask those that are new, and take the answers that have come."""
-        before, self._keys, now = self._keys, link.nodes(), time.monotonic()
+        before, self._keys, now = self._keys, self._nodes(link), link.clock.now
+        self._looked = now
         connected = set(self._keys)
         # Once the client's first node is gone, the second of that id may be the one.
         for node in [
@@ -160,7 +163,7 @@ class NodeRegistry:
             Message(RecordDict(said), node, MessageType.QUERY, group_id="0")  # type: ignore[arg-type]
             for node in nodes
         ]
-        faults, now = link.push(questions), time.monotonic()
+        faults, now = link.push(questions), link.clock.now
         for question, node, fault in zip(questions, nodes, faults, strict=True):
             if fault is None:
                 activated = self._key(node).activated
@@ -196,9 +199,9 @@ class NodeRegistry:
             self._refuse(node, f"handshake refused: {error}")
             return
         client = introduction.client
-        if client in self.departures.forgotten:
+        if why := self.departures.refusal(client):
             self.forgotten.add(node)
-            self._refuse(node, "it is of a person whom this run was told to forget", math.inf)
+            self._refuse(node, why, math.inf)
             return
         if self.bound and (why := self.identities.refusal(client, self._key(node))):
             self._refuse(node, why)
@@ -232,10 +235,16 @@ class NodeRegistry:
         asked = [since for asked_node, since, _ in self._questions.values() if asked_node == node]
         return key.alive > before.alive and bool(asked) and now - min(asked) < UNANSWERED_SECONDS
 
+    def _nodes(self, link: Link) -> dict[int, NodeKey]:
+        """Return the connected nodes, without those whose keys are of another federation's."""
+        elsewhere = self.departures.elsewhere
+        nodes = link.nodes().items()
+        return {n: key for n, key in nodes if not (self.bound and elsewhere(key.names()))}
+
     def _key(self, node: int) -> NodeKey:
         return self._keys.get(node, NodeKey())
 
     def _refuse(self, node: int, why: str, again: float = MISFIT_SECONDS) -> None:
         self.turned_away[node] = why
-        self._again[node] = time.monotonic() + again
+        self._again[node] = self._looked + again
         log.warning("node %d: %s", node, why)
