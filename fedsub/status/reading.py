@@ -15,6 +15,7 @@ from fedsub.status.troubles import troubles
 from fedsub.studies.study import STUDY_FILE
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import RunError
+from fedsub_server.ending import read_ended
 from fedsub_server.live_file import read_live
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb_glance import Glance, glance
@@ -88,7 +89,11 @@ def run_status(folder: Path, kind: str, certificate: Path | None = None) -> Stat
     looks = {name: glance(path) for name, path in paths.items() if path.is_file()}
     live = read_live(folder) or {}
     begun = [name for name in config.methods if name in looks]
-    unfinished = [name for name in begun if looks[name].round < config.rounds]
+    unfinished = [
+        name
+        for name in begun
+        if looks[name].round < config.rounds and not read_ended(folder / name)
+    ]
     last_begun = (unfinished or begun or [config.method])[-1]
     process = holder([paths[name] for name in begun])
     run = RunFacts(folder, config, looks, str(live.get("method") or last_begun), live, process)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import Message
 
+from fedsub_core.looks import lateness
 from strategies.rounds.link import Link
 from strategies.rounds.outbox import Outbox
 from strategies.rounds.pace import Pace
@@ -65,6 +65,10 @@ class Delivery:
         #: When each client answered, and for how long it had been waited for: the time in which
         #: others' answers were taken and read is not the client's.
         self._took: dict[str, tuple[float, float]] = {}
+        #: When each client answered, at the earliest; it looks less and less often since. All have
+        #: answered the handshake, shortly before the first exchange began.
+        self._served: dict[str, float] = {}
+        self._begun: float | None = None
         #: By message without an answer in time: the message, its client, when it was sent, and the
         #: pace then.
         self._overdue: dict[str, tuple[str, str, float, Pace]] = {}
@@ -107,26 +111,31 @@ class Delivery:
         nodes: Mapping[str, int],
         most: int,
     ) -> Iterator[Message]:
-        box = Outbox(link, nodes, dict(asked), self.resent)
+        box, clock = Outbox(link, nodes, dict(asked), self.resent), link.clock
         self._clients, self._took = box.clients, {}
         yield from box.send()
         # From now on: an engine in this process works while messages are pushed.
-        since = time.monotonic()
+        since = clock.now
         next_look = next_check = since + PRESENCE_SECONDS
         self._slowest = 0.0
         self.pace = Pace(timeout, len(asked), most, math.ceil(self.quorum * len(asked)))
+        if most:
+            begun = self._begun = since if self._begun is None else self._begun
+            idle = {c: since - self._served.get(c, begun) for c, _ in asked}
+            self.pace.late = {client: lateness(seconds) for client, seconds in idle.items()}
         kind = asked[0][1].metadata.message_type if asked else ""
         slowness, busy = self._slowness[kind], 0.0
         while True:
-            looked = time.monotonic()
+            looked = clock.now
             pulled = self._pull(box)
             # With many devices a look takes a while: no more than half of the time is spent on it.
-            pause = max(self.poll, time.monotonic() - looked)
+            pause = max(self.poll, clock.now - looked)
             for client, message, reply in pulled:
                 if not box.was_lost(client, message, reply):
-                    self._took[client] = time.monotonic() - since, looked - since - busy
+                    self._took[client] = clock.now - since, looked - since - busy
+                    self._served[client] = looked - busy
                     yield reply
-            busy += time.monotonic() - looked if pulled else 0.0
+            busy += clock.now - looked if pulled else 0.0
             left = box.waited_for
             if looked - since - busy >= self.pace.limit_without(len(box.offline)):
                 left -= box.offline
@@ -134,11 +143,11 @@ class Delivery:
             # To read many replies takes a while, too: what came meanwhile is looked at once more.
             if not left or looked >= deadline:
                 break
-            time.sleep(max(min(pause, deadline - time.monotonic()), 0))
+            clock.wait(pause, deadline)
             pause_over = next_look if box.stranded or box.offline else next_check
-            if pause_over <= time.monotonic() < deadline:
+            if pause_over <= clock.now < deadline:
                 yield from box.send_again()
-                now = time.monotonic()
+                now = clock.now
                 next_look, next_check = now + PRESENCE_SECONDS, now + REACTIVATED_SECONDS
         self._close(kind, since, box)
 
@@ -146,7 +155,7 @@ class Delivery:
         """Note the clients that did not answer messages sent at `since`, or were slow."""
         for identity, (client, _) in box.awaited.items():
             self._overdue[identity] = kind, client, since, self.pace
-        self._waited = time.monotonic() - since
+        self._waited = box.link.clock.now - since
         self.unregistered = box.unregistered
         self.silent = box.unregistered | box.waited_for
         self.missing.update(self.silent)
@@ -218,6 +227,6 @@ class Delivery:
             ):
                 kind, client, sent, pace = late
                 self.late[client] += 1
-                self._note_slowness(kind, client, pace.slowness_of(time.monotonic() - sent))
+                self._note_slowness(kind, client, pace.slowness_of(box.link.clock.now - sent))
                 log.warning("client %s: a reply came after its round had ended; not used", client)
         return replies

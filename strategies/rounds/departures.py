@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -84,9 +83,9 @@ class Departures:
 
     def look(self, link: Link, connected: Container[int]) -> None:
         """Find, once in LOOK_SECONDS, the absent clients whose key was unregistered."""
-        if link.in_process or link.simulates or time.monotonic() < self._next:
+        if link.in_process or link.simulates or link.clock.now < self._next:
             return
-        self._next = time.monotonic() + LOOK_SECONDS
+        self._next = link.clock.now + LOOK_SECONDS
         self._sent -= link.pull(self._sent).keys()  # so that the link forgets them, too
         away = [
             client

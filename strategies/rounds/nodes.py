@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -55,8 +54,8 @@ class NodeRegistry:
     of_sums : whether the run is of secure sums, whose version a device must share.
     roster : the file of a roster that is passed on to devices; b"": none.
     settings : the run's configuration, for devices that have no app; empty: all have it.
-    heard : when there was a sign of life last, on :func:`time.monotonic`'s clock: a node came or
-        was let in anew, an answer came, or a heartbeat of a node that still starts.
+    heard : when there was a sign of life last, by the link's clock: a node came or was let in
+        anew, an answer came, or a heartbeat of a node that still starts.
     departures : who will not come back.
     """
 
@@ -82,6 +81,8 @@ class NodeRegistry:
     _claims: dict[int, str] = field(default_factory=dict)
     _again: dict[int, float] = field(default_factory=dict)
     _crashes: Counter[int] = field(default_factory=Counter)
+    #: When the nodes were looked at last.
+    _looked: float = 0.0
 
     @property
     def waiting(self) -> int:
@@ -109,7 +110,8 @@ class NodeRegistry:
 
     def refresh(self, link: Link) -> None:
         """Note the connected nodes, ask those that are new, and take the answers that have come."""
-        before, self._keys, now = self._keys, self._nodes(link), time.monotonic()
+        before, self._keys, now = self._keys, self._nodes(link), link.clock.now
+        self._looked = now
         connected = set(self._keys)
         # Once the client's first node is gone, the second of that id may be the one.
         for node in [
@@ -161,7 +163,7 @@ class NodeRegistry:
             Message(RecordDict(said), node, MessageType.QUERY, group_id="0")  # type: ignore[arg-type]
             for node in nodes
         ]
-        faults, now = link.push(questions), time.monotonic()
+        faults, now = link.push(questions), link.clock.now
         for question, node, fault in zip(questions, nodes, faults, strict=True):
             if fault is None:
                 activated = self._key(node).activated
@@ -244,5 +246,5 @@ class NodeRegistry:
 
     def _refuse(self, node: int, why: str, again: float = MISFIT_SECONDS) -> None:
         self.turned_away[node] = why
-        self._again[node] = time.monotonic() + again
+        self._again[node] = self._looked + again
         log.warning("node %d: %s", node, why)
