@@ -10,8 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedsub.engines.simulation import build_strategy
+from fedsub.fleet.clock import DaysOver
 from fedsub.fleet.days import Days, as_csv
-from fedsub.fleet.grid import DaysOver, FleetGrid
+from fedsub.fleet.grid import FleetGrid
 from fedsub.fleet.habits import DAY, HOUR, habits
 from fedsub.fleet.people import fleet_of, how_made
 from fedsub.studies.run import check_data, data_notes, new_folder

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+from fedsub_core.config.participation import ParticipationSettings
 from fedsub_core.models.names import HIDDEN
 from fedsub_core.options import choice, option
 
@@ -160,16 +161,10 @@ class UnseenSettings:
 
 
 @dataclass(frozen=True)
-class RoundSettings(TestedSettings):
+class RoundSettings(ParticipationSettings, TestedSettings):
     """How many rounds, with whom, and how patiently."""
 
     rounds: int = option(60, "number of rounds", minimum=1)
-    clients_per_round: int = option(
-        0,
-        "number of clients drawn in each round; 0 = all. A client that was never drawn is tested "
-        "with its initial model",
-        minimum=0,
-    )
     evaluate_every: int = option(1, "number of rounds from one evaluation to the next", minimum=1)
     round_timeout: float = option(600.0, "how many seconds a round waits for its clients", above=0)
     quorum: float = option(
