@@ -57,7 +57,7 @@ def load_model(where: Path | str, named: str = "", encoder: str = "") -> Persona
         raise RunError(f"{file}: cannot be read ({error}). Check its permissions") from error
     try:
         if is_model_file(data):
-            model = model_of(data)
+            model = model_of(data, file.parent)
         else:
             saved = Saved.of_bytes(data)
             if saved.model is None:

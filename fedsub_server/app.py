@@ -28,6 +28,7 @@ from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
 from fedsub_server.live import Live
 from fedsub_server.live_file import nodes_of, read_live
+from fedsub_server.members import read_members
 from fedsub_server.passed_on_roster import read_roster
 from fedsub_server.results import export_csv, method_summaries, summarise_run
 from fedsub_server.resuming import SERVER, decisive
@@ -108,6 +109,7 @@ def run_method(
     strategy.standardised_before, strategy.run_config = known, run_config
     strategy.roster = read_roster(folder.parent) if config.secure_aggregation else b""
     strategy.departures.forgotten = read_forgotten(folder.parent)
+    strategy.departures.members = read_members(folder.parent)
     strategy.departures.recall(*nodes_of(read_live(folder.parent)))
     package, path = package_build(name), folder / DATABASE_FILE
     with RunDatabase(path, decisive(config, name), package) as database:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from flwr.serverapp import Grid
 
+from fedsub_core.metric_names import VALIDATION
 from fedsub_core.metrics import MetricRow
+from fedsub_server.ending import EndedEarly, Ending
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import TRANSCRIPT_FILE
 from fedsub_server.rundb import RunDatabase
@@ -42,7 +45,9 @@ class Checkpoints:
         progress: Callable[[int], None],
         at_end: Callable[[], list[MetricRow]] = list,
         server_seconds: Callable[[], float] = float,
+        ending: Ending | None = None,
     ) -> None:
+        self.ending = ending
         self.at_end, self.server_seconds = at_end, server_seconds
         self.database, self.rounds, self.clients = database, rounds, clients
         self.seconds, self.progress = seconds, progress
@@ -59,11 +64,15 @@ class Checkpoints:
         """Take note of a finished round."""
         self._rows += rows
         self._rounds += 1
-        if round == self.rounds:
+        early = self.ending is not None and self.ending.after(round, rows)
+        last = early or round == self.rounds
+        if last:
             self._rows += self.at_end()
-        if time.monotonic() - self._last >= self.seconds or round == self.rounds:
+        if time.monotonic() - self._last >= self.seconds or last:
             self.write(round, state)
         self.progress(round)
+        if early:
+            raise EndedEarly
 
     def write(self, round: int, state: State) -> None:
         """Write the state after a round, and the metrics of all rounds since the last time."""
@@ -104,8 +113,11 @@ def drive(
     progress(finished)
     rounds = strategy.settings.rounds.rounds
     took, strategy.transcript = strategy.own_time.take, database.path.with_name(TRANSCRIPT_FILE)
-    checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took)
+    folder, asked = database.path.parent, strategy.settings.rounds
+    ending = Ending(asked, strategy.card.name, folder, database.metrics(VALIDATION))
+    checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took, ending)
     strategy.on_connected = lambda: database.note_model(strategy.model_record())
     strategy.on_round, strategy.on_begun = checkpoints, checkpoints.begun
-    strategy.start(grid)
+    with suppress(EndedEarly):
+        strategy.start(grid, num_rounds=ending.rounds)
     return finished

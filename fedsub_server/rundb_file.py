@@ -18,7 +18,9 @@ from fedsub_server.resuming import differences
 from fedsub_server.rundb_log import write_back
 from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
-SCHEMA_VERSION = 3
+#: Of a new file, of one with tensors that stand once for several people, and all that are read.
+SCHEMA_VERSION, SHARING = 3, 5
+SCHEMA_VERSIONS = str(SCHEMA_VERSION), str(SHARING)
 #: Where in `meta` the package stands that offers the method, if it is none of FedSub's own.
 PACKAGE = "package"
 # Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.
@@ -115,11 +117,11 @@ def _create(connection: sqlite3.Connection, config: dict[str, object]) -> None:
 
 def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object] | None) -> None:
     meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-    if meta.get("schema") != str(SCHEMA_VERSION):
+    if meta.get("schema") not in SCHEMA_VERSIONS:
         raise RunError(
             f"{path}: got a database of schema version {meta.get('schema')}, expected "
-            f"{SCHEMA_VERSION}; use fedsub {meta.get('version')}, which wrote it, or start a new "
-            "run in another folder"
+            f"{' or '.join(SCHEMA_VERSIONS)}; use fedsub {meta.get('version')}, which wrote it, or "
+            "start a new run in another folder"
         )
     damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if damage != "ok":

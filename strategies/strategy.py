@@ -130,6 +130,8 @@ class PersonalizedStrategy(Strategy):
         self.log = RoundLog(RoundMetrics(0, 0))
         self.begun: Begun | None = None
         self.once = OnceLog()
+        #: When each client's last upload was used, s of the link's clock.
+        self.used: dict[str, float] = {}
 
     @property
     def population(self) -> Population:
@@ -237,13 +239,21 @@ class PersonalizedStrategy(Strategy):
     def round(self, number: int) -> Round:
         """Return a round, of those who are there now; who does not fit is turned away."""
         self.population.left_out = self.memory.left_out
-        if self.settings.rounds.asynchronous:
-            awaited = self.transport.delivery.overdue.awaited().values()
-            self.population.busy = frozenset().union(*awaited)
+        self.population.busy = self._busy()
         wire, turn = self.settings.wire, self.turn(number)
         round = round_now(turn, self.models, self.population, wire, self.once)
         self.transport.drop_misfits(round)
         return round
+
+    def _busy(self) -> frozenset[str]:
+        """Return who is not asked now, as it still works, or did so not long ago."""
+        rounds, link = self.settings.rounds, self.connection.link
+        awaited = self.transport.delivery.overdue.awaited() if rounds.asynchronous else {}
+        pause = 0.0 if link.closed else 3600 * rounds.pause_hours
+        paused = [c for c, moment in self.used.items() if link.clock.now < moment + pause]
+        working = frozenset().union(*awaited.values())
+        self.population.working = len(working)
+        return working.union(paused)
 
     def run_round(
         self, grid: Grid, round: int, timeout: float, evaluated: bool
@@ -323,7 +333,7 @@ class PersonalizedStrategy(Strategy):
                 f"aggregate_train: got round {server_round}, expected the one that configure_train "
                 f"began last: {last}"
             )
-        round, note = begun.round, self.log
+        round, note, link = begun.round, self.log, self.connection.link
         answers = take_uploads(
             self.half,
             before,
@@ -340,6 +350,7 @@ class PersonalizedStrategy(Strategy):
         answers.note(note, self.connection)
         if self.settings.rounds.clients_per_round:
             self.memory.trained |= uploads.keys() | answers.late.keys()
+        self.used |= dict.fromkeys([*uploads, *answers.late], link.clock.now)
         if self.settings.rounds.by_attendance:
             came = [*uploads, *answers.late]
             self.memory.attendance.note(server_round, round.present, asked, came)

@@ -76,7 +76,7 @@ def local(
     from fedsub.engines.rehearsal import Rehearsal
     from fedsub.report.report import REPORT_FILE
     from fedsub.report.tables import print_results
-    from fedsub_core.config.named_code import check_named, note_named
+    from fedsub_core.config.named_code import check_deployed, check_named, note_named
     from fedsub_server.results import method_summaries
 
     console = Console()
@@ -85,6 +85,7 @@ def local(
     given |= {key: value for key, value in own.items() if value is not None}
     resolved = read_config(config, {"beside": "", **given})
     check_given(resolved, given, "command line")
+    check_deployed(resolved)
     if config is not None:
         check_named(resolved, config, given, lambda key, value: f"--set {key}={value}")
     note_named(resolved)

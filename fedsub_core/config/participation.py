@@ -48,6 +48,13 @@ class ParticipationSettings:
         "who still works is not asked anew; needs late-hours",
     )
 
+    pause_hours: float = option(
+        0.0,
+        "for how many hours after its upload a device is not asked to train again; 0: it may be "
+        "asked in every round; of no effect in a simulation in one process, which has no hours",
+        minimum=0,
+    )
+
     @property
     def enough(self) -> int:
         """The number of usable uploads with which a round ends; 0: it waits for all it asked."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fedsub_core.addends import MEANS
 from fedsub_core.config.capacities import read_capacities
+from fedsub_core.config.own_training import CROSS_ENTROPY
 from fedsub_core.config.participation import DRAWS
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
@@ -33,6 +34,11 @@ def check_run(config: RunConfig, where: str) -> None:
             f"{where}: unseen-rounds: got {config.unseen_rounds} of {config.rounds} rounds, "
             "expected fewer: held-out people must not train from the first round on. Lower it, or "
             "raise rounds."
+        )
+    if config.patience and config.best_by != "validation":
+        raise ConfigError(
+            f"{where}: patience: got {config.patience} with best-by = {config.best_by}, expected "
+            "best-by = validation: rounds end by samples that are neither trained on nor tested"
         )
     if config.best_by == "validation":
         _check_best_by(config, where)
@@ -167,6 +173,11 @@ def _check_method(config: RunConfig, name: str, where: str) -> None:
         raise ConfigError(
             f"{where}: capacity-mode = dynamic: got {got}, expected nothing that a device of "
             f"{name!r} keeps over rounds: its model has another size in each"
+        )
+    if config.loss != CROSS_ENTROPY and card.trains and "loss" in card.training.ignores:
+        raise ConfigError(
+            f"{where}: loss: got {config.loss!r} with {name!r}, which has a loss of its own, "
+            f"expected {CROSS_ENTROPY}. Leave it out, or take the method out"
         )
     for need in card.needs:
         if not getattr(hyper, need):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedsub_core.config.robust import RobustSettings
-from fedsub_core.config.settings import text_option
-from fedsub_core.options import choice, option
+from fedsub_core.options import choice, option, text_option
 from fedsub_core.wire.encoding import WireSettings
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flwr.app import Message, MessageType
 
+from fedsub_core.looks import lateness
 from strategies.rounds.link import Link
 from strategies.rounds.outbox import Outbox
 from strategies.rounds.overdue import OverdueMessages
@@ -69,6 +70,10 @@ class Delivery:
         #: When each client answered, and for how long it had been waited for: the time in which
         #: others' answers were taken and read is not the client's.
         self._took: dict[str, tuple[float, float]] = {}
+        #: When each client answered, at the earliest; it looks less and less often since. All have
+        #: answered the handshake, shortly before the first exchange began.
+        self._served: dict[str, float] = {}
+        self._begun: float | None = None
         #: Of the last exchange: whose every message was, by its id.
         self._clients: Mapping[str, str] = {}
 
@@ -123,6 +128,10 @@ class Delivery:
         next_look = next_check = since + PRESENCE_SECONDS
         self._slowest = 0.0
         self.pace = Pace(timeout, len(asked), most, math.ceil(self.quorum * len(asked)))
+        if most:
+            begun = self._begun = since if self._begun is None else self._begun
+            idle = {c: since - self._served.get(c, begun) for c, _ in asked}
+            self.pace.late = {client: lateness(seconds) for client, seconds in idle.items()}
         kind = asked[0][1].metadata.message_type if asked else MessageType.TRAIN
         slowness, busy = self._slowness[kind], 0.0
         while True:
@@ -135,6 +144,7 @@ class Delivery:
                     yield reply
                 elif not box.was_lost(client, message, reply):
                     self._took[client] = clock.now - since, looked - since - busy
+                    self._served[client] = looked - busy
                     yield reply
             busy += clock.now - looked if pulled else 0.0
             left = box.waited_for
@@ -217,8 +227,7 @@ class Delivery:
     def _pull(self, box: Outbox, uploads: bool) -> list[tuple[str, Message | None, Message]]:
         """Return client, message and reply for those that have come; they are awaited no more.
 
-        Replies to messages of earlier exchanges are counted, and have no message here: `uploads`
-        says whether these are of use now.
+        Replies to earlier messages, asked for if `uploads` are of use now, have no message here.
         """
         expired = [one.client for one in self.overdue.expired(box.link.clock.now)]
         self.missing.update(expired if self.asynchronous else [])
@@ -236,8 +245,6 @@ class Delivery:
                 self._note_slowness(late.kind, client, slowness)
                 if isinstance(came, Message) and self.overdue.answered(came) is not None:
                     replies.append((client, None, came))
-                else:
-                    log.warning(
-                        "client %s: a reply came after its round had ended; not used", client
-                    )
+                    continue
+                log.warning("client %s: a reply came after its round had ended; not used", client)
         return replies

@@ -41,11 +41,13 @@ class Departures:
     nodes : the last node id of everybody who was ever admitted, also to an earlier process.
     retired : of these, whose key is registered no more.
     forgotten : whom the run was told to forget.
+    members : who takes part, of all whose devices the SuperLink has; None: everybody.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
     retired: set[str] = field(default_factory=set)
     forgotten: Forgotten = frozenset()
+    members: frozenset[str] | None = None
     _next: float = -math.inf
     _sent: set[str] = field(default_factory=set)
 
@@ -53,6 +55,17 @@ class Departures:
         """Take over the nodes and departures that an earlier process of the run knew."""
         self.nodes = {client: n for client, n in nodes.items() if client not in self.forgotten}
         self.retired = self.nodes.keys() & set(retired)
+
+    def elsewhere(self, client: str) -> bool:
+        """Whether a client, if it is known, takes part in another federation alone."""
+        return bool(client) and self.members is not None and client not in self.members
+
+    def refusal(self, client: str) -> str:
+        """Return why a client takes no part, for good; "" if it may."""
+        if self.elsewhere(client):
+            return "it is no member of this federation"
+        forgotten = client in self.forgotten
+        return "it is of a person whom this run was told to forget" if forgotten else ""
 
     def least(self, demanded: int) -> int:
         """Return the number of clients that a round needs, of the `demanded` number.

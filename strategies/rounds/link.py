@@ -11,12 +11,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedsub_core.errors import cut
+from fedsub_core.flower.grid import announced, asks_at_once, reply_of
 from fedsub_core.flower.messages import is_simulated
 from fedsub_core.wire.exchange import salted
 from fedsub_core.wire.joined import joined, separate
@@ -31,6 +32,8 @@ WORKERS = 8
 #: Messages that an engine of this process is given at once, and the next stack of clients goes with
 #: the next.
 AT_ONCE = 256
+#: Messages of which the link is asked at once whether they are answered.
+ASKED_AT_ONCE = 64
 #: Seconds that a look for replies waits for those that are just coming in.
 GRACE = 1.0
 
@@ -72,6 +75,8 @@ class Link:
         self.stacked = hasattr(grid, "stack_of")
         #: Whether clients take messages, and answer them, without their being written.
         self.by_reference = bool(getattr(grid, "by_reference", False))
+        #: Whether it says of many messages at once which are answered, before replies are fetched.
+        self.asks_at_once = asks_at_once(grid)
         #: Nodes that understand joined messages.
         self.joins: Set[int] = frozenset()
         #: Nodes that were connected when they were looked at last.
@@ -80,6 +85,8 @@ class Link:
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()
         self._found: dict[str, Message | Fault] = {}
+        #: By id of the message: what the link said of replies that are still to be fetched.
+        self._answers: dict[str, Any] = {}
 
     def nodes(self) -> dict[int, NodeKey]:
         """Return the connected nodes: what is known of each one's key, by node id."""
@@ -154,7 +161,9 @@ class Link:
             replies = list(self.grid.pull_messages(sorted(wanted))) if wanted else []
             return {reply.metadata.reply_to_message_id: reply for reply in replies}
         with self._lock:
-            todo = deque(sorted(wanted - self._busy - self._found.keys()))
+            unasked = sorted(wanted - self._busy - self._found.keys() - self._answers.keys())
+        alone = self._ask_at_once(unasked) if self.asks_at_once else unasked
+        todo = deque([*sorted(wanted & self._answers.keys()), *alone])
         deadline = self.clock.now + self.grace
         for worker in self._start(todo, self._pull_one):
             worker.join(max(0.0, deadline - self.clock.now))
@@ -164,15 +173,31 @@ class Link:
         self._blame_the_right_one(replies_by_id.values())
         return replies_by_id
 
+    def _ask_at_once(self, ids: list[str]) -> list[str]:
+        """Note which messages are answered; return those of which the link did not say it."""
+        alone = list[str]()
+        for some in (ids[i : i + ASKED_AT_ONCE] for i in range(0, len(ids), ASKED_AT_ONCE)):
+            try:
+                said = announced(self.grid, some)
+            except Exception:  # one of them may be why: each is asked for alone, and says so
+                alone += some
+                continue
+            self._answers |= {i: answer for i, answer in said.items() if i in some}
+        return alone
+
     def _pull_one(self, identity: str) -> None:
         with self._lock:
-            if identity in self._busy:
+            if identity in self._busy or identity in self._found:
                 return
             self._busy.add(identity)
+            said = self._answers.pop(identity, None)
         outcome: Message | Fault | None = None
         try:
             with bounded(self.most_bytes):
-                replies = list(self.grid.pull_messages([identity]))
+                if said is None:
+                    replies = list(self.grid.pull_messages([identity]))
+                else:
+                    replies = reply_of(self.grid, identity, said)
             for reply in replies:
                 answered = reply.metadata.reply_to_message_id
                 if not reply.has_error():

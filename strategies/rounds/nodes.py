@@ -72,7 +72,8 @@ class NodeRegistry:
     settings: Mapping[str, Any] = field(default_factory=dict)
     heard: float = -math.inf
     departures: Departures = field(default_factory=Departures)
-    #: Nodes turned away for good, as the run was told to forget whose they are.
+    #: Nodes turned away for good, as the run was told to forget whose they are, or they are no
+    #: member's.
     forgotten: set[int] = field(default_factory=set)
     _keys: dict[int, NodeKey] = field(default_factory=dict)
     #: By question: the node, when it was asked, and when it had been let in.
@@ -109,7 +110,7 @@ class NodeRegistry:
 
     def refresh(self, link: Link) -> None:
         """Note the connected nodes, ask those that are new, and take the answers that have come."""
-        before, self._keys, now = self._keys, link.nodes(), link.clock.now
+        before, self._keys, now = self._keys, self._nodes(link), link.clock.now
         self._looked = now
         connected = set(self._keys)
         # Once the client's first node is gone, the second of that id may be the one.
@@ -198,9 +199,9 @@ class NodeRegistry:
             self._refuse(node, f"handshake refused: {error}")
             return
         client = introduction.client
-        if client in self.departures.forgotten:
+        if why := self.departures.refusal(client):
             self.forgotten.add(node)
-            self._refuse(node, "it is of a person whom this run was told to forget", math.inf)
+            self._refuse(node, why, math.inf)
             return
         if self.bound and (why := self.identities.refusal(client, self._key(node))):
             self._refuse(node, why)
@@ -233,6 +234,12 @@ class NodeRegistry:
             return True
         asked = [since for asked_node, since, _ in self._questions.values() if asked_node == node]
         return key.alive > before.alive and bool(asked) and now - min(asked) < UNANSWERED_SECONDS
+
+    def _nodes(self, link: Link) -> dict[int, NodeKey]:
+        """Return the connected nodes, without those whose keys are of another federation's."""
+        elsewhere = self.departures.elsewhere
+        nodes = link.nodes().items()
+        return {n: key for n, key in nodes if not (self.bound and elsewhere(key.names()))}
 
     def _key(self, node: int) -> NodeKey:
         return self._keys.get(node, NodeKey())

@@ -39,7 +39,8 @@ class Population:
     patience : who is asked less often, because it did not answer.
     attendance : how often people are there and answer.
     left_out : who trains no more, because it led the others astray.
-    busy : who works for an earlier round, and is not asked for that long.
+    busy : who is not asked, as it works for an earlier round, or did so not long ago.
+    working : how many of them work.
     """
 
     registry: NodeRegistry
@@ -49,6 +50,7 @@ class Population:
     attendance: Attendance = field(default_factory=Attendance)
     left_out: frozenset[str] = frozenset()
     busy: frozenset[str] = frozenset()
+    working: int = 0
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -86,7 +88,7 @@ class Population:
     def sample(self, round: int) -> list[str]:
         """Draw a round's clients, from a stream that depends on the seed and the round."""
         clients = self.taking_part(round)
-        count = self.settings.asked - len(self.busy)
+        count = self.settings.asked - self.working
         if not self.settings.asked or count >= len(clients):
             return clients
         if self.settings.by_attendance:
