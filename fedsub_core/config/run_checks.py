@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fedsub_core.addends import MEANS
 from fedsub_core.config.capacities import read_capacities
 from fedsub_core.config.own_training import CROSS_ENTROPY
+from fedsub_core.config.participation import DRAWS
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
@@ -74,6 +75,7 @@ def check_run(config: RunConfig, where: str) -> None:
         _check_noise(config, where)
     else:
         _check_nothing_alone(config, NoiseSettings(), where, "dp-noise", "without noise on means")
+    _check_participation(config, where)
     for name in config.methods:
         _check_method(config, name, where)
 
@@ -153,6 +155,31 @@ def _check_noise(config: RunConfig, where: str) -> None:
         expected = "standardise = client or none"
     if got:
         raise ConfigError(f"{where}: dp-noise: got {got}, expected {expected}")
+
+
+def _check_participation(config: RunConfig, where: str) -> None:
+    """Refuse ways of asking people that do nothing, or that a protection or encoding excludes."""
+    given = {
+        "asynchronous = true": config.asynchronous,
+        f"late-hours = {config.late_hours:g}": config.late_hours > 0,
+        f"ask = {config.ask:g}": config.ask > 1,
+        f"draw = {config.draw}": config.draw != DRAWS[0],
+    }
+    chosen = [text for text, on in given.items() if on]
+    late = config.asynchronous or config.late_hours > 0
+    expected = ""
+    if chosen and config.secure_aggregation:
+        expected = "rounds that all who are asked take part in: no secure-aggregation beside it"
+    elif late and config.dp_noise:
+        expected = "rounds whose people are drawn: what late uploads spend of epsilon is not known"
+    elif late and "delta" in config.upload_encoding:
+        expected = "an upload-encoding without delta: what a late difference is from is forgotten"
+    elif config.asynchronous and not config.late_hours:
+        expected = "late-hours above 0: every upload may be late"
+    elif chosen and chosen != [f"late-hours = {config.late_hours:g}"]:
+        expected = "" if config.clients_per_round else "clients-per-round above 0"
+    if expected:
+        raise ConfigError(f"{where}: got {', '.join(chosen)}, expected {expected}")
 
 
 def _check_nothing_alone(

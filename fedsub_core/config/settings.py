@@ -11,6 +11,7 @@ from math import inf
 
 from fedsub_core.config.ending import EndSettings
 from fedsub_core.config.own_training import SGD, OwnTraining
+from fedsub_core.config.participation import ParticipationSettings
 from fedsub_core.config.schedules import CONSTANT, rate_factor
 from fedsub_core.config.tested import SplitSettings as SplitSettings
 from fedsub_core.config.tested import TestedSettings, UnseenSettings
@@ -89,16 +90,10 @@ class TrainingSettings(OwnTraining):
 
 
 @dataclass(frozen=True)
-class RoundSettings(EndSettings, TestedSettings):
+class RoundSettings(ParticipationSettings, EndSettings, TestedSettings):
     """How many rounds, with whom, and how patiently."""
 
     rounds: int = option(60, "number of rounds", minimum=1)
-    clients_per_round: int = option(
-        0,
-        "number of clients drawn in each round; 0 = all. A client that was never drawn is tested "
-        "with its initial model",
-        minimum=0,
-    )
     evaluate_every: int = option(1, "number of rounds from one evaluation to the next", minimum=1)
     round_timeout: float = option(600.0, "how many seconds a round waits for its clients", above=0)
     quorum: float = option(
