@@ -8,7 +8,6 @@ stop a run. Here each message stands for itself.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from fedsub_core.flower.grid import announced, asks_at_once, reply_of
 from fedsub_core.flower.messages import is_simulated
 from fedsub_core.wire.exchange import salted
 from fedsub_core.wire.joined import joined, separate
+from strategies.rounds.clock import Clock
 from strategies.rounds.identity import NodeKey, key_digest
 from strategies.rounds.inflation import bounded
 
@@ -55,12 +55,14 @@ class Link:
     Parameters
     ----------
     grid : an engine of this process, which says so by `in_process`, takes and gives lists: both
-        its ends are ours.
+        its ends are ours. One whose time is simulated brings its `clock`.
     grace : seconds.
     """
 
     def __init__(self, grid: Grid, grace: float = GRACE) -> None:
         self.grid, self.grace = grid, grace
+        #: That whoever waits for the link goes by.
+        self.clock: Clock = getattr(grid, "clock", Clock())
         #: Bytes that a reply's arrays may hold though fewer came: equal chunks are sent once.
         self.most_bytes = 0
         #: Whether clients are of this process, and so simulated whatever they say.
@@ -77,6 +79,8 @@ class Link:
         self.asks_at_once = asks_at_once(grid)
         #: Nodes that understand joined messages.
         self.joins: Set[int] = frozenset()
+        #: Nodes that were connected when they were looked at last.
+        self.there: Set[int] = frozenset()
         self._lock = threading.Lock()
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()
@@ -86,12 +90,14 @@ class Link:
 
     def nodes(self) -> dict[int, NodeKey]:
         """Return the connected nodes: what is known of each one's key, by node id."""
-        return {
+        nodes = {
             node.node_id: NodeKey(
                 key_digest(node.public_key), node.name, node.last_activated_at, node.online_until
             )
             for node in self.grid.get_nodes()
         }
+        self.there = nodes.keys()
+        return nodes
 
     def portions(self, asked: Iterable[tuple[str, Message]]) -> Iterator[list[tuple[str, Message]]]:
         """Cut messages to clients into those that are sent before replies are read: all at once.
@@ -158,9 +164,9 @@ class Link:
             unasked = sorted(wanted - self._busy - self._found.keys() - self._answers.keys())
         alone = self._ask_at_once(unasked) if self.asks_at_once else unasked
         todo = deque([*sorted(wanted & self._answers.keys()), *alone])
-        deadline = time.monotonic() + self.grace
+        deadline = self.clock.now + self.grace
         for worker in self._start(todo, self._pull_one):
-            worker.join(max(0.0, deadline - time.monotonic()))
+            worker.join(max(0.0, deadline - self.clock.now))
         with self._lock:
             todo.clear()  # who is not through yet goes on alone; the rest is asked for next time
             replies_by_id = {i: self._found.pop(i) for i in wanted & self._found.keys()}

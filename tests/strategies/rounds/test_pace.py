@@ -14,7 +14,6 @@ import torch
 from flwr.app import ConfigRecord, Message, MessageType
 
 from fedsub_core.wire import handshake
-from strategies.rounds import delivery
 from strategies.rounds.pace import (
     LEAST_SECONDS,
     RECOVERY_SECONDS,
@@ -25,8 +24,9 @@ from strategies.rounds.pace import (
 from strategies.rounds.patience import Patience
 
 from ..finished_run import FinishedRun, MakePeople, RunMethod
-from ..slow_link import SlowLink, WaitingClock
+from ..slow_link import SlowLink
 from ..tampered_grid import Reply
+from ..waiting_clock import WaitingClock
 
 #: The largest client is node 1, so p2 of four is node 3.
 P2 = 3
@@ -130,7 +130,7 @@ def test_who_is_slow_in_round_after_round_rests_a_round_later_than_the_silent() 
 
 @pytest.fixture
 def slow_run(
-    people: MakePeople, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+    people: MakePeople, run_method: RunMethod
 ) -> Callable[..., tuple[FinishedRun, list[float]]]:
     """Run rounds in which node P2 answers after so many seconds, the others after USUAL.
 
@@ -144,7 +144,6 @@ def slow_run(
         **keys: Any,
     ) -> tuple[FinishedRun, list[float]]:
         clock, ends = WaitingClock(), [1000.0]
-        monkeypatch.setattr(delivery, "time", clock)
 
         def takes(message: Message) -> float:
             told = message.metadata
