@@ -1,7 +1,7 @@
 """What each way of asking a SuperLink for less saves, alone and together.
 
     python benchmarks/link_steps.py [--devices 60 200] [--rounds 4] [--methods fedsub]
-        [--steps none looks held indices "one request" "one handler" together memory]
+        [--steps none looks held indices "one request" "one handler" default together memory]
         [--minutes 15] [--out benchmarks/results/link-steps.csv]
 
 The deployment of `deployment_scale.py`, with light devices, TLS and keys, once for each step: what
@@ -34,23 +34,20 @@ TINY += ["--steps", "none", "memory"]
 SLOW = True
 #: What the lines of results begin with.
 LINES = ("fedsub-ridge, 3 devices, none:", "fedsub-ridge, 3 devices, memory:")
-#: What is measured alone; "none": Flower's database and looks, "together": all but memory.
+#: What is measured alone; "none": Flower's database and looks; "together": all of these; "default":
+#: all but one handler, which is no default; "memory": all of these in memory.
 ALONE = ("looks", "held", "indices", "one request", "one handler")
-STEPS = ("none", *ALONE, "together", "memory")
+STEPS = ("none", *ALONE, "default", "together", "memory")
 #: The names by which each step replaces something of Flower's.
 HELD = (
     "_cleanup_expired_task_tokens", "_on_task_tokens_expired", "get_run_status", "get_run_info",
     "finish_task", "store_traffic", "get_node_id_by_public_key", "delete_node",
     "_claim_message_ins_rows", "store_message_ins", "store_message_and_object_tree",
 )  # fmt: skip
-#: Workers that answered devices side by side.
-WORKERS = 16
 #: Starts the SuperLink without some steps.
 SUPERLINK = """
-import asyncio, sys
-from contextlib import nullcontext
-from types import SimpleNamespace
-from fedsub.deploy import fleet_door, fleet_grpc, guarded_superlink, quick_link
+import sys
+from fedsub.deploy import fleet_grpc, guarded_superlink, quick_link
 without, sys.argv[1:] = sys.argv[1].split(","), sys.argv[2:]
 if "held" in without:
     for name in {held!r}:
@@ -58,9 +55,8 @@ if "held" in without:
     quick_link.QuickLinkState.REPLACED = ("initialize",)
 if "indices" in without:
     quick_link.INDICES = {{}}
-if "one handler" in without:
-    fleet_grpc._WORKERS = {workers}
-    fleet_door.asyncio = SimpleNamespace(**vars(asyncio) | dict(Lock=nullcontext))
+if "one handler" not in without:
+    fleet_grpc._WORKERS = 1
 guarded_superlink.main()
 """
 #: A ServerApp's module that asks the link for each message alone.
@@ -74,6 +70,8 @@ link.asks_at_once = lambda grid: False
 
 def taken_away(step: str) -> list[str]:
     """Return the steps that a deployment with this one, or with all, does without."""
+    if step == "default":
+        return ["one handler"]
     return [] if step in STEPS[-2:] else [other for other in ALONE if other != step]
 
 
@@ -86,7 +84,7 @@ def stepped(step: str) -> type[LightRehearsal]:
             if name == "superlink":
                 # By its name the measurement finds it.
                 program = self.place.folder / "fedsub-superlink"
-                program.write_text(SUPERLINK.format(held=HELD, workers=WORKERS))
+                program.write_text(SUPERLINK.format(held=HELD))
                 if step == "memory":
                     at = command.index("--database")
                     kept = ["--memory", str(self.place.folder / "nodes.json")]

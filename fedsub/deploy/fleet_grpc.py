@@ -22,9 +22,9 @@ from fedsub.deploy.fleet_gate import Gate
 from fedsub.deploy.relay import HOST, Relay, bound_socket
 from fedsub_core.flower.superlink import parse_address, registered_keys
 
-#: Workers. Calls that are answered side by side wait for the database and for Python's lock: one
-#: after another they take less time.
-_WORKERS = 1
+#: Workers; SQLAlchemy has 15 connections to the database, and more would wait for one. A single one
+#: takes somewhat less of a core, and far longer where others share it.
+_WORKERS = 16
 #: What a SuperNode gives up after 5 s; while it waits, its node would count as gone.
 _HEARTBEAT = "/SendNodeHeartbeat"
 #: Calls of one connection at once, which gRPC demands only of who speaks HTTP/2 by its rules.

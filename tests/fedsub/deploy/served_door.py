@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,8 +27,6 @@ class Link:
 
     def __init__(self) -> None:
         self.began = 0
-        #: Seconds that an answer takes; how many are made now, and at most at once.
-        self.takes, self.open, self.most = 0.0, 0, 0
         #: What it says beside the path and the length.
         self.says = b""
         #: What came, by path.
@@ -48,10 +45,6 @@ class Link:
             if not event.get("more_body"):
                 break
         self.bodies[scope["path"]] = body
-        self.most = max(self.most, self.open + 1)
-        self.open += 1
-        await asyncio.sleep(self.takes)
-        self.open -= 1
         await send({"type": "http.response.start", "status": 200, "headers": []})
         said = f"{scope['path']} {len(body)}".encode() + self.says
         await send({"type": "http.response.body", "body": said})
