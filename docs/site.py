@@ -56,7 +56,9 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("Results", "Benchmarks", "benchmarks/README.md"),
     ("Deploy", "Deployment", "docs/deployment.md"),
     ("Deploy", "For months", "docs/service.md"),
+    ("Deploy", "Phones", "docs/phones.md"),
     ("Deploy", "Without Python", "docs/web-device.md"),
+    ("Deploy", "A device of your own", "docs/own-device.md"),
     ("Deploy", "Containers", "docker/README.md"),
     ("Deploy", "Events", "docs/events.md"),
     ("Deploy", "Privacy", "docs/privacy.md"),
@@ -68,6 +70,7 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("Reference", "Python", "python"),
     ("Reference", "Wire format", "docs/wire-format.md"),
     ("Reference", "Kernels and wheels", "docs/building.md"),
+    ("Reference", "For Flower", "docs/upstream.md"),
     ("Reference", "Glossary", "docs/glossary.md"),
     ("Reference", "Changes", "CHANGELOG.md"),
 )

@@ -168,6 +168,16 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub device join https://10.0.0.1:9092 CODE --name ben --dir keys --ca ca.crt",
         "fedsub device join https://10.0.0.1:9092 CODE --name ben --dir keys --fingerprint 3FA2...",
     ),
+    "fedsub deploy seal": (
+        "fedsub deploy seal /var/lib/fedsub/state --passphrase /etc/fedsub/passphrase",
+        "fedsub deploy seal /var/lib/fedsub/run",
+        "fedsub deploy seal state --plain --passphrase passphrase",
+    ),
+    "fedsub device leave": (
+        "fedsub device leave /var/lib/fedsub/state anna",
+        "fedsub device leave state ben --yes",
+        "fedsub device leave runs/deploy-20260101-120000/state 01",
+    ),
     "fedsub deploy verify": (
         "fedsub deploy verify transcript.jsonl --state /var/lib/fedsub/state",
         "fedsub deploy verify transcript.jsonl --state state/anna --owner roster-owner.pub",
