@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import fedsub
+from fedsub.cli import cli
 from fedsub.studies.folds import folds_of, read_folds
 from fedsub.studies.kept_study import shortened
 from fedsub.studies.study import task_of, tasks, tuning_tasks
@@ -143,3 +145,11 @@ def test_a_comparison_of_folds_has_everybody_once(tmp_path: Path) -> None:
     with (tmp_path / "study" / "runs.csv").open() as file:
         assert {row["fold"] for row in csv.DictReader(file)} == set(names)
     assert made.report.path.is_file()
+    predicted = made.predictions
+    assert (predicted["fold"] == predicted["person"]).all()
+    assert set(predicted["row"]) == {"local", "fedavg"}
+    assert (
+        CliRunner().invoke(cli, ["predictions", str(made.folder), "--metric", "ece"]).exit_code == 0
+    )
+    with (made.folder / "predictions.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(predicted)
