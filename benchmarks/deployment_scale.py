@@ -1,7 +1,7 @@
 """How many devices one server holds: seconds a round, CPU and memory of its processes.
 
     python benchmarks/deployment_scale.py [--devices 10 50 200] [--rounds 4]
-        [--methods fedavg fedsub] [--look 3] [--minutes 15]
+        [--methods fedavg fedsub] [--look 0] [--minutes 15]
         [--out benchmarks/results/deployment-scale.csv]
 
 A rehearsed deployment on loopback, with TLS and a key for each device, whose devices are light:
@@ -92,8 +92,14 @@ class Measured:
     counted: dict[str, float]
 
 
-def measured(config: RunConfig, devices: int, look: float, limit: float) -> Measured:
-    """Rehearse `config` and return what it took.
+def measured(
+    config: RunConfig,
+    devices: int,
+    look: float,
+    limit: float,
+    kind: type[LightRehearsal] = LightRehearsal,
+) -> Measured:
+    """Rehearse `config` as a rehearsal of some `kind`, and return what it took.
 
     Raises
     ------
@@ -104,7 +110,7 @@ def measured(config: RunConfig, devices: int, look: float, limit: float) -> Meas
     write_federation(Path(config.data), people)
     made = made_by_training(config, people)
     patience = START_SECONDS + START_SECONDS_EACH * devices
-    rehearsal = LightRehearsal(config, made, look, patience)
+    rehearsal = kind(config, made, look, patience)
     with rehearsal.up():
         processes, course = Processes(rehearsal), Course()
         for finished in rehearsal.follow(rehearsal.submit()):
@@ -141,16 +147,22 @@ def totals(database: Path) -> dict[str, float]:
 
 
 def arguments_of(
-    doc: str | None, tiny: Sequence[str], devices: list[int], methods: list[str]
+    doc: str | None,
+    tiny: Sequence[str],
+    devices: list[int],
+    methods: list[str],
+    steps: Sequence[str] = (),
 ) -> Namespace:
-    """Return the arguments of a script, with these devices and methods by default."""
+    """Return the arguments of a script, with these devices and methods by default; and steps."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--devices", type=int, nargs="+", default=devices)
     parser.add_argument("--rounds", type=int, default=4, help="2 or more")
     parser.add_argument("--methods", nargs="+", default=methods)
-    parser.add_argument("--look", type=float, default=3.0, help="seconds: a SuperNode's are 3")
+    parser.add_argument("--look", type=float, default=0.0, help="seconds; 0: as a SuperNode")
     parser.add_argument("--minutes", type=float, default=15.0, help="of a run, at most")
     parser.add_argument("--out", type=Path, help="a CSV file to which the lines are added")
+    if steps:
+        parser.add_argument("--steps", nargs="+", default=steps, choices=steps)
     given = parsed(parser, tiny)
     os.environ["OMP_NUM_THREADS"] = "1"
     return given

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from unittest.mock import patch
 
-from light_devices import CPU, DOWN, TAKEN, THERE, UP, Made
+from light_devices import CALLS, CPU, DOWN, TAKEN, THERE, UP, Made
 from processes import cpu_seconds, descendants, memory
 
 from fedsub.deploy.components import CONNECTION, HOST
@@ -124,9 +124,9 @@ class Processes:
         self._rehearsal = rehearsal
         self._found = dict[str, int]()
         #: Of each part, and of all devices together.
-        self.cpu: dict[str, float] = dict.fromkeys([*PARTS, CPU], 0.0)
+        self.cpu: dict[str, float] = dict.fromkeys([*PARTS, CPU, CALLS], 0.0)
         self.peak: dict[str, float] = dict.fromkeys(PARTS, 0.0)
-        #: Bytes of the devices' requests, and of the answers to them.
+        #: Bytes of the devices' requests, and of the answers to them; their number is beside CPU.
         self.up = self.down = 0
 
     def look(self) -> None:
@@ -139,6 +139,7 @@ class Processes:
         with suppress(OSError):
             taken = json.loads((self._rehearsal.answers / TAKEN).read_bytes())
             self.cpu[CPU], self.up, self.down = taken[CPU], taken[UP], taken[DOWN]
+            self.cpu[CALLS] = taken[CALLS]
 
     def _find(self, part: str) -> None:
         """Find a part among what this rehearsal's processes started."""

@@ -2,6 +2,7 @@
 
     python benchmarks/weak_device.py [--model har-cnn] [--shape 9 128] [--samples 200]
         [--capacities 1 0.5 0.25 0.125] [--limit 24]
+    python benchmarks/weak_device.py --model benchmarks/weak_device.py:wide --shape 64 --limit 64
 
 A device of `heterofl` with one person's made-up samples, each capacity in a process of its own: it
 takes in its part of the model, trains for an epoch, writes its state and its upload. All numbers
@@ -25,6 +26,7 @@ import numpy as np
 import torch
 from processes import memory
 from script import parsed
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedsub.engines.simulation import split_clients
@@ -33,6 +35,7 @@ from fedsub_client.cohort_messages import write_upload
 from fedsub_client.new_cohort import make_cohort
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Model
 from fedsub_core.models.to_torch import to_torch
 from fedsub_core.turn import Turn
@@ -66,6 +69,20 @@ class Took:
     wire: int
 
 
+def wide(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Return a module of 8.2 million numbers that is no chain."""
+    layers: list[nn.Module] = [nn.Linear(shape[0], 2000)]
+    for _ in range(2):
+        layers += [nn.Tanh(), nn.Linear(2000, 2000)]
+    return nn.Sequential(*layers, nn.Tanh(), nn.Linear(2000, classes))
+
+
+def little(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Return such a module of few numbers."""
+    layers = nn.Linear(shape[0], 80), nn.Tanh(), nn.Linear(80, classes)
+    return nn.Sequential(*layers)
+
+
 def device(
     model: str, shape: Sequence[int], samples: int, capacity: float, method: str = "heterofl"
 ) -> Cohort:
@@ -92,7 +109,8 @@ def work(
 ) -> Took:
     """Let a device do some rounds; `limit`: most MiB on top of the imports, 0 any."""
     torch.set_num_threads(1)
-    rounds(device(model, shape, 12, 1 / 64))  # what is imported at first use is not the model's
+    # What is imported at first use is not the model's.
+    rounds(device(model.replace(":wide", ":little"), shape, 12, 1 / 64))
     if limit:
         most = memory("VmData") + limit * 2**20
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -134,9 +152,11 @@ def alone(*arguments: object) -> Took | None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
             return pool.submit(work, *arguments).result()  # type: ignore[arg-type]
-        except (MemoryError, RuntimeError, BrokenProcessPool) as error:
-            if isinstance(error, RuntimeError) and "alloc" not in str(error):
+        except (MemoryError, RuntimeError, ConfigError) as error:
+            if not isinstance(error, MemoryError) and "alloc" not in str(error):
                 raise
+            return None
+        except BrokenProcessPool:
             return None
 
 

@@ -42,16 +42,23 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("Start", "Runs", "docs/running.md"),
     ("Start", "Which method?", "docs/which-method.md"),
     ("Start", "How it works", "docs/how-it-works.md"),
+    ("Start", "What FedSub does not do", "docs/not-done.md"),
     ("Yours", "Your table", "docs/your-data.md"),
     ("Yours", "Data sets", "docs/data.md"),
     ("Yours", "From a table to a phone", "docs/notebooks/csv-to-phone.ipynb"),
     ("Yours", "Your model", "docs/models.md"),
+    ("Yours", "Your loss and optimiser", "docs/training.md"),
+    ("Yours", "Choosing a learning rate", "docs/learning-rate.md"),
+    ("Yours", "Life after training", "docs/life.md"),
     ("Yours", "Your method", "CONTRIBUTING.md"),
     ("Results", "Studies", "studies/README.md"),
     ("Results", "Papers", PAPERS),
     ("Results", "Benchmarks", "benchmarks/README.md"),
     ("Deploy", "Deployment", "docs/deployment.md"),
+    ("Deploy", "For months", "docs/service.md"),
+    ("Deploy", "Phones", "docs/phones.md"),
     ("Deploy", "Without Python", "docs/web-device.md"),
+    ("Deploy", "A device of your own", "docs/own-device.md"),
     ("Deploy", "Containers", "docker/README.md"),
     ("Deploy", "Events", "docs/events.md"),
     ("Deploy", "Privacy", "docs/privacy.md"),
@@ -63,6 +70,7 @@ PAGES: tuple[tuple[str, str, str], ...] = (
     ("Reference", "Python", "python"),
     ("Reference", "Wire format", "docs/wire-format.md"),
     ("Reference", "Kernels and wheels", "docs/building.md"),
+    ("Reference", "For Flower", "docs/upstream.md"),
     ("Reference", "Glossary", "docs/glossary.md"),
     ("Reference", "Changes", "CHANGELOG.md"),
 )
@@ -72,6 +80,7 @@ _PYTHON: dict[str, Any] = {
     "paths": [str(ROOT)],
     "options": {
         "docstring_style": "numpy",
+        "extensions": [str(ROOT / "docs" / "docstrings.py")],
         "filters": ["!^_[^_]", "!^__repr__"],
         "heading_level": 2,
         "separate_signature": True,
@@ -132,8 +141,8 @@ def source_text(source: str) -> str:
     """Return a page's text as it stands in its file; of a notebook, its cells as Markdown."""
     text = (ROOT / source).read_text("utf-8")
     if not source.endswith(".ipynb"):
-        # A block's file is its title: what is no attribute makes plain text of the block.
-        return re.sub(r"^(```\w+) file=(\S+)$", r'\1 title="\2"', text, flags=re.MULTILINE)
+        # A block's file or name is its title: what is no attribute makes plain text of the block.
+        return re.sub(r"^(```\w+) (?:file=)?(\S+)$", r'\1 title="\2"', text, flags=re.MULTILINE)
     cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
     parts = [f"```python\n{part}\n```" if kind == "code" else part for kind, part in cells]
     return "\n\n".join([*parts, f"This page is a notebook: `{source}`, in a checkout.", ""])
@@ -150,7 +159,9 @@ def with_tables(text: str, folder: Path) -> str:
         days = sorted({row[-1] for row in rows})
         written = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         titles = ["" if title == ROW else title for title in head[:-1]]
-        table = markdown_table(titles, (row[:-1] for row in rows))
+        # A message that was cut may have lost the end of its code.
+        cells = ([c if c.count("`") % 2 == 0 else c.replace("`", "'") for c in r] for r in rows)
+        table = markdown_table(titles, (row[:-1] for row in cells))
         return "\n".join([*table, "", f"[CSV]({found[1]}), written {written}"])
 
     return TABLE.sub(of_file, text)
@@ -184,7 +195,12 @@ def _commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Co
 def options() -> str:
     """Return the page of a run's options, with what each takes when it is not given."""
     rows = [
-        (f"`{one.key}`", f"`{default(one)}`", meaning(one), "" if one.type is str else one.expected)
+        (
+            f"`{one.key}`",
+            f"`{default(one)}`" if default(one) else "none",
+            meaning(one),
+            "" if one.type is str else one.expected,
+        )
         for one in describe(RunConfig)
     ]
     return "\n".join(

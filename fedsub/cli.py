@@ -19,7 +19,7 @@ from fedsub.commands.device import export, predict
 from fedsub.commands.doctor import doctor
 from fedsub.commands.examples import add_examples
 from fedsub.commands.forget import forget
-from fedsub.commands.join import device
+from fedsub.commands.leave import device
 from fedsub.commands.methods import methods
 from fedsub.commands.models import models
 from fedsub.commands.nearest import Group
@@ -27,6 +27,7 @@ from fedsub.commands.new import new
 from fedsub.commands.predictions import predictions
 from fedsub.commands.report import report
 from fedsub.commands.run import run
+from fedsub.commands.serve import serve
 from fedsub.commands.status import status
 from fedsub_core.errors import FedSubError, cut
 from fedsub_core.extras import EXTRAS, lacking
@@ -51,8 +52,8 @@ def cli() -> None:
 
 
 COMMANDS = (
-    run, compare, status, report, methods, models, new, data, deploy, device, forget, predict,
-    export, adapt, predictions, doctor,
+    run, compare, status, report, methods, models, new, data, deploy, serve, device, forget,
+    predict, export, adapt, predictions, doctor,
 )  # fmt: skip
 for command in COMMANDS:
     cli.add_command(command)

@@ -6,6 +6,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedsub_client.device import Device
+from fedsub_client.leaving import farewell
 from fedsub_core.pytorch import HERE, torch
 
 __all__ = ["app"]
@@ -34,4 +35,6 @@ def evaluate(message: Message, context: Context) -> Message:
 def _answered(kind: str, message: Message, context: Context) -> Message:
     if HERE:  # several nodes share a core in simulation, and OpenMP teams fight over it
         torch.set_num_threads(1)
-    return Message(Device(context).answer(kind, message.content), reply_to=message)
+    answer = farewell(context.node_config, message.content)
+    answer = Device(context).answer(kind, message.content) if answer is None else answer
+    return Message(answer, reply_to=message)

@@ -1,7 +1,6 @@
 """The device half of a method: pure functions over a stack of clients' state.
 
-A device is a cohort of one: on a phone the leading client axis has length 1, in simulation it is
-the federation's. State is plain named tensors in, plain named tensors out.
+A device is a cohort of one: on a phone the leading client axis has length 1.
 """
 
 from __future__ import annotations
@@ -72,6 +71,9 @@ class Learner(MeanModels, Vectors, ABC):
         self.check()
 
     # What a method defines.
+
+    #: Whether all that is sent of the model comes back with each download, and is adopted.
+    renewed: bool = False
 
     def predicting(self, model: Model) -> Model:
         """Return the part of what it trains that predictions need; by default all of it."""

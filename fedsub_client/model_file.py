@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from fedsub_client.checksum import checksum
+from fedsub_client.common_tensors import APART, CommonTensors, own_of, with_common
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.card import Card, card_table, parse_card
 from fedsub_core.data.samples import Nodes, Tokens, facts_of, shape_with
@@ -32,10 +33,11 @@ from fedsub_core.models.model import Model
 from fedsub_core.models.unbuilt import Unbuilt
 from fedsub_core.pytorch import Tensor, as_numpy, as_tensor, copied, load_tensors, save_tensors
 
-#: What is written, and what is read. Since 7 there are a person's places, since 6 a predictor's own
-#: facts. Before: layers alone, an encoder, a module, an encoder's features that are standardised.
+#: What is written (8 where some tensors lie elsewhere), and what is read. Since 7 there are a
+#: person's places, since 6 a predictor's own facts. Before: layers alone, an encoder, a module, an
+#: encoder's features that are standardised.
 FORMAT = "fedsub-model 7"
-FORMATS = *(f"fedsub-model {number}" for number in range(2, 7)), FORMAT
+FORMATS = *(f"fedsub-model {number}" for number in range(2, 7)), FORMAT, APART
 #: What goes before the name of a number that a module has for everybody.
 CONSTANT = "constant."
 MEAN, STD = "standardise.mean", "standardise.std"
@@ -73,9 +75,8 @@ def computes(model: PersonalModel) -> str:
 
 def facts(model: PersonalModel) -> dict[str, Any]:
     """Return the facts that a reader needs beside the tensors, as values of JSON."""
-    encoder = model.encoder
     encoded: dict[str, Any] = {}
-    if encoder is not None:
+    if (encoder := model.encoder) is not None:
         encoded = {"encoder": encoder.text, "encoder_seed": encoder.seed}
     if isinstance(encoder, ModuleEncoder):
         encoded[FEATURES] = encoder.features
@@ -136,15 +137,16 @@ def standard_tensors(model: PersonalModel) -> dict[str, Tensor]:
     return tensors
 
 
-def model_bytes(model: PersonalModel) -> bytes:
-    """Return the file's bytes; the same for the same model."""
+def model_bytes(model: PersonalModel, common: CommonTensors | None = None) -> bytes:
+    """Return the file's bytes, without what is `common`; the same for the same model."""
     tensors = dict(model.params)
     tensors |= {CONSTANT + name: t for name, t in model.architecture.constants.items()}
     tensors |= standard_tensors(model)
     tensors = {name: copied(tensor) for name, tensor in tensors.items()}
     stated = facts(model)
+    stated |= {} if common is None else common.stated(tensors)
     stated["digest"] = checksum(tensors, json.dumps(stated)).hex()
-    return save_tensors(tensors, {FACTS: json.dumps(stated)})
+    return save_tensors(own_of(stated, tensors), {FACTS: json.dumps(stated)})
 
 
 def is_model_file(data: bytes) -> bool:
@@ -152,8 +154,8 @@ def is_model_file(data: bytes) -> bool:
     return FACTS in _metadata(data)
 
 
-def model_of(data: bytes) -> PersonalModel:
-    """Inverse of :func:`model_bytes`.
+def model_of(data: bytes, folder: Path | None = None) -> PersonalModel:
+    """Inverse of :func:`model_bytes`, of a file in a `folder`.
 
     Raises
     ------
@@ -165,6 +167,7 @@ def model_of(data: bytes) -> PersonalModel:
         if stated["format"] not in FORMATS:
             known = ", ".join(map(repr, FORMATS))
             raise OtherRelease(f"written as {stated['format']!r}, expected one of {known}")
+        tensors = with_common(stated, tensors, folder)
         if bytes.fromhex(stated.pop("digest")) != checksum(tensors, json.dumps(stated)):
             raise ValueError("its checksum is wrong")
         card = {f.name: stated[f.name] for f in fields(Card) if f.name in stated}

@@ -18,6 +18,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.held import Held
 from fedsub_core.models.model import Model
+from fedsub_core.training.named import run_loss
 
 
 def make_cohort(
@@ -84,4 +85,6 @@ def make_learner(
     sends, predictor = card.sends(model, hyper), card.load_predictor()
     adds = card.sums.adds(model, hyper) if sums and card.sums and card.sums.adds else ()
     made: Learner = card.load_learner(sums)(model, settings, hyper, sends, predictor, whole, adds)
+    if card.trains:
+        made.loss = run_loss(settings, model)
     return made

@@ -14,6 +14,7 @@ from fedsub_client.new_cohort import make_cohort
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import split_client
 from fedsub_core.capacity import held_in, of_node, of_one, of_people
+from fedsub_core.config.named_code import ENCODER, check_deployed, code_named, places_in
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
@@ -25,7 +26,6 @@ from fedsub_core.errors import DataError, MessageRefused, RunError
 from fedsub_core.extras import get
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.methods.table import method
-from fedsub_core.models.names import is_place
 from fedsub_core.pytorch import HERE
 
 log = logging.getLogger("fedsub")
@@ -54,7 +54,7 @@ class Person:
         self.people = client_ids(source) if self.simulated else []
         self.client = _client_of(node, self.people, source)
         if not self.simulated:
-            _check_builder(node, self.client, config.model)
+            _check_code(node, self.client, config)
         _check_pytorch(self.client, config)
         self.card, self.data = _read_data(source, self.client, self.simulated)
         shares, seed, stated = config.capacity_settings, config.seed, self.card.capacities
@@ -163,15 +163,18 @@ def _client_of(node: Mapping[str, Any], people: Sequence[str], source: str) -> s
     return people[partition]
 
 
-def _check_builder(node: Mapping[str, Any], client: str, model: str) -> None:
-    """Refuse code that a server names as its model and this device's owner does not."""
-    own = node.get("model", "nothing")
-    if is_place(model) and own != model:
-        raise RunError(
-            f"client {client!r}: asked to build {model!r}, which is code of this device; "
-            f"got {own!r} in its node config, expected model={model!r} there, if its owner "
-            "trusts it"
-        )
+def _check_code(node: Mapping[str, Any], client: str, config: RunConfig) -> None:
+    """Refuse code that a server names and this device's owner does not; :func:`encoder_here`."""
+    check_deployed(config)
+    for option, asked in code_named(config).items():
+        own = str(node.get(option, "nothing"))
+        known = places_in(option, own) if own != "nothing" else ()
+        if option != ENCODER and not set(places_in(option, asked)) <= set(known):
+            raise RunError(
+                f"client {client!r}: asked for {option} {asked!r}, which is code of this device; "
+                f"got {own!r} in its node config, expected {option}={asked!r} there, if its owner "
+                "trusts it"
+            )
 
 
 def _check_pytorch(client: str, config: RunConfig) -> None:

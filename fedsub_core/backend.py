@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
+from fedsub_core.config.own_training import SGD
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.kernels.known import AFFINE, Known, ends_in_classes
 from fedsub_core.kernels.library import Kernels, kernels
@@ -75,8 +76,10 @@ def for_training(
     against = _beyond(model, x) or _untrained(model, terms)
     if not against and own_steps:
         against = "the method takes gradients of its own"
-    if not against and settings.optimiser != "sgd":
-        against = f"the optimiser is {settings.optimiser}"
+    if not against and settings.rule != SGD:
+        against = f"the optimiser is {settings.rule}"
+    if not against and settings.augment:
+        against = f"samples are changed by {settings.augment}"
     if not against and settings.clip_norm:
         against = "gradients are clipped"
     return _said("training", _answer(against))
@@ -115,7 +118,7 @@ def _untrained(model: Sequence[Known], terms: Sequence[Compilable]) -> str:
         return "the last layer makes no logits"
     for term in terms:
         if not term.compiled:
-            return f"the kernels do not know {type(term).__name__}"
+            return f"the kernels do not know {term}"
         if sum(type(other) is type(term) for other in terms) > 1:
             return f"the objective has more than one {type(term).__name__}"
     return ""

@@ -50,6 +50,12 @@ def option(
     return field(default=default, metadata={"doc": doc, "pattern": pattern, "like": like, **limits})
 
 
+def text_option(default: str, doc: str) -> Any:
+    """Return a key whose value is a text that says something."""
+    like = "one text, not empty, without blanks around it"
+    return option(default, doc, pattern=r"\S(.*\S)?", like=like)
+
+
 @dataclass(frozen=True)
 class Option:
     """One option of a dataclass, as a person meets it: ``key`` is in kebab case."""

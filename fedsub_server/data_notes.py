@@ -20,6 +20,8 @@ from fedsub_core.data.findings import (
 from fedsub_core.errors import cut, listed
 from fedsub_core.files import write_whole
 from fedsub_core.wire.handshake import Introduction
+from fedsub_server.ending import ended_in_words
+from fedsub_server.tuned import tuned_in_words
 
 DATA_FILE = "data.json"
 #: Clients that are named at most in a sentence; the file names all.
@@ -35,16 +37,20 @@ class DataNotes:
     splits : by client how it was split.
     warnings : what bends the results.
     behind : the release of each client whose device runs an older one than the server.
+    chosen : what was chosen on validation data, values and last rounds, in words; these have files
+        of their own.
     """
 
     splits: Mapping[str, SplitNote] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     behind: Mapping[str, str] = field(default_factory=dict)
+    chosen: str = ""
 
 
 def write_notes(folder: Path, notes: DataNotes) -> None:
     """Write the notes into a run's folder, whole or not at all."""
-    text = json.dumps(asdict(notes), indent=1, ensure_ascii=False) + "\n"
+    kept = {key: value for key, value in asdict(notes).items() if key != "chosen"}
+    text = json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
     write_whole(folder / DATA_FILE, text.encode())
 
 
@@ -117,6 +123,7 @@ def read_notes(folder: Path) -> DataNotes:
         kept = json.loads((folder / DATA_FILE).read_text("utf-8"))
         splits = {client: SplitNote(**note) for client, note in kept["splits"].items()}
         behind = {str(client): str(release) for client, release in kept.get("behind", {}).items()}
-        return DataNotes(splits, tuple(kept["warnings"]), behind)
+        said = " ".join(filter(None, (tuned_in_words(folder), ended_in_words(folder))))
+        return DataNotes(splits, tuple(kept["warnings"]), behind, said)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return DataNotes()

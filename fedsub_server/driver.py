@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from flwr.serverapp import Grid
 
+from fedsub_core.metric_names import VALIDATION
 from fedsub_core.metrics import MetricRow
+from fedsub_server.ending import EndedEarly, Ending
+from fedsub_server.leaving import PeopleLeft
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import TRANSCRIPT_FILE
 from fedsub_server.rundb import RunDatabase
@@ -42,10 +46,12 @@ class Checkpoints:
         progress: Callable[[int], None],
         at_end: Callable[[], list[MetricRow]] = list,
         server_seconds: Callable[[], float] = float,
+        ending: Ending | None = None,
     ) -> None:
+        self.ending = ending
         self.at_end, self.server_seconds = at_end, server_seconds
         self.database, self.rounds, self.clients = database, rounds, clients
-        self.seconds, self.progress = seconds, progress
+        self.seconds, self.progress, self.whole = seconds, progress, 0
         self._rows: list[MetricRow] = []
         self._rounds = 0
         self._last = time.monotonic()
@@ -59,15 +65,26 @@ class Checkpoints:
         """Take note of a finished round."""
         self._rows += rows
         self._rounds += 1
-        if round == self.rounds:
+        early = self.ending is not None and self.ending.after(round, rows)
+        last = early or round == self.rounds
+        if last:
             self._rows += self.at_end()
-        if time.monotonic() - self._last >= self.seconds or round == self.rounds:
-            clients = {} if self.clients is None else self.clients.state()
-            took = self.server_seconds(), self._rounds
-            self.database.commit(round, {SERVER: state, **clients}, self._rows, took)
-            self._rows, self._rounds = [], 0
-            self._last = time.monotonic()
+        if time.monotonic() - self._last >= self.seconds or last:
+            self.write(round, state)
         self.progress(round)
+        if early:
+            raise EndedEarly
+
+    def write(self, round: int, state: State) -> None:
+        """Write the state after a round, and the metrics of all rounds since the last time."""
+        if not self._rounds:
+            return
+        clients = {} if self.clients is None else self.clients.state()
+        took = self.server_seconds(), self._rounds
+        self.database.commit(round, {SERVER: state, **clients}, self._rows, took)
+        self.database.thin(self.whole, self.rounds)
+        self._rows, self._rounds = [], 0
+        self._last = time.monotonic()
 
 
 def drive(
@@ -77,6 +94,7 @@ def drive(
     *,
     clients: ClientStates | None = None,
     seconds: float = 0.0,
+    whole: int = 0,
     progress: Callable[[int], None],
     at_end: Callable[[], list[MetricRow]] = list,
 ) -> int:
@@ -86,8 +104,14 @@ def drive(
     ----------
     clients : whose states are kept in the database, too; None: real devices keep their own.
     seconds : between two commits; 0: each round is committed before the next one begins.
+    whole : newest rounds whose metrics stay whole in a long run; 0: all.
     progress : told the round that the run goes on from, and every one that is finished.
     at_end : what is measured once, after the last round.
+
+    Raises
+    ------
+    PeopleLeft
+        After a round in which somebody left, unless it was the last.
     """
     finished, state = database.load()
     if state:
@@ -98,8 +122,18 @@ def drive(
     progress(finished)
     rounds = strategy.settings.rounds.rounds
     took, strategy.transcript = strategy.own_time.take, database.path.with_name(TRANSCRIPT_FILE)
-    checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took)
+    folder, asked = database.path.parent, strategy.settings.rounds
+    ending = Ending(asked, strategy.card.name, folder, database.metrics(VALIDATION))
+    checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took, ending)
+    checkpoints.whole = whole
     strategy.on_connected = lambda: database.note_model(strategy.model_record())
-    strategy.on_round, strategy.on_begun = checkpoints, checkpoints.begun
-    strategy.start(grid)
+
+    def finished_round(round: int, state: State, rows: Sequence[MetricRow]) -> None:
+        checkpoints(round, state, rows)
+        if strategy.leaving and round < rounds:
+            raise PeopleLeft
+
+    strategy.on_round, strategy.on_begun = finished_round, checkpoints.begun
+    with suppress(EndedEarly):
+        strategy.start(grid, num_rounds=ending.rounds)
     return finished

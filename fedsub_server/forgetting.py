@@ -51,7 +51,7 @@ def forget(folder: Path, client: str) -> str:
     databases = {name: RunDatabase(folder / name / DATABASE_FILE) for name in names}
     try:
         known = {person for database in databases.values() for person in database.clients()}
-        kept = {path.stem for name in names for path in (folder / name / MODELS).glob("*")}
+        kept = {path.stem for name in names for path in (folder / name / MODELS).glob("*.*")}
         if client not in known | kept and not _told(folder, names, client):
             hint = suggestion(client, sorted(known))
             raise RunError(f"{folder}: nothing in this run is of a client {client!r}.{hint}")

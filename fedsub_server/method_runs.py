@@ -27,6 +27,9 @@ _SELDOM = {
     "lr-decay": "rate times {} from round to round",
     "weight-decay": "L2 penalty {}",
     "clip-norm": "gradients up to a norm of {}",
+    "schedule": "rate by {}",
+    "augment": "samples changed by {}",
+    "precision": "passes in {}",
 }
 
 
@@ -83,7 +86,7 @@ class MethodRun:
                 return "a solution in closed form"
         steps, optimiser = flat.get("steps"), flat.get("optimiser")
         parts = [str(optimiser), f"rate {flat.get('lr')}"]
-        if optimiser != "adam":
+        if str(optimiser).lower().partition("(")[0] == "sgd":
             parts.append(f"momentum {flat.get('momentum')}")
         parts.append(f"batches of {flat.get('batch-size')}")
         parts.append(
@@ -93,7 +96,7 @@ class MethodRun:
             usual = default(key, None)
             if (value := flat.get(key, usual)) != usual:
                 parts.append(words.format(value))
-        return "cross-entropy by " + ", ".join(parts)
+        return f"{flat.get('loss', default('loss', ''))} by " + ", ".join(parts)
 
     @property
     def model_words(self) -> str:

@@ -52,6 +52,7 @@ def methods_paragraph(runs: Sequence[MethodRun], notes: DataNotes) -> list[str]:
     for rule, names in alike(runs, lambda run: run.rule).items():
         sentences.append(f"On a device {_and(names)} compute{'s' * (len(names) == 1)}: {rule}.")
     sentences += {run.name: _method(run) for run in runs}.values()
+    sentences += filter(None, [notes.chosen])
     return [*sentences, *_rounds(runs), f"Versions: fedsub {', '.join(versions(runs))}."]
 
 

@@ -27,6 +27,7 @@ from fedsub_server.methods_paragraph import methods_paragraph
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE, SUMMARY_FILE
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
+from fedsub_server.tuned import read_tuned
 
 
 def method_summaries(folder: Path) -> list[MethodSummary]:
@@ -79,6 +80,8 @@ def summarise_run(folder: Path) -> dict[str, Any]:
     splits = Counter(one.split for one in notes.splits.values())
     data = {"splits": dict(sorted(splits.items())), "remarks": data_in_words(notes)}
     summary_of_run: dict[str, Any] = {"units": units, "methods": methods, "data": data}
+    if tuned := read_tuned(folder):
+        summary_of_run["tuned"] = tuned
     runs = method_runs(folder, _config(folder), methods)
     summary_of_run["done"] = {
         "paragraph": " ".join(methods_paragraph(runs, notes)),
@@ -93,8 +96,12 @@ def export_csv(db: RunDatabase, path: Path) -> None:
     """Write all metrics as CSV (round, client, class, metric, value), whole or not at all.
 
     The class is empty for a metric that is not per class, the client for one of the whole run;
-    values read back exactly.
+    values read back exactly. Of a long run, whose metrics are thinned, there is no second copy: the
+    file is removed.
     """
+    if db.thinned():
+        path.unlink(missing_ok=True)
+        return
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("round", "client", "class", "metric", "value"))

@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 from fedsub_core.errors import RunError
 from fedsub_core.metric_names import ANEW, OWN_HEADS
+from fedsub_core.sealing import Locked
 from fedsub_server.rundb_classes import agreed_classes
-from fedsub_server.rundb_file import APPLICATION_ID, SCHEMA_VERSION, database_errors
+from fedsub_server.rundb_file import APPLICATION_ID, SCHEMA_VERSIONS, database_errors
 
 #: Rounds that are looked back: as many as a client rests at most.
 LOOK_BACK = 32
@@ -96,10 +97,10 @@ def glance(path: Path) -> Glance:
         if application != APPLICATION_ID:
             raise RunError(f"{path}: got a file that is no run's database")
         meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-        if meta.get("schema") != str(SCHEMA_VERSION):
+        if meta.get("schema") not in SCHEMA_VERSIONS:
             raise RunError(
                 f"{path}: got a database of schema version {meta.get('schema')}, expected "
-                f"{SCHEMA_VERSION}; use fedsub {meta.get('version')}, which wrote it"
+                f"{' or '.join(SCHEMA_VERSIONS)}; use fedsub {meta.get('version')}, which wrote it"
             )
         commits = connection.execute("SELECT round, seconds FROM rounds ORDER BY round").fetchall()
         last = max((round for round, _ in commits), default=0)
@@ -118,7 +119,9 @@ def glance(path: Path) -> Glance:
             (last,),
         ):
             clusters.setdefault(label, {})[client] = value
-        classes = agreed_classes(connection) if clusters else ()
+        classes: tuple[str, ...] = ()
+        with suppress(Locked):  # who only looks need not have the passphrase
+            classes = agreed_classes(connection) if clusters else ()
     # A commit can hold several rounds, the first none.
     paces, before = [], 0
     for round, seconds in commits:

@@ -19,23 +19,25 @@ from torch import Tensor
 
 from fedsub_core.identifiers import is_client_id
 from fedsub_core.mapped_file import let_go
+from fedsub_core.sealing import seal, unseal
+from fedsub_server.rundb_shared import OF, Keys, note_sharing, shared
 
 Tensors = dict[str, Tensor]
 #: Between a group's name and a person's, in which no line ends.
-_OF = "\n"
+_OF = OF
 _WRITE = (
     "INSERT INTO state VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
     "keys = excluded.keys, crc = excluded.crc, tensors = excluded.tensors"
 )
 #: What a row holds: keys, and of each tensor, kept alive by others, how often it was changed.
-_Written = tuple[list[str], list[tuple["ref[Tensor]", int]]]
+_Written = tuple[Keys, list[tuple["ref[Tensor]", int]]]
 
 
 class StateRows:
     """The table ``state`` of a connection; whoever calls is in a transaction.
 
     A group's row names all of its tensors, in their order, and holds those that are nobody's. One
-    called ``<name>/<person>`` stands in the person's row.
+    called ``<name>/<person>`` stands in the person's row, one that several people hold in its own.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -45,7 +47,9 @@ class StateRows:
 
     def replace(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Put `state` in the last one's place; call :meth:`forget` if that is rolled back."""
-        rows = {name: (keys, tensors) for name, keys, tensors in _rows(state)}
+        rows = shared({name: (keys, tensors) for name, keys, tensors in _rows(state)})
+        if any(name.startswith(_OF) for name in rows):
+            note_sharing(self._connection)
         if not self._known or not self._in_order(state):
             self._known = {}
             self._connection.execute("DELETE FROM state")
@@ -54,8 +58,9 @@ class StateRows:
         now: dict[str, _Written] = {}
         for name, (keys, tensors) in rows.items():
             held = [(ref(tensor), tensor._version) for tensor in tensors.values()]
-            if not _same(self._known.get(name), (keys, held)):
-                blob = to_bytes(tensors)
+            there = name in self._known and name.startswith(_OF)  # its name is of its content
+            if not there and not _same(self._known.get(name), (keys, held)):
+                blob = seal(to_bytes(tensors), name)
                 self._connection.execute(_WRITE, (name, json.dumps(keys), zlib.crc32(blob), blob))
                 for tensor in tensors.values():
                     let_go(tensor.data_ptr(), tensor.nbytes)
@@ -76,16 +81,35 @@ class StateRows:
         """
         keys: dict[str, list[str]] = {}
         groups: dict[str, Tensors] = {}
+        alike = {row[0]: tensors[""] for row, tensors in self._read(f"LIKE '{_OF}%'")}
+        for (name, names), tensors in self._read(f"NOT LIKE '{_OF}%'"):
+            group, _, person = name.partition(_OF)
+            said: Keys = json.loads(names)
+            for key, digest in (one for one in said if not isinstance(one, str)):
+                if _OF + digest not in alike:
+                    raise sqlite3.DatabaseError(f"state {name!r} lacks its {key!r}")
+                tensors[key] = alike[_OF + digest]
+            groups.setdefault(group, {}).update(tensors)
+            if not person:
+                keys[group] = [one if isinstance(one, str) else one[0] for one in said]
+        return {group: {key: groups[group][key] for key in of} for group, of in keys.items()}
+
+    def _read(self, which: str) -> Iterator[tuple[tuple[str, str], Tensors]]:
+        """Yield rows' names and keys, and their tensors, in the order of their commits."""
         for name, names, crc, blob in self._connection.execute(
-            "SELECT name, keys, crc, tensors FROM state ORDER BY rowid"
+            f"SELECT name, keys, crc, tensors FROM state WHERE name {which} ORDER BY rowid"
         ):
             if zlib.crc32(blob) != crc:
                 raise sqlite3.DatabaseError(f"the checksum of state {name!r} is wrong")
-            group, _, person = name.partition(_OF)
-            groups.setdefault(group, {}).update(load_tensors(blob))
-            if not person:
-                keys[group] = json.loads(names)
-        return {group: {key: groups[group][key] for key in of} for group, of in keys.items()}
+            yield (name, names), load_tensors(unseal(blob, name))
+
+    def seal_anew(self, plain: bool) -> None:
+        """Write each row again, sealed by today's passphrase or `plain`; its tensors stay."""
+        rows = self._connection.execute("SELECT name, keys, tensors FROM state ORDER BY rowid")
+        for name, keys, blob in rows.fetchall():
+            opened = unseal(blob, name)
+            now = opened if plain else seal(opened, name)
+            self._connection.execute(_WRITE, (name, keys, zlib.crc32(now), now))
 
     def _in_order(self, state: Mapping[str, object]) -> bool:
         """Whether what rows there are stand in the groups' order, new ones behind them."""

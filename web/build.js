@@ -12,20 +12,12 @@ const MOST_PACKED = 150_000;
 
 /** The page: its files have their hashes in their names, but for the index, the manifest and the service worker. */
 async function page(outdir) {
-  const made = await build({
-    ...shared,
-    entryPoints: { page: "src/page/main.ts", style: "src/page/style.css", icon: "src/page/icon.svg" },
-    outdir,
-    platform: "browser",
-    minify: true,
-    legalComments: "none",
-    metafile: true,
-    publicPath: "/",
-    entryNames: "[name]-[hash]",
-    assetNames: "[name]-[hash]",
-    loader: { ".wasm": "file", ".svg": "copy" },
-  });
-  const names = Object.keys(made.metafile.outputs).map((path) => basename(path));
+  const hashed = { outdir, platform: "browser", minify: true, legalComments: "none", metafile: true, publicPath: "/", entryNames: "[name]-[hash]", assetNames: "[name]-[hash]" };
+  const namesOf = ({ metafile }) => Object.keys(metafile.outputs).map((path) => basename(path));
+  const thread = namesOf(await build({ ...shared, ...hashed, format: "iife", entryPoints: { thread: "src/thread/main.ts" }, loader: { ".wasm": "file" } }));
+  const define = { THREAD: JSON.stringify(`/${thread.find((name) => name.endsWith(".js"))}`) };
+  const entryPoints = { page: "src/page/main.ts", style: "src/page/style.css", icon: "src/page/icon.svg" };
+  const names = [...thread, ...namesOf(await build({ ...shared, ...hashed, define, entryPoints, loader: { ".svg": "copy" } }))];
   const named = (begin) => names.find((name) => name.startsWith(`${begin}-`));
   const icon = named("icon");
   const index = readFileSync("src/page/index.html", "utf8").replace("ICON", icon).replace("STYLE", named("style")).replace("SCRIPT", names.find((name) => /^page-.*js$/.test(name)));

@@ -29,7 +29,7 @@ from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import Run, finished, tables
 from fedsub.studies.study_tables import write_tables
-from fedsub_core.config.named_code import CODE, note_option
+from fedsub_core.config.named_code import ALL_CODE, note_option
 from fedsub_core.cores import usable_cores
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.sources import WATCH, absolute_source
@@ -157,7 +157,7 @@ def compare(
         file.write_text(tomli_w.dumps(told), "utf-8")
         study = read_study(file)
         keep_study(to, file, None, {"seeds": None, "rounds": None, "only": [], "row": []})
-        for option, value in study.values_of(CODE):
+        for option, value in study.values_of(ALL_CODE):
             note_option(option, value)
         here = any(map(is_given, places.values()))
         engine = _here if here else local_engine(jobs or usable_cores())

@@ -11,11 +11,13 @@ from typing import Any
 
 from torch import nn
 
+from fedsub_core.config.named_code import ALL_CODE, AUGMENT, CODE, LOSS, ON_ROUND
 from fedsub_core.errors import ConfigError
 
 #: The module in which builders stand that no file holds; it is not there in another process.
 GIVEN = "fedsub_given"
-_SUCH = {"model": "cnn1d", "encoder": "kernels:100"}
+_SUCH = {"model": "cnn1d", "encoder": "kernels:100", LOSS: "focal", AUGMENT: "jitter",
+         ON_ROUND: "my.py:function"}  # fmt: skip
 
 
 def place_of(model: Any, option: str = "model") -> str:
@@ -25,7 +27,8 @@ def place_of(model: Any, option: str = "model") -> str:
     ----------
     model : a kind's name or a builder's place, text; a builder, a function or class of
         ``(input_shape, classes)``, or of ``(input_shape)`` for an encoder; or a
-        ``torch.nn.Module``, from whose weights everybody starts.
+        ``torch.nn.Module``, from whose weights everybody starts; a loss or a change of samples is
+        a function that is called as it is, and changes may be several.
     option : that it is given for.
 
     Raises
@@ -35,7 +38,9 @@ def place_of(model: Any, option: str = "model") -> str:
     """
     if isinstance(model, str):
         return model
-    if isinstance(model, nn.Module):
+    if isinstance(model, list | tuple) and option == AUGMENT:
+        return ",".join(place_of(one, option) for one in model)
+    if isinstance(model, nn.Module) and option in CODE:
         return given(model, f"{GIVEN}:module_{_digest(model)}")
     if callable(model):
         module, name = getattr(model, "__module__", ""), getattr(model, "__qualname__", "")
@@ -45,7 +50,12 @@ def place_of(model: Any, option: str = "model") -> str:
                     return f"{module}:{name}"
             except ImportError:
                 pass  # a notebook's, or a file's that is no module
-        return given(model, f"{GIVEN}:{_free(name.rpartition('.')[2], model)}")
+        name = name.rpartition(".")[2]
+        place = f"{GIVEN}:{_free(name, model)}"
+        if option not in CODE:
+            setattr(_module(), place.partition(":")[2], model)
+            return place
+        return given(model, place)
     raise ConfigError(
         f"{option}: got {type(model).__name__}, expected a name such as {_SUCH[option]!r}, a "
         "torch.nn.Module, or a function that returns one, as a builder in a file"
@@ -53,8 +63,8 @@ def place_of(model: Any, option: str = "model") -> str:
 
 
 def places_in(settings: dict[str, Any]) -> dict[str, str]:
-    """Take ``model`` and ``encoder`` out of a run's settings; return their names by option."""
-    taken = {option: settings.pop(option, None) for option in ("model", "encoder")}
+    """Take what may be code out of a run's settings; return its names by option."""
+    taken = {option: settings.pop(option.replace("-", "_"), None) for option in ALL_CODE}
     return {option: place_of(value, option) for option, value in taken.items() if value is not None}
 
 
@@ -80,8 +90,8 @@ def _free(name: str, builder: Any) -> str:
 
 
 def is_given(place: str) -> bool:
-    """Return whether a model lay in a process's memory."""
-    return place.startswith(f"{GIVEN}:")
+    """Return whether what a place means lay in a process's memory."""
+    return f"{GIVEN}:" in place
 
 
 def _copies(module: nn.Module) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,13 @@ from fedsub.api.data import federation as as_federation
 from fedsub.api.models import PersonModel
 from fedsub.api.modules import is_given
 from fedsub.api.predicted import Samples
-from fedsub.api.settings import configured
+from fedsub.api.settings import configured, flat_settings
 from fedsub.api.shown import Report, shown_with_place
 from fedsub.api.tables import Tables
 from fedsub.commands.progress import progress as told
 from fedsub.newcomers.finished_run import FinishedRun
-from fedsub.studies.run import check_data, data_notes, new_folder, train_methods
+from fedsub.studies.run import check_data, data_notes, train_methods
+from fedsub.studies.tuned_run import tuned, tuned_folder
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.named_code import CODE, ENCODER, MODEL, check_option
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -136,6 +137,7 @@ def run(
     *,
     beside: Iterable[str] | str | None = None,
     model: Any = None,
+    tune: Mapping[str, Any] | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> Run:
@@ -152,6 +154,9 @@ def run(
         Methods trained beside it to compare; ``""`` is none.
     model
         A kind's name, a builder, its place, or a ``torch.nn.Module``, whose weights all start from.
+    tune
+        Values to choose among for `method`, on a part of the training samples that is held back:
+        ``tune={"lr": [0.01, 0.05]}``; the methods beside it use what is chosen, too.
     progress
         Whether rounds are told: by bars on a terminal or below a notebook's cell, elsewhere by
         a line now and then.
@@ -176,11 +181,14 @@ def run(
     notes = data_notes(config, people)
     for text in notes.warnings if progress else ():
         print(f"Warning: {text}")
-    return Run(_trained(config, people, progress), people)
+    found: dict[str, Any] = {}
+    if tune:
+        config, found = tuned(config, people, flat_settings(tune), lambda *done: None)
+    return Run(_trained(config, people, progress, found), people)
 
 
-def _trained(config: RunConfig, people: Federation, progress: bool) -> Path:
-    folder, shown = new_folder(config), sys.stdout if progress else io.StringIO()
+def _trained(config: RunConfig, people: Federation, progress: bool, found: dict[str, Any]) -> Path:
+    folder, shown = tuned_folder(config, found), sys.stdout if progress else io.StringIO()
     with told(Console(file=shown), "rounds", config.methods) as tell:
         train_methods(config, people, folder, lambda name, round: tell(name, round, config.rounds))
     return folder

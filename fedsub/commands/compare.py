@@ -31,6 +31,8 @@ class StudyAsked:
     only: tuple[str, ...]
     row: tuple[str, ...]
     settings: tuple[str, ...]
+    tune: tuple[str, ...]
+    lr: str | None
     folds: str | None
 
 
@@ -40,6 +42,8 @@ class CodeNamed:
 
     model: tuple[str, ...]
     encoder: tuple[str, ...]
+    loss: tuple[str, ...]
+    augment: tuple[str, ...]
 
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
@@ -77,6 +81,14 @@ class CodeNamed:
         help="a key of its runs, such as lr=0.1 or ditto.lam=0.5, instead of the file's values",
     ),
     click.option(
+        "--tune",
+        multiple=True,
+        metavar="KEY=VALUE,VALUE",
+        help="values of a key of which each row takes the best on validation data, such as "
+        "epochs=1,5, instead of the file's",
+    ),
+    click.option("--lr", metavar="FLOATS", help="learning rates to choose among so: lr=FLOATS"),
+    click.option(
         "--folds",
         metavar="N",
         help="runs of each seed that test one fold each, of samples, or with split=unseen of "
@@ -96,6 +108,8 @@ class CodeNamed:
     click.option(
         "--encoder", multiple=True, metavar="NAME", help="the same of an encoder that is a module"
     ),
+    click.option("--loss", multiple=True, metavar="NAME", help="the same of a loss"),
+    click.option("--augment", multiple=True, metavar="NAME", help="the same of an augmentation"),
 )
 @AS_JSON
 def compare(

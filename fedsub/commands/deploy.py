@@ -13,6 +13,8 @@ from fedsub.commands.invite import invite
 from fedsub.commands.nearest import Group
 from fedsub.commands.people import people
 from fedsub.commands.roster import roster
+from fedsub.commands.seal import seal
+from fedsub.commands.simulate import simulate
 from fedsub.commands.verify import verify
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config
@@ -35,7 +37,7 @@ def deploy() -> None:
     """
 
 
-for command in (roster, verify, invite, people):
+for command in (roster, verify, invite, people, seal, simulate):
     deploy.add_command(command)
 
 
@@ -55,10 +57,20 @@ for command in (roster, verify, invite, people):
     help="share of the model that each SuperNode holds, such as 1,1/4,1/16 or 01=1/4; it tells the "
     "server its share [default: 1]",
 )
+@click.option(
+    "--browser",
+    "browsers",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="how many of the clients have the page in headless Chromium, with their recordings "
+    "replayed as a phone's sensors give them; needs Flower 1.42 and `make web`",
+)
 @_settings("rounds=2, method=fedavg or fedsub.fusion=avg")
 def local(
     config: str | None,
     clients: int,
+    browsers: int,
     data: str | None,
     out: str | None,
     capacities: str | None,
@@ -72,10 +84,11 @@ def local(
     """
     from fedsub.commands.progress import progress
     from fedsub.deploy.signals import Interrupted
+    from fedsub.engines.page_rehearsal import PageRehearsal
     from fedsub.engines.rehearsal import Rehearsal
     from fedsub.report.report import REPORT_FILE
     from fedsub.report.tables import print_results
-    from fedsub_core.config.named_code import check_named, note_named
+    from fedsub_core.config.named_code import check_deployed, check_named, note_named
     from fedsub_server.results import method_summaries
 
     console = Console()
@@ -84,6 +97,7 @@ def local(
     given |= {key: value for key, value in own.items() if value is not None}
     resolved = read_config(config, {"beside": "", **given})
     check_given(resolved, given, "command line")
+    check_deployed(resolved)
     if config is not None:
         check_named(resolved, config, given, lambda key, value: f"--set {key}={value}")
     note_named(resolved)
@@ -93,8 +107,13 @@ def local(
         def say(text: str) -> None:
             console.print(text, highlight=False, soft_wrap=True, markup=False)
 
-        rehearsal = Rehearsal(
-            resolved, clients, say, lambda finished: tell(resolved.method, finished, rounds)
+        def count(finished: int) -> None:
+            tell(resolved.method, finished, rounds)
+
+        rehearsal = (
+            PageRehearsal(resolved, clients, browsers, say, count)
+            if browsers
+            else Rehearsal(resolved, clients, say, count)
         )
         say(f"Folder: {rehearsal.place.folder}")
         try:

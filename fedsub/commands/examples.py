@@ -33,6 +33,46 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub status /var/lib/fedsub/run --serve 9464",
         "fedsub status --superlink 127.0.0.1:8000 --ca /etc/fedsub/ca.crt",
     ),
+    "fedsub serve new": (
+        "fedsub serve new service --when 'every night at 2 Europe/Berlin' --ca ca.crt",
+        "fedsub serve new service run.toml --when 'every 6 hours' --each 5 --set min-clients=20",
+        "fedsub serve new service --when 'when 20 people have new samples' --superlink fl:8000",
+    ),
+    "fedsub serve start": (
+        "fedsub serve start /var/lib/fedsub/service",
+        "fedsub serve start service --listen 9465",
+        "fedsub serve start service --listen 0.0.0.0:9465 --certificate cert.pem --key cert.key",
+    ),
+    "fedsub serve pause": (
+        "fedsub serve pause service",
+        "fedsub serve pause service --now",
+        "fedsub serve pause https://fl.example.org:9465 --ca ca.crt",
+    ),
+    "fedsub serve resume": (
+        "fedsub serve resume service",
+        "fedsub serve resume /var/lib/fedsub/service",
+        "fedsub serve resume https://fl.example.org:9465 --ca ca.crt",
+    ),
+    "fedsub serve set": (
+        "fedsub serve set service when='every 6 hours'",
+        "fedsub serve set service each=2 min-clients=30 quorum=0.6",
+        "fedsub serve set https://fl.example.org:9465 round-timeout=1200 --ca ca.crt",
+    ),
+    "fedsub serve status": (
+        "fedsub serve status service",
+        "fedsub serve status /var/lib/fedsub/service",
+        "fedsub serve status https://fl.example.org:9465 --ca ca.crt",
+    ),
+    "fedsub serve token": (
+        "fedsub serve token service",
+        "fedsub serve token service anna --role operator --days 90",
+        "fedsub serve token service anna --revoke",
+    ),
+    "fedsub serve audit": (
+        "fedsub serve audit service",
+        "fedsub serve audit /var/lib/fedsub/service",
+        "fedsub serve audit services/hearts",
+    ),
     "fedsub methods": (
         "fedsub methods",
         "fedsub methods fedsub-ridge",
@@ -127,6 +167,16 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub device join https://fl.example.org:9092 7XK2-... --name anna --dir /etc/fedsub",
         "fedsub device join https://10.0.0.1:9092 CODE --name ben --dir keys --ca ca.crt",
         "fedsub device join https://10.0.0.1:9092 CODE --name ben --dir keys --fingerprint 3FA2...",
+    ),
+    "fedsub deploy seal": (
+        "fedsub deploy seal /var/lib/fedsub/state --passphrase /etc/fedsub/passphrase",
+        "fedsub deploy seal /var/lib/fedsub/run",
+        "fedsub deploy seal state --plain --passphrase passphrase",
+    ),
+    "fedsub device leave": (
+        "fedsub device leave /var/lib/fedsub/state anna",
+        "fedsub device leave state ben --yes",
+        "fedsub device leave runs/deploy-20260101-120000/state 01",
     ),
     "fedsub deploy verify": (
         "fedsub deploy verify transcript.jsonl --state /var/lib/fedsub/state",

@@ -17,6 +17,7 @@ from fedsub.commands.engines import EngineAsked, engine_options
 from fedsub.commands.interruption import told_how_to_go_on
 from fedsub.commands.progress import progress
 from fedsub.commands.tracking import TrackersAsked, tracking
+from fedsub.commands.tuning import TUNE, chosen_values
 from fedsub_core.config.capacities import CapacitySettings
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 REST = "Other options"
 #: In which order the help lists options, and those that no class of settings declares.
 SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
-    "What to run": (RunAsked, ("set", "resume")),
+    "What to run": (RunAsked, ("set", "tune", "resume")),
     "The model": (ModelSettings, ()),
     "Weak devices": (CapacitySettings, ("sizes",)),
     "Training on a device": (TrainingSettings, ()),
@@ -54,7 +55,7 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
                             "largest-number")),
     "Where to compute, and what to write": (None, (
         "engine", "ray-address", "device", "threads", "out", "folder", "checkpoint-seconds",
-        "report", "json", "tensorboard", "mlflow")),
+        "whole-rounds",         "report", "json", "tensorboard", "mlflow")),
 }  # fmt: skip
 
 
@@ -109,6 +110,7 @@ class _Run(Sectioned):
     metavar="METHOD.KEY=VALUE",
     help="a method's hyperparameter, such as fedsub.fusion=avg (see `fedsub methods`)",
 )
+@TUNE
 @click.option(
     "--report/--no-report",
     "with_report",
@@ -123,6 +125,7 @@ def run(
     config: str | None,
     resume: Path | None,
     settings: tuple[str, ...],
+    tune: tuple[str, ...],
     with_report: bool,
     as_json: bool,
     engine: EngineAsked,
@@ -135,7 +138,8 @@ def run(
     prints a comparison of the methods, and the paths of the run's folder and report.
     """
     from fedsub.engines.simulation import build_grid, ray_grids
-    from fedsub.studies.run import data_notes, go_on, load_data, new_folder, train_methods
+    from fedsub.studies.run import data_notes, go_on, load_data, train_methods
+    from fedsub.studies.tuned_run import tuned_folder
     from fedsub_server.results import summarise_run
 
     if with_report:
@@ -150,21 +154,20 @@ def run(
         console.print(f"Warning: {text}", style="yellow", highlight=False, markup=False)
     if resume is not None:
         go_on(resume, resolved, federation)
+    resolved, found = chosen_values(console, resolved, federation, tune, resume)
     report = None
     with ray_grids(engine.ray_address) if engine.on_ray else nullcontext(build_grid) as make_grid:
-        folder = resume or new_folder(resolved)
+        folder = resume or tuned_folder(resolved, found)
         # Options that the folder does not keep.
         more = [] if with_report else ["--no-report"]
         more += [*(["--json"] if as_json else []), *engine.options, *trackers.options]
         with told_how_to_go_on(lambda: ["run", "--resume", str(folder.absolute()), *more]):
             with progress(console, "rounds", resolved.methods) as tell:
-                train_methods(
-                    resolved,
-                    federation,
-                    folder,
-                    lambda name, round: tell(name, round, resolved.rounds),
-                    make_grid,
-                )
+
+                def note(name: str, round: int) -> None:
+                    tell(name, round, resolved.rounds)
+
+                train_methods(resolved, federation, folder, note, make_grid)
             _print_run(console, resolved, folder, notes, next(iter(federation.clients)))
             if with_report:
                 # Last, so that nothing of what was trained and printed depends on it.
@@ -219,6 +222,7 @@ def _print_run(
     from fedsub_core.data.findings import split_warning
     from fedsub_server.methods_paragraph import split_people
     from fedsub_server.results import method_summaries
+    from fedsub_server.tuned import tuned_in_words
 
     print_results(console, method_summaries(folder))
     said = split_warning([one.split for one in notes.splits.values()])
@@ -226,6 +230,8 @@ def _print_run(
     in_time = "Everybody's samples were split in time."
     said = said or (f"{split_people(notes)}." if grouped else in_time)
     console.print(said, soft_wrap=True, highlight=False)
+    if chosen := tuned_in_words(folder):
+        console.print(chosen, soft_wrap=True, highlight=False, markup=False)
     console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
     use = f"fedsub predict --run {quote(str(folder))} --client {person} --input NEW.npz"
     others = " (--method NAME for another's)" if len(config.methods) > 1 else ""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks of --watch.
 EVERY = 2.0
+#: States of what is looked at again.
+UNFINISHED = ("starting", "going on", "elsewhere", "not begun", "waiting", "paused")
 #: Columns of a table that is printed to no terminal.
 WIDE = 220
 
@@ -103,7 +105,7 @@ def status(
         return read_status(folder, certificate)
 
     if serve is not None:
-        _serve(serve, look, names)
+        _serve(serve, look, names, folder)
         return
     _show(console, View(look, shown.show, shown.as_json, shown.screen), as_json, watch)
 
@@ -142,7 +144,7 @@ class View(Generic[T]):
     def looks(self, found: T) -> Iterator[T]:
         """Yield looks at a deployment, from the first to that in which it has ended."""
         yield found
-        while found.state in ("starting", "going on", "elsewhere", "not begun"):
+        while found.state in UNFINISHED:
             time.sleep(EVERY)
             yield (found := self.look())
 
@@ -180,13 +182,14 @@ def _show(console: Console, view: View[T], as_json: bool, watch: bool) -> NoRetu
     sys.exit(found.verdict.value)
 
 
-def _serve(where: str, look: Callable[[], Status], names: bool) -> None:
+def _serve(where: str, look: Callable[[], Status], names: bool, folder: Path) -> None:
     """Answer questions until Ctrl-C or SIGTERM; a folder that is none is refused before."""
+    from fedsub.service.endpoint import guard_of
     from fedsub.status.endpoint import Endpoint, address
 
     at = address(where)
     look()
-    with Endpoint(at, look, names) as endpoint:
+    with Endpoint(at, look, names, guard_of(folder, at[0])) as endpoint:
         click.echo(f"{endpoint.url}: a page, /metrics, /health and /ready; Ctrl-C ends it")
         with suppress(KeyboardInterrupt):
             endpoint.serve()

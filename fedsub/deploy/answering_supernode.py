@@ -9,8 +9,9 @@ has crashed. The server then sends it again.
 Where a SuperLink's machine is cut off, nothing tells Flower's gRPC calls, which wait for ever. Here
 each has a bound, and is made again.
 
-Flower's looks for a message every 3 s, so a round takes 4 s at least. FEDSUB_LOOK_SECONDS says how
-often this one does.
+Flower's looks for a message every 3 s, however long none has come. This one does so at first, and
+less and less often while none comes (`fedsub_core/looks.py`). FEDSUB_LOOK_SECONDS says a shorter
+pause, which then stays as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from typing import Any
 
 import grpc
 
+from fedsub.deploy.parent import hide_memory
 from fedsub.deploy.seconds import LOOK_SECONDS, read_seconds
+from fedsub_core import looks
 from fedsub_core.errors import FedSubError
 from fedsub_core.flower.modules import GRPC, demand_deployable
 from fedsub_core.flower.supernode import (
@@ -41,8 +44,8 @@ from fedsub_core.flower.supernode import (
 )
 from fedsub_core.logs import set_up_logs
 
-#: As Flower's; and what a SuperLink with many devices still bears.
-_DEFAULT_SECONDS, _LEAST_SECONDS = 3.0, 0.1
+#: What a SuperLink with few devices still bears.
+_LEAST_SECONDS = 0.1
 #: Seconds of a call to the SuperLink: somewhat more than it waits for all of one.
 CALL_SECONDS = 330.0
 
@@ -115,23 +118,41 @@ def bound_calls() -> None:
     calls.create_channel, starts.make_simple_grpc_retry_invoker = bounded_channel, bounded_invoker
 
 
-def no_longer_than(seconds: float) -> SimpleNamespace:
-    """Return a stand-in for :mod:`time` whose sleeps last so many seconds at most."""
+def look_every(seconds: float | None) -> None:
+    """Have the SuperNode wait `seconds` before each look; None: as `looks.pause` says.
+
+    It also waits for its app, in shorter steps, which stay as they are.
+    """
+    flower = loop("_push_messages")
+    push, served = flower._push_messages, time.monotonic()
+
+    def pushed(*arguments: Any, **keys: Any) -> Any:
+        nonlocal served
+        try:
+            return push(*arguments, **keys)
+        finally:
+            served = time.monotonic()
+
+    def sleep(wanted: float) -> None:
+        between = looks.pause(time.monotonic() - served) if seconds is None else seconds
+        time.sleep(between if wanted == looks.FIRST_SECONDS else min(wanted, between))
+
     ours = SimpleNamespace(**vars(time))
-    ours.sleep = lambda wanted: time.sleep(min(wanted, seconds))
-    return ours
+    ours.sleep = sleep
+    flower.time, flower._push_messages = ours, pushed
 
 
 def main() -> None:
     """Run Flower's SuperNode, with its own options."""
     try:
-        seconds = read_seconds(LOOK_SECONDS, _DEFAULT_SECONDS, _LEAST_SECONDS, _DEFAULT_SECONDS)
+        seconds = read_seconds(LOOK_SECONDS, None, _LEAST_SECONDS, looks.FIRST_SECONDS)
         set_up_logs()
         release = demand_deployable()
     except FedSubError as error:
         sys.exit(f"fedsub-supernode: {error}")
+    hide_memory()  # the node's key is in it, and a ClientApp's process may be the same user's
     if release == GRPC:  # over HTTP each has 30 s
         bound_calls()
-    loop().time = no_longer_than(seconds)
+    look_every(seconds)
     state_factory().InMemoryNodeState = AnsweringNodeState
     flower_supernode()

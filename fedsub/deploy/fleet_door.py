@@ -40,6 +40,7 @@ App = Callable[[Event, Receive, Send], Awaitable[None]]
 
 #: Where Flower answers SuperNodes.
 PATH = "/v1/fleet/"
+HEARTBEAT = "/send-node-heartbeat"
 #: Flower's number for a SuperNode that is not let in.
 NOT_ACTIVATED = 2004
 #: What it says to who has not signed.
@@ -70,6 +71,7 @@ class FleetDoor:
     ) -> None:
         self.app, self._port, self._most = app, port, most
         self._callers, self.relay, self._visitors = callers, relay, visitors
+        self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         """Answer one request, or hand it on."""
@@ -144,7 +146,20 @@ class FleetDoor:
         if body is None:
             said = f"got a request of over {self._most} bytes, expected fewer"
             return await _refuse(send, 413, said)
-        return await self.app(scope, _replay(body, receive), send)
+        # A heartbeat does not wait: a SuperNode gives it up after 5 s, and its node counts as gone.
+        if scope["path"].endswith(HEARTBEAT):
+            return await self.app(scope, _replay(body, receive), send)
+        answer: list[Event] = []
+
+        async def keep(event: Event) -> None:
+            answer.append(event)
+
+        # Answered side by side, calls would wait for the database and for Python's lock. Nobody
+        # waits for a device that takes its answer slowly.
+        async with self._turn:
+            await self.app(scope, _replay(body, receive), keep)
+        for event in answer:
+            await send(event)
 
     async def _read(self, scope: Event, receive: Receive, most: int) -> bytes | None:
         """Return a request's body; None if it is too large, which is noticed before it is kept."""

@@ -80,17 +80,22 @@ def _work(handler: grpc.RpcMethodHandler, request: bytes | None, call: _Call) ->
 
 
 class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """An interceptor that passes calls of registered devices once all of each has come."""
+    """An interceptor that passes calls of registered devices once all of each has come.
+
+    Parameters
+    ----------
+    pools : the workers for a method.
+    """
 
     def __init__(
         self,
         interceptors: Sequence[grpc.ServerInterceptor],
         callers: Callers,
         connections: Connections,
-        pool: Executor,
+        pools: Callable[[str], Executor],
     ) -> None:
         self._interceptors, self._callers = interceptors, callers
-        self._connections, self._pool = connections, pool
+        self._connections, self._pools = connections, pools
 
     async def intercept_service(
         self,
@@ -157,7 +162,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         try:
             with self._connections.awaiting(connection):
                 request = await asyncio.wait_for(anext(requests), CALL_SECONDS)
-            job = self._pool.submit(_work, handler, request, call)
+            job = self._pools(details.method).submit(_work, handler, request, call)
             return await asyncio.wrap_future(job)
         except (TimeoutError, StopAsyncIteration) as error:
             text = f"the request: got only a part of it in {CALL_SECONDS:.0f} s"

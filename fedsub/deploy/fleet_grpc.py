@@ -22,8 +22,11 @@ from fedsub.deploy.fleet_gate import Gate
 from fedsub.deploy.relay import HOST, Relay, bound_socket
 from fedsub_core.flower.superlink import parse_address, registered_keys
 
-#: Workers; SQLAlchemy has 15 connections to the database, and more would wait for one.
-_WORKERS = 16
+#: Workers. Calls that are answered side by side wait for the database and for Python's lock: one
+#: after another they take less time.
+_WORKERS = 1
+#: What a SuperNode gives up after 5 s; while it waits, its node would count as gone.
+_HEARTBEAT = "/SendNodeHeartbeat"
 #: Calls of one connection at once, which gRPC demands only of who speaks HTTP/2 by its rules.
 _STREAMS = 100
 #: Flower's: a connection of which nothing has been heard for so long is asked whether it is there.
@@ -100,10 +103,18 @@ class FleetServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(_WORKERS, "fleet") as pool:
+        with (
+            ThreadPoolExecutor(_WORKERS, "fleet") as pool,
+            ThreadPoolExecutor(1, "fleet-beats") as beats,
+        ):
             states, closed = self._servicer.state_factory, self._servicer.enable_supernode_auth
-            callers = Callers(registered_keys(states.state) if closed else None, pool)
-            gate = Gate(self._interceptors, callers, self._connections, pool)
+            # Neither a heartbeat nor a look at the keys waits for all calls that came before.
+            callers = Callers(registered_keys(states.state) if closed else None, beats)
+
+            def pools(method: str) -> ThreadPoolExecutor:
+                return beats if method.endswith(_HEARTBEAT) else pool
+
+            gate = Gate(self._interceptors, callers, self._connections, pools)
             server = grpc.aio.server(interceptors=[gate], options=self._options)
             self._add(self._servicer, server)
             if self._certificates is None:

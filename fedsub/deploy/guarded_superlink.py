@@ -12,8 +12,7 @@ looks whose replies a node pushes. Here whoever is named in a call must be who s
 
 Flower 1.39 answers SuperNodes over gRPC, 1.42 over HTTP: see ``fleet_door.py``.
 
-Who writes waits for who writes already. Flower waits 5 s, then says "database is locked", on which
-its SuperExec ends and the run fails: a slow disk under load is enough. Here it waits a minute.
+Its database is asked for less (`quick_link.py`); its state can be in memory (`memory_link.py`).
 """
 
 from __future__ import annotations
@@ -31,31 +30,32 @@ import grpc
 
 from fedsub.deploy.connections import Connections, most_connections
 from fedsub.deploy.fleet_grpc import FleetServer
+from fedsub.deploy.memory_link import KeptNodes, MemoryLinkState
+from fedsub.deploy.quick_link import QuickLinkState, wait_for_locks
 from fedsub.deploy.superlink_options import own_options
-from fedsub_core.errors import FedSubError, RunError
+from fedsub_core.errors import FedSubError
 from fedsub_core.files import UMASK
+from fedsub_core.flower.linkstate import InMemoryLinkState, SqlLinkState, replace_state
 from fedsub_core.flower.modules import HTTP, demand_deployable
 from fedsub_core.flower.superlink import (
     PUBLIC_KEY_HEADER,
     FleetServicer,
     command,
-    database,
     fleet_handlers,
 )
 from fedsub_core.logs import set_up_logs
 
 #: Objects of one reply; a node may announce as many again only so fast, a second.
 MOST_OBJECTS, OBJECTS_A_SECOND = 1000, 10.0
-#: Bytes of one request of a device.
-MOST_BYTES = 2**25
+#: Bytes of one request of a device, and of a reply without its objects: an error, of which many are
+#: read at once.
+MOST_BYTES, MOST_REPLY_BYTES = 2**25, 2**23
 #: What HTTP calls gRPC's reasons to refuse.
 HTTP_STATUS = {
     grpc.StatusCode.INVALID_ARGUMENT: 400,
     grpc.StatusCode.PERMISSION_DENIED: 403,
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
 }
-#: Seconds that a write to the SuperLink's database waits for others.
-LOCK_SECONDS = 60
 
 
 def count_objects(trees: Iterable[Any], most: int) -> int:
@@ -88,14 +88,17 @@ class Allowance:
 def why_refused(request: Any, allowance: Allowance) -> tuple[grpc.StatusCode, str] | None:
     """Return why what a node pushes is refused, as gRPC says it; None if it is not.
 
-    It is refused as another node's reply, as one of too many objects, or of more than may come now;
-    what may come grows less only by what is not refused.
+    It is refused as another node's reply, as one of too many bytes or objects, or of more than may
+    come now; what may come grows less only by what is not refused.
     """
     objects = count_objects(request.message_object_trees, MOST_OBJECTS)
     node = request.node.node_id
     for source in {message.metadata.src_node_id for message in request.messages_list} - {node}:
         said = f"node {node}: got a message from node {source}, expected its own"
         return grpc.StatusCode.PERMISSION_DENIED, said
+    if any(message.ByteSize() > MOST_REPLY_BYTES for message in request.messages_list):
+        said = f"node {node}: got a message of over {MOST_REPLY_BYTES} bytes, expected fewer"
+        return grpc.StatusCode.INVALID_ARGUMENT, said
     if objects > MOST_OBJECTS:
         said = f"node {node}: got a message of over {MOST_OBJECTS} objects, expected fewer"
         return grpc.StatusCode.INVALID_ARGUMENT, said
@@ -135,32 +138,6 @@ def demand_signers_own(key: bytes, context: grpc.ServicerContext) -> None:
     if signed != [key]:
         said = "the public key: got one that did not sign this call, expected the signer's own"
         context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
-
-
-def wait_for_locks() -> None:
-    """Have the SuperLink's databases that are opened from now on wait LOCK_SECONDS for a lock.
-
-    Raises
-    ------
-    RunError
-        If Flower no longer opens them as it did.
-    """
-    sql = database("SQLITE_PRAGMAS", "create_engine")
-    pragmas = dict(sql.SQLITE_PRAGMAS)
-    if "busy_timeout" not in pragmas:
-        raise RunError(f"flwr: got pragmas {pragmas} without a busy_timeout")
-    pragmas["busy_timeout"] = str(LOCK_SECONDS * 1000)
-    sql.SQLITE_PRAGMAS = tuple(pragmas.items())
-    create_engine = sql.create_engine
-
-    def patient_engine(url: str, **keys: Any) -> Any:
-        # Those who wait hold the few connections there are: who needs one must wait as long. A
-        # database in memory has one connection, and nothing to wait for.
-        if "poolclass" not in keys:
-            keys["pool_timeout"] = LOCK_SECONDS
-        return create_engine(url, **keys)
-
-    sql.create_engine = patient_engine
 
 
 def guard_grpc() -> Any:
@@ -237,14 +214,18 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
 
 
 def main() -> None:
-    """Run Flower's SuperLink, with its options and two more; its database is its owner's alone."""
+    """Run Flower's SuperLink, with its options and three more; its files are its owner's alone."""
     os.umask(UMASK)
     try:
         set_up_logs()
         release = demand_deployable()
         own, sys.argv[1:] = own_options(sys.argv[1:], release)
-        flower = guard_http(**own) if release == HTTP else guard_grpc()
+        flower = guard_http(own["page"], own["invitations"]) if release == HTTP else guard_grpc()
         wait_for_locks()
+        replace_state(SqlLinkState, QuickLinkState)
+        if own["memory"] is not None:
+            MemoryLinkState.kept = KeptNodes(own["memory"])
+            replace_state(InMemoryLinkState, MemoryLinkState)
         flower.flower_superlink()
     except FedSubError as error:
         sys.exit(f"fedsub-superlink: {error}")

@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 import os
 from contextlib import suppress
+from typing import TypeVar
 
 from fedsub_core.errors import ConfigError
+
+Default = TypeVar("Default", float, None)
 
 #: How often a SuperNode looks for a message; how long a SuperExec keeps a warm process.
 LOOK_SECONDS, WARM_SECONDS = "FEDSUB_LOOK_SECONDS", "FEDSUB_WARM_SECONDS"
 
 
-def read_seconds(name: str, default: float, least: float = 0.0, most: float = math.inf) -> float:
+def read_seconds(
+    name: str, default: Default, least: float = 0.0, most: float = math.inf
+) -> float | Default:
     """Return the seconds, `least` to `most`, that the variable `name` says; `default` without it.
 
     Raises

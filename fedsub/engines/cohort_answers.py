@@ -6,18 +6,24 @@ share stacks again. Only who takes part has its data stacked.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from typing import Any
+from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from flwr.app import Error, Message, MessageType, RecordDict
+from numpy.typing import NDArray
 
 from fedsub.engines.sum_people import SumPeople
 from fedsub_client.answers import Asked, evaluate, train
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import read_download
+from fedsub_client.learner import Learner
 from fedsub_client.protections.accepted_sum import AcceptedSum, accepted, vector_in
 from fedsub_client.protections.sum_answers import answered
 from fedsub_core.errors import MessageRefused
@@ -25,10 +31,13 @@ from fedsub_core.secure.messages import SECURE
 from fedsub_core.secure.transcript import Origin
 from fedsub_core.wire import exchange, handshake
 from fedsub_core.wire.bundle_tensors import LastTensors
+from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_core.wire.in_process_message import answer, content_of
 
 #: Who takes part in no sums.
 NOBODY = SumPeople()
+#: What stacks hold of downloads, by content, as long as one of them does.
+_HELD = WeakValueDictionary[bytes, torch.Tensor]()
 _WORK = {MessageType.TRAIN: train, MessageType.EVALUATE: evaluate}
 
 
@@ -47,6 +56,8 @@ def replies(
         return [Message(own, reply_to=m) for own, m in zip(said, messages, strict=True)]
     good, refused, parts = _read(cohort, messages, people)
     contents, _ = _WORK[kind](cohort, good)
+    if kind == MessageType.TRAIN:
+        keep_received(cohort, [one.received for one in good])
     answers, origins = list[Message](), dict[tuple[str, int, int], Origin]()
     for one, content in zip(good, contents, strict=True):
         message = messages[one.place]
@@ -105,6 +116,42 @@ def _read(
         except (MessageRefused, ValueError) as error:
             refused.append(Message(Error(0, str(error)), reply_to=message))
     return good, refused, parts
+
+
+def replaced_next(learner: Learner) -> dict[str, str]:
+    """Return the tensors that nobody uses any more once they are trained and sent.
+
+    People are tested with what they receive next in their place. By their names in the state, the
+    names in a download.
+    """
+    if not (learner.renewed and learner.hyper.tested == "received"):
+        return {}
+    sent = learner.model.tensor_shapes.keys() & learner.sends.keys()
+    return {f"{learner.models[0]}.{name}": name for name in sorted(sent)}
+
+
+def keep_received(cohort: Cohort, received: Sequence[Bundle]) -> None:
+    """Keep what all of a cohort were sent, once, in the place of what is :func:`replaced_next`.
+
+    Of many people it is most of the memory.
+    """
+    if len(received) != len(cohort.clients):
+        return
+    for key, name in replaced_next(cohort.learner).items():
+        parts = {id(part): part for part in (one.tensors.get(name) for one in received)}
+        part, *others = parts.values()
+        if not others and isinstance(part, Floats) and part.at.everywhere:
+            cohort.state[key] = _once(part.values, cohort.device).expand_as(cohort.state[key])
+
+
+def _once(values: NDArray[Any], device: str) -> torch.Tensor:
+    """Return the tensor of these values on a device, one for all stacks: none changes it."""
+    digest = hashlib.blake2b(f"{device} {values.dtype} {values.shape}".encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(values).data)
+    held = _HELD.get(name := digest.digest())
+    if held is None:
+        held = _HELD[name] = torch.from_numpy(values.copy()).to(device)
+    return held
 
 
 #: Each client's cohort and its place there.

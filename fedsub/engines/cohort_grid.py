@@ -95,6 +95,11 @@ class CohortGrid(SimulationGrid):
         pool = ThreadPoolExecutor(workers, initializer=lambda: _begin(pool, workers))
         self._pool = pool
 
+    def stacks(self, round: int) -> list[list[str]]:
+        """Return who is in a stack together after a round."""
+        self._begin_round(round)
+        return [[client.client for client in cohort.clients] for cohort in self.cohorts]
+
     def stack_of(self, node: int) -> int:
         """Return a number of the stack that a client is in."""
         return id(self._where[node][0])
@@ -161,10 +166,15 @@ class CohortGrid(SimulationGrid):
     def personal_models(
         self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
     ) -> Iterator[PersonalModel]:
-        """Yield every client's model as it is evaluated after what it `received`."""
+        """Yield every client's model as it is evaluated after what it `received`.
+
+        Stacks of which nobody did (:meth:`stacks`) are left out.
+        """
         self._begin_round(turn.round)
         for cohort in self.cohorts:
             clients = [c.client for c in cohort.clients]
+            if clients[0] not in received:
+                continue
             bundles = [received[client] for client in clients]
             state = cohort.personalised(turn, scaling, range(len(clients)), bundles)
             params = cohort.learner.predicted_by(state)

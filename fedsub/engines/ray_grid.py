@@ -34,6 +34,8 @@ log = logging.getLogger("fedsub")
 #: So often a worker is started for one message; clients that take theirs with them would else go
 #: on for ever.
 ATTEMPTS = 3
+#: So many stacks' models leave a worker together.
+STACKS = 8
 States = dict[str, State]
 Given = TypeVar("Given")
 #: What a worker is asked: a function of its grid.
@@ -100,13 +102,19 @@ class RayGrid(SimulationGrid):
     def personal_models(
         self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
     ) -> Iterator[PersonalModel]:
-        """Yield every client's model as it is evaluated after what it `received`."""
-        asked: dict[int, Work[list[PersonalModel]]] = {}
-        for w, clients in enumerate(self._clients):
-            own = {c.client: received[c.client] for c in clients}
-            asked[w] = partial(_models, turn=turn, scaling=scaling, received=own)
-        for models in self._ask(asked).values():
-            yield from models
+        """Yield every client's model as it is evaluated after what it `received`.
+
+        Workers send a few stacks' at a time: all at once would not fit into the memory here.
+        """
+        stacks = self._ask(dict.fromkeys(range(len(self._clients)), partial(_stacks, turn=turn)))
+        for begin in range(0, max(map(len, stacks.values())), STACKS):
+            asked: dict[int, Work[list[PersonalModel]]] = {}
+            for w, own in stacks.items():
+                people = {c: received[c] for some in own[begin : begin + STACKS] for c in some}
+                if people:
+                    asked[w] = partial(_models, turn=turn, scaling=scaling, received=people)
+            for models in self._ask(asked).values():
+                yield from models
 
     def _ask(self, work: Mapping[int, Work[Given]]) -> dict[int, Given]:
         """Let workers work; replace those that die, and let them work again."""
@@ -195,8 +203,21 @@ def _answers(grid: CohortGrid, messages: Sequence[Message]) -> tuple[list[Messag
 
 
 def alone(states: States) -> States:
-    """Return copies of states: of a tensor that is a part of a stack, all of that would be sent."""
-    return {client: {n: t.clone() for n, t in own.items()} for client, own in states.items()}
+    """Return copies of states: of a tensor that is a part of a stack, all of that would be sent.
+
+    What lies at one place for several people is copied, sent and kept once.
+    """
+    copies: dict[tuple[object, ...], torch.Tensor] = {}
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        lies = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+        return copies[lies] if lies in copies else copies.setdefault(lies, tensor.clone())
+
+    return {client: {n: copied(t) for n, t in own.items()} for client, own in states.items()}
+
+
+def _stacks(grid: CohortGrid, turn: Turn) -> list[list[str]]:
+    return grid.stacks(turn.round)
 
 
 def _models(

@@ -14,7 +14,7 @@ from fedsub.engines.other_sizes import tested_with_sizes
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
 from fedsub.engines.ray_cluster import cluster
 from fedsub.engines.ray_grid import RayGrid
-from fedsub_client.model_file import model_bytes
+from fedsub.engines.saved_models import save_models
 from fedsub_client.new_cohort import held_and_learner
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.backend import Backend
@@ -26,7 +26,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.fingerprint import fingerprints
 from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.errors import ConfigError, DataError
-from fedsub_core.files import make_folder, remove_drafts, write_whole
+from fedsub_core.files import make_folder
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.packages import package_build
@@ -160,7 +160,7 @@ def train_method(
 ) -> None:
     """Train method `name` to its last round, from where `folder` left off.
 
-    Writes ``state.db`` and ``models/<client>.safetensors`` (the personal models) into `folder`.
+    Writes ``state.db`` and the personal models into `folder`: :func:`save_models`.
     """
     make_folder(folder)
     forget_peak()
@@ -177,6 +177,7 @@ def train_method(
                 database,
                 clients=grid,
                 seconds=seconds,
+                whole=config.whole_rounds,
                 progress=progress,
                 at_end=lambda: _at_end(config, federation, strategy),
             )
@@ -196,14 +197,3 @@ def _at_end(
     people = split_clients(config.split_settings, federation, config.capacity_settings)
     by_id = {one.client: one for one in people}
     return tested_with_sizes(config, federation, by_id, strategy)
-
-
-def save_models(grid: SimulationGrid, strategy: PersonalizedStrategy, folder: Path) -> None:
-    """Write every client's model, as it is evaluated, to ``<folder>/<client>.safetensors``."""
-    make_folder(folder)
-    remove_drafts(folder)
-    turn, agreed = strategy.turn(strategy.finished_rounds), strategy.population.agreed
-    clients = [key.removeprefix("client/") for key in grid.state()]
-    received = dict(zip(clients, strategy.tested_downloads(clients), strict=True))
-    for model in grid.personal_models(turn, agreed.scaling, received):
-        write_whole(folder / f"{model.client}.safetensors", model_bytes(model))

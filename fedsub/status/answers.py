@@ -85,6 +85,8 @@ def anonymised(status: Status) -> Status:
         ],
         together=[replace(one, groups=[*map(called, one.groups)]) for one in status.together],
         turned_away=[("", "") for _ in status.turned_away],
+        # Behind the schedule and the next round come reasons.
+        service=status.service[:2],
         troubles=[hidden(trouble) for trouble in status.troubles],
     )
 

@@ -11,9 +11,11 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -88,6 +90,8 @@ class Endpoint:
     at : host and port; port 0 is any that is free.
     look : reads the status anew.
     names : whether people are named.
+    guard : what stands before the page; None: nothing.
+    tls : files of a certificate and its key; None: it is not encrypted.
 
     Raises
     ------
@@ -95,7 +99,14 @@ class Endpoint:
         If nothing can listen there.
     """
 
-    def __init__(self, at: tuple[str, int], look: Callable[[], Status], names: bool) -> None:
+    def __init__(
+        self,
+        at: tuple[str, int],
+        look: Callable[[], Status],
+        names: bool,
+        guard: Callable[[ASGIApp], ASGIApp] | None = None,
+        tls: tuple[Path, Path] | None = None,
+    ) -> None:
         host, port = at
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -106,9 +117,13 @@ class Endpoint:
                 f"{host}:{port}: cannot listen there ({why}); choose another port"
             ) from error
         port = self._socket.getsockname()[1]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        certificate, key = tls or (None, None)
+        self.url = f"http{'s' if tls else ''}://{f'[{host}]' if ':' in host else host}:{port}"
+        page = application(look, names, hosts=hosts_of(host))
         config = Config(
-            application(look, names, hosts=hosts_of(host)),
+            page if guard is None else guard(page),
+            ssl_certfile=certificate,
+            ssl_keyfile=None if key is None else str(key),
             http=BriefProtocol,
             lifespan="off",
             ws="none",

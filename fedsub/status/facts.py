@@ -117,9 +117,10 @@ class Status:
     Parameters
     ----------
     path : its folder.
-    kind : ``run``, ``deployment`` or ``study``.
+    kind : ``run``, ``deployment``, ``study`` or ``service``.
     state : ``starting``, ``going on``, ``finished``, ``stopped``, ``not begun``, or ``elsewhere``:
-        on another machine, whose server has spoken of late.
+        on another machine, whose server has spoken of late. Of a service also ``waiting`` and
+        ``paused``.
     host, version : the machine whose process says so, and its release; "" where none has said it.
     method, methods : whose rounds these are, and all of the run.
     twin : of the method, which learns from nobody else: own heads or `local`; "" for none.
@@ -137,6 +138,7 @@ class Status:
     together : who is with whom, after the last committed round.
     turned_away : by node, and why.
     parts : of a study: a line for each run that is not finished.
+    service : of a service: lines on its schedule, its next round, and its last failure.
     troubles : empty where all is well.
     """
 
@@ -168,6 +170,7 @@ class Status:
     together: Sequence[Together] = ()
     turned_away: Sequence[tuple[str, str]] = ()
     parts: Sequence[str] = ()
+    service: Sequence[str] = ()
     troubles: Sequence[Trouble] = ()
 
     @property

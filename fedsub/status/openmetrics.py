@@ -37,7 +37,9 @@ def _metrics(status: Status, names: bool) -> Iterator[tuple[str, str, str, Sampl
     """Yield each metric's name, unit, meaning and samples."""
     kinds = Counter(trouble.kind for trouble in status.troubles)
     states = Counter(person.state for person in status.people)
-    going, finished = status.state in ("going on", "elsewhere"), status.state == "finished"
+    # A service that waits for its next round is well.
+    going = status.state in ("going on", "elsewhere", "waiting", "paused")
+    finished = status.state == "finished"
 
     def sample(value: float | None) -> Samples:
         return [({}, value)]

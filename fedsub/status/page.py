@@ -153,7 +153,7 @@ def _now(status: Status) -> str:
         f"<dd>{_text(said)}</dd></div>"
         for title, said in _facts(status, what)
     )
-    listed = "".join(f"<li>{_text(part)}</li>" for part in status.parts)
+    listed = "".join(f"<li>{_text(part)}</li>" for part in (*status.service, *status.parts))
     return f"{bar}<dl class=tiles>{tiles}</dl>" + (f"<ul>{listed}</ul>" if listed else "")
 
 

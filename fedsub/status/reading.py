@@ -15,10 +15,13 @@ from fedsub.status.troubles import troubles
 from fedsub.studies.study import STUDY_FILE
 from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import RunError
+from fedsub_server.ending import read_ended
 from fedsub_server.live_file import read_live
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb_glance import Glance, glance
 
+#: The state of a service, in its folder.
+SERVICE_FILE = "service.db"
 #: What a rehearsal, and the commands of a deployment, call the folder of a run in theirs.
 RUN_IN_DEPLOYMENT = "run"
 #: Where the server's certificate may lie in a deployment's folder.
@@ -48,6 +51,10 @@ def read_status(folder: Path, certificate: Path | None = None) -> Status:
         )
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder; give that of a run, or of a deployment")
+    if (folder / SERVICE_FILE).is_file():
+        from fedsub.service.facts import service_status
+
+        return service_status(folder, certificate)
     if (folder / STUDY_FILE).is_file():
         from fedsub.status.studies import study_status  # it loads what trains
 
@@ -82,7 +89,11 @@ def run_status(folder: Path, kind: str, certificate: Path | None = None) -> Stat
     looks = {name: glance(path) for name, path in paths.items() if path.is_file()}
     live = read_live(folder) or {}
     begun = [name for name in config.methods if name in looks]
-    unfinished = [name for name in begun if looks[name].round < config.rounds]
+    unfinished = [
+        name
+        for name in begun
+        if looks[name].round < config.rounds and not read_ended(folder / name)
+    ]
     last_begun = (unfinished or begun or [config.method])[-1]
     process = holder([paths[name] for name in begun])
     run = RunFacts(folder, config, looks, str(live.get("method") or last_begun), live, process)

@@ -16,6 +16,7 @@ from fedsub.status.facts import Person
 from fedsub.status.machine import sees_processes
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.metric_names import OWN_HEADS
+from fedsub_server.ending import read_ended
 from fedsub_server.forgotten import is_alias
 from fedsub_server.live_file import BEAT_SECONDS
 from fedsub_server.rundb_glance import Glance
@@ -73,14 +74,18 @@ class RunFacts:
         left = 0
         for name in self.config.methods:
             done = self.looks[name].round if name in self.looks else 0
-            left += max(0, self.config.rounds - done)
+            left += 0 if self.is_whole(name) else self.config.rounds - done
         return left * median(self.look.seconds)
 
     @property
     def done(self) -> bool:
         """Whether all rounds of all methods are committed."""
         wanted = self.config.methods
-        return all(n in self.looks and self.looks[n].round >= self.config.rounds for n in wanted)
+        return all(n in self.looks and self.is_whole(n) for n in wanted)
+
+    def is_whole(self, name: str) -> bool:
+        """Return whether a method that has begun runs no more rounds."""
+        return self.looks[name].round >= self.config.rounds or bool(read_ended(self.folder / name))
 
     @property
     def elsewhere(self) -> bool:

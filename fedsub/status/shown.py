@@ -110,6 +110,7 @@ def lines(status: Status) -> Iterator[str]:
     what = "runs" if status.kind == "study" else "rounds"
     where = f", on {status.host}" if status.state == "elsewhere" else ""
     yield f"{status.kind} {status.path}: {status.state}{where}"
+    yield from status.service
     method = ""
     if status.method:
         place = f", {', '.join(status.methods)}" if len(status.methods) > 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,11 +13,13 @@ from typing import Any
 from fedsub.studies.folds import read_folds
 from fedsub.studies.study import STUDY_FILE, Study, shown
 from fedsub.studies.study_file import check_study, read_in
-from fedsub.studies.study_parts import DECIDED, run_keys
+from fedsub.studies.study_parts import DECIDED, listed_values, run_keys
 from fedsub_core.errors import ConfigError, RunError, cut
 from fedsub_core.files import write_whole
 from fedsub_core.options import key_values
 
+#: A value among others with commas, which may have commas of its own in brackets.
+_VALUE = re.compile(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+")
 #: In a study's folder, beside its file.
 ASKED_FILE = "asked.json"
 
@@ -55,13 +58,17 @@ def shortened(
     only: Sequence[str] = (),
     row: Sequence[str] = (),
     settings: Sequence[str] = (),
+    tune: Sequence[str] = (),
+    lr: str | None = None,
     folds: str | None = None,
 ) -> Study:
     """Return the study with other seeds, such as ``0,1,2``, rounds, fewer tables, fewer rows.
 
     `only` are keys of [vary] with a value, such as ``data=wisdm``, `row` names of [methods].
     `settings` are keys of a run with a value, such as ``lr=0.1`` or ``ditto.lam=0.5``, which
-    replace the file's, also where that varies or tunes them; `folds` is a number or ``person``.
+    replace the file's, also where that varies or tunes them. `tune` are keys with several, such as
+    ``epochs=1,5``, and `lr` several rates: of these each row takes the best on validation data.
+    `folds` is a number or ``person``.
 
     Raises
     ------
@@ -75,7 +82,9 @@ def shortened(
         study = replace(study, seeds=tuple(dict.fromkeys(map(int, numbers))))
     given = key_values(settings, "--set", "lr=0.1")
     given |= {} if rounds is None else {"rounds": str(rounds)}
-    study = _set(study, given) if given else study
+    grid = grid_of([*tune, *([] if lr is None else [f"lr={lr}"])])
+    if given or grid:
+        study = _set(study, given, grid)
     if folds is not None:
         study = replace(study, folds=read_folds(where := Path("--folds"), folds))
         check_study(where, study)
@@ -94,10 +103,21 @@ def shortened(
     return study
 
 
-def _set(study: Study, given: Mapping[str, str]) -> Study:
-    """Return the study with values of its own for some keys of a run, as text."""
+def grid_of(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values by key of texts such as ``lr=0.01,0.1``; raises ConfigError."""
+    pairs = key_values(texts, "--tune", "lr=0.01,0.1")
+    split = {key: _VALUE.findall(text) for key, text in pairs.items()}
+    listed = {key: [_value(one.strip()) for one in values] for key, values in split.items()}
+    return {key: listed_values(Path("--tune"), "values", key, v) for key, v in listed.items()}
+
+
+def _set(study: Study, given: Mapping[str, str], grid: Mapping[str, list[Any]]) -> Study:
+    """Return the study with values for some keys of a run, as text, and others to choose among."""
     where = Path("--set")
     values = dict(run_keys(where, "run", {key: _value(text) for key, text in given.items()}))
+    if both := given.keys() & grid.keys():
+        raise ConfigError(f"--tune: got {', '.join(sorted(both))}, expected no key that is set")
+    given = {**given, **dict.fromkeys(grid, "")}
     for key in given:
         fixed = [
             one.label for one in study.entries if key in {f"{one.method}.{k}" for k in one.hyper}
@@ -110,7 +130,7 @@ def _set(study: Study, given: Mapping[str, str]) -> Study:
         study,
         run={**study.run, **values},
         cells=tuple(dict.fromkeys(others)),
-        tune={key: values for key, values in study.tune.items() if key not in given},
+        tune={**{k: v for k, v in study.tune.items() if k not in given}, **grid},
     )
     check_study(where, study)
     return study

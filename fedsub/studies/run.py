@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsub.engines.cohort_grid import resolve_device
 from fedsub.engines.simulation import (
     MakeGrid,
     build_grid,
@@ -32,6 +33,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.models.held import why_unfit
 from fedsub_core.models.names import installed, is_place
 from fedsub_core.models.record import ModelRecord
+from fedsub_core.training.precision import check_precision
 from fedsub_server.data_notes import DataNotes, write_notes
 from fedsub_server.forgotten import read_forgotten
 from fedsub_server.results import export_csv, summarise_run
@@ -42,7 +44,7 @@ from fedsub_server.rundb import RunDatabase
 #: What `fedsub run --resume` may change: how long and on what a run computes, and where the data
 #: lie, which are known by what they hold (:func:`go_on`).
 RESUMABLE = frozenset(
-    {"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds", "data"}
+    {"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds", "whole-rounds", "data"}
 )
 MethodProgress = Callable[[str, int], None]
 
@@ -63,6 +65,7 @@ def load_data(config: RunConfig, resumed: Path | None = None) -> Federation:
 def check_data(config: RunConfig, federation: Federation) -> None:
     """Raise what would stop a run on a federation before its first round."""
     unseen_people(config, federation)
+    check_precision(config.precision, resolve_device(config.device))
     most = len(federation.clients)
     for key, asked in (
         ("min-clients", config.min_clients),

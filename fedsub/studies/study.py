@@ -26,7 +26,9 @@ BUDGETS = ("rounds", "compute")
 #: In a study's folder.
 STUDY_FILE = "study.toml"
 #: What a run is computed on and where it is kept, which does not change what comes out.
-INDIFFERENT = frozenset({"device", "threads", "out", "checkpoint-seconds", "beside"})
+INDIFFERENT = frozenset(
+    {"device", "threads", "out", "checkpoint-seconds", "whole-rounds", "beside"}
+)
 #: Settings of local training, as a file spells them.
 TRAINING = frozenset(f.name.replace("_", "-") for f in fields(TrainingSettings))
 

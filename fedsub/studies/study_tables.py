@@ -25,6 +25,7 @@ from fedsub.studies.study_results import Row, Run, tables, twins_in_words
 from fedsub_core.data.findings import gap_warning, split_warning
 from fedsub_core.files import write_whole
 from fedsub_server.remarks import remarks
+from fedsub_server.tuned import at_end
 
 RUNS_FILE, PEOPLE_FILE, TABLES_FILE = "runs.csv", "people.csv", "tables.md"
 #: What is left out of ``runs.csv``: what depends on the machine.
@@ -224,17 +225,10 @@ def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     return text.getvalue()
 
 
-def at_end(study: Study, key: str, value: object) -> bool:
-    """Return whether a tuned value is the least or the greatest of several numbers."""
-    grid = [one for one in study.tune[key] if isinstance(one, int | float)]
-    numbers = len(grid) == len(study.tune[key]) > 1 and not any(type(one) is bool for one in grid)
-    return numbers and value in (min(grid), max(grid))
-
-
 def tuned(study: Study, key: str, values: Values) -> str:
     """Return a row's tuned value as a table's cell."""
     own = values.get(key)
-    return "-" if own is None else f"{own}{' (end of the grid)' * at_end(study, key, own)}"
+    return "-" if own is None else f"{own}{' (end of the grid)' * at_end(own, study.tune[key])}"
 
 
 def ends_in_words(study: Study, runs: Sequence[Run]) -> list[str]:
@@ -243,7 +237,7 @@ def ends_in_words(study: Study, runs: Sequence[Run]) -> list[str]:
         f"{run.task.entry.label} {key} = {value}"
         for run in runs
         for key, value in run.task.tuned.items()
-        if key in study.tune and at_end(study, key, value)
+        if key in study.tune and at_end(value, study.tune[key])
     )
     said = f"At an end of the grid, where a wider one might give more: {', '.join(ends)}."
     return [said] * bool(ends)

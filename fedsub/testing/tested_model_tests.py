@@ -12,7 +12,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from fedsub.engines.simulation import save_models
+from fedsub.engines.saved_models import save_models
 from fedsub.testing.cover import device, of
 from fedsub.testing.runs import (
     Run,

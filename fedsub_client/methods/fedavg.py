@@ -13,6 +13,8 @@ from fedsub_core.turn import Turn
 class FedAvgLearner(Learner):
     """Its model is the last global model it received, trained."""
 
+    renewed = True
+
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Adopt the global model, train for the round's epochs, upload."""
         state = self.receive(state, received)

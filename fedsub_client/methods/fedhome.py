@@ -24,6 +24,8 @@ AT_HOME = "at_home"
 class FedHomeLearner(FedAvgLearner):
     """FedAvg's, and in the last rounds its head alone trains, on embeddings it balances."""
 
+    renewed = False
+
     def check(self) -> None:
         """Refuse a head that the model does not have."""
         self.model.head(self.hyper.head_layers)
@@ -50,7 +52,8 @@ class FedHomeLearner(FedAvgLearner):
         if hyper.smote:
             seen = oversample(seen, turn.seed, hyper.neighbours, hyper.rare == "drop")
         _, head = model.cut(hyper.head_layers)
-        rate = replace(self.settings, lr=self.settings.lr * hyper.head_lr_factor)
+        # Augmentation is of samples, and these are embeddings.
+        rate = replace(self.settings, lr=self.settings.lr * hyper.head_lr_factor, augment="")
         params, loss = train(head, params, seen, turn, rate, objective=self.loss)
         state = state | self.put(params, "model") | {AT_HOME: torch.ones_like(state[AT_HOME])}
         return state, [Bundle(count) for count in data.counts], reported(training_loss=loss)

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedsub_client.learner import State
 from fedsub_client.methods.fedavg import FedAvgLearner
+from fedsub_core.config.schedules import CONSTANT
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.model import Params
 from fedsub_core.training import Batches, Gradient, Met, Own, Trained, Turn
@@ -25,7 +26,7 @@ class PerFedAvgLearner(FedAvgLearner):
     def adapt(self, state: State, data: Stack, turn: Turn) -> State:
         """Take plain steps on training batches."""
         params = self.get(state, "model")
-        plain = replace(self.settings.plain(), lr=self.hyper.alpha, lr_decay=1.0)
+        plain = replace(self.settings.plain(), lr=self.hyper.alpha, lr_decay=1.0, schedule=CONSTANT)
         few = {"settings": plain, "phase": "personalise", "steps": self.hyper.adapt_steps}
         return state | self.put(super().train(params, data, turn, **few).params, "model")
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsub_core.config.settings import text_option
 from fedsub_core.errors import ConfigError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
-from fedsub_core.options import choice, read_share
+from fedsub_core.options import choice, read_share, text_option
 
 EXPECTED = "a share in (0, 1]"
 #: Of so many shares one can be drawn at most: a device says them all.

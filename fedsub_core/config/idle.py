@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from fedsub_core.config.own_training import SGD
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import MethodCard, nothing
@@ -37,8 +38,8 @@ def idle(config: RunConfig) -> dict[str, str]:
         if all(_ignores(card, key) for card in cards):
             trains = any(card.trains for card in cards)
             why[key] = "steps have a rule of their own" if trains else "nothing is trained in steps"
-    if config.optimiser == "adam":
-        why.setdefault("momentum", "adam has moments of its own")
+    if config.rule != SGD and not config.rule.lower().startswith(f"{SGD}("):
+        why.setdefault("momentum", f"{config.rule} has moments of its own")
     if config.split != "unseen":
         why |= dict.fromkeys(_UNSEEN, f"nobody is held out with split = {config.split}")
     elif config.unseen_people:

@@ -1,41 +1,69 @@
-"""Code that a run's configuration names: of its model, and of its encoder."""
+"""Code that a run's configuration names: its model, encoder, loss and augmentation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedsub_core.config.settings import ModelSettings
+from fedsub_core.config.parts import places
 from fedsub_core.encoders.module_names import NamedModule, code_of
+from fedsub_core.errors import ConfigError
 from fedsub_core.models.known_code import check_code, note_code
 from fedsub_core.models.names import is_place
 from fedsub_core.spelling import Spelling, spelt
 
-#: The options that may name code.
+if TYPE_CHECKING:
+    from fedsub_core.config.run_config import RunConfig
+
+#: The options that may name code of a person's model; of its training, which no prediction needs;
+#: and of the server alone.
 CODE = MODEL, ENCODER = "model", "encoder"
+TRAINING_CODE = LOSS, AUGMENT = "loss", "augment"
+ON_ROUND = "on-round"
+ALL_CODE = *CODE, *TRAINING_CODE, ON_ROUND
 
 
-def code_named(settings: ModelSettings) -> dict[str, str]:
-    """Return the options that name code, each as people give it."""
-    encoder = NamedModule.parse(settings.encoder)
-    given = {MODEL: settings.model, ENCODER: "" if encoder is None else encoder.given}
-    return {option: value for option, value in given.items() if is_place(value)}
+def code_named(config: RunConfig) -> dict[str, str]:
+    """Return the options that name code of devices, each as people give it."""
+    encoder = NamedModule.parse(config.encoder)
+    given = {option: str(getattr(config, option)) for option in (*CODE, *TRAINING_CODE)}
+    given[ENCODER] = "" if encoder is None else encoder.given
+    return {option: value for option, value in given.items() if places_in(option, value)}
 
 
-def note_named(settings: ModelSettings) -> None:
+def note_named(config: RunConfig) -> None:
     """Note the code that a user's configuration names (:func:`note_code`)."""
-    for option in CODE:
-        note_option(option, str(getattr(settings, option)))
+    for option in ALL_CODE:
+        note_option(option, str(getattr(config, option.replace("-", "_"))))
 
 
 def note_option(option: str, value: str) -> None:
     """Note the code that an option's value means."""
-    note_code(place_in(option, value))
+    for place in places_in(option, value):
+        note_code(place)
+
+
+def check_deployed(config: RunConfig) -> None:
+    """Refuse a file as the loss or augmentation of devices that are not this machine.
+
+    Raises
+    ------
+    ConfigError
+        It names option and file.
+    """
+    for option in TRAINING_CODE:
+        for place in places_in(option, str(getattr(config, option))):
+            if place.rpartition(":")[0].endswith(".py"):
+                raise ConfigError(
+                    f"{option}: got {place!r}, a file, expected package.module:function: in a "
+                    "deployment code comes in a package that is installed on each device, whose "
+                    f"owner names it in the node config, {option}=..."
+                )
 
 
 def check_named(
-    settings: ModelSettings,
+    settings: RunConfig,
     where: Path | str,
     given: Mapping[str, Any],
     spelling: Spelling = spelt,
@@ -53,9 +81,10 @@ def check_named(
     ConfigError
         If code was never named, or was changed since, or there is none at its place.
     """
-    for option in CODE:
+    for option in ALL_CODE:
         own = [str(given.get(option, ""))]
-        check_option(option, str(getattr(settings, option)), where, own, spelling)
+        value = str(getattr(settings, option.replace("-", "_")))
+        check_option(option, value, where, own, spelling)
 
 
 def check_option(
@@ -68,10 +97,14 @@ def check_option(
     """Do what :func:`check_named` does, for one option's `value`; the user gives it `given`."""
     named = NamedModule.parse(value) if option == ENCODER else None
     give = spelling(option, value if named is None else named.given)
-    own = [place_in(option, one) for one in given]
-    check_code(place_in(option, value), where, own, give, option)
+    own = [place for one in given for place in places_in(option, one)]
+    for place in places_in(option, value):
+        check_code(place, where, own, give, option)
 
 
-def place_in(option: str, value: str) -> str:
-    """Return the place of the code that an option's value means, or a text that is no place."""
-    return code_of(value) if option == ENCODER else value
+def places_in(option: str, value: str) -> tuple[str, ...]:
+    """Return the places of the code that an option's value means; () where it means none."""
+    if option in TRAINING_CODE:
+        return places(value, option)
+    place = code_of(value) if option == ENCODER else value
+    return (place,) if is_place(place) else ()

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedsub_core.config.capacities import check_capacities, sizes
+from fedsub_core.config.parts import parts
+from fedsub_core.config.schedules import rate_factor
 from fedsub_core.encoders.names import check_encoder
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS, method
-from fedsub_core.models.names import check_kind
+from fedsub_core.models.names import check_kind, is_place
 from fedsub_core.options import Option, Value, describe, nearest, suggestion
 
 
@@ -74,8 +76,15 @@ def read_values(
                 check_capacities(str(value))
             elif key == "sizes":
                 sizes(str(value))
+            elif key == "schedule":
+                rate_factor(str(value), 1)
+            elif key in ("loss", "optimiser", "augment"):
+                parts(str(value), key)
+            elif key == "on-round" and value and not is_place(str(value)):
+                raise ConfigError(f"got {value!r}, expected my.py:function")
         except ConfigError as error:
-            raise ConfigError(f"{where}: {key}: {error}") from error
+            what = str(error).removeprefix(f"{key}: ")
+            raise ConfigError(f"{where}: {key}: {what}") from error
     return values
 
 

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 from fedsub_core.addends import MEANS
 from fedsub_core.config.capacities import read_capacities
+from fedsub_core.config.own_training import CROSS_ENTROPY
+from fedsub_core.config.participation import DRAWS
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
 
 if TYPE_CHECKING:
     from fedsub_core.config.run_config import RunConfig
+
+#: The fewest newest rounds that stay whole.
+FEWEST_WHOLE = 64
 
 
 def check_run(config: RunConfig, where: str) -> None:
@@ -32,6 +37,16 @@ def check_run(config: RunConfig, where: str) -> None:
             f"{where}: unseen-rounds: got {config.unseen_rounds} of {config.rounds} rounds, "
             "expected fewer: held-out people must not train from the first round on. Lower it, or "
             "raise rounds."
+        )
+    if 0 < config.whole_rounds < FEWEST_WHOLE:
+        raise ConfigError(
+            f"{where}: whole-rounds: got {config.whole_rounds}, expected 0 or at least "
+            f"{FEWEST_WHOLE}: `fedsub status` looks back at the newest rounds"
+        )
+    if config.patience and config.best_by != "validation":
+        raise ConfigError(
+            f"{where}: patience: got {config.patience} with best-by = {config.best_by}, expected "
+            "best-by = validation: rounds end by samples that are neither trained on nor tested"
         )
     _check_split(config, where)
     if config.best_by == "validation":
@@ -60,6 +75,7 @@ def check_run(config: RunConfig, where: str) -> None:
         _check_noise(config, where)
     else:
         _check_nothing_alone(config, NoiseSettings(), where, "dp-noise", "without noise on means")
+    _check_participation(config, where)
     for name in config.methods:
         _check_method(config, name, where)
 
@@ -141,6 +157,31 @@ def _check_noise(config: RunConfig, where: str) -> None:
         raise ConfigError(f"{where}: dp-noise: got {got}, expected {expected}")
 
 
+def _check_participation(config: RunConfig, where: str) -> None:
+    """Refuse ways of asking people that do nothing, or that a protection or encoding excludes."""
+    given = {
+        "asynchronous = true": config.asynchronous,
+        f"late-hours = {config.late_hours:g}": config.late_hours > 0,
+        f"ask = {config.ask:g}": config.ask > 1,
+        f"draw = {config.draw}": config.draw != DRAWS[0],
+    }
+    chosen = [text for text, on in given.items() if on]
+    late = config.asynchronous or config.late_hours > 0
+    expected = ""
+    if chosen and config.secure_aggregation:
+        expected = "rounds that all who are asked take part in: no secure-aggregation beside it"
+    elif late and config.dp_noise:
+        expected = "rounds whose people are drawn: what late uploads spend of epsilon is not known"
+    elif late and "delta" in config.upload_encoding:
+        expected = "an upload-encoding without delta: what a late difference is from is forgotten"
+    elif config.asynchronous and not config.late_hours:
+        expected = "late-hours above 0: every upload may be late"
+    elif chosen and chosen != [f"late-hours = {config.late_hours:g}"]:
+        expected = "" if config.clients_per_round else "clients-per-round above 0"
+    if expected:
+        raise ConfigError(f"{where}: got {', '.join(chosen)}, expected {expected}")
+
+
 def _check_nothing_alone(
     config: RunConfig, plain: SecureSettings | NoiseSettings, where: str, beside: str, why: str
 ) -> None:
@@ -160,6 +201,11 @@ def _check_method(config: RunConfig, name: str, where: str) -> None:
         raise ConfigError(
             f"{where}: capacity-mode = dynamic: got {got}, expected nothing that a device of "
             f"{name!r} keeps over rounds: its model has another size in each"
+        )
+    if config.loss != CROSS_ENTROPY and card.trains and "loss" in card.training.ignores:
+        raise ConfigError(
+            f"{where}: loss: got {config.loss!r} with {name!r}, which has a loss of its own, "
+            f"expected {CROSS_ENTROPY}. Leave it out, or take the method out"
         )
     for need in card.needs:
         if not getattr(hyper, need):

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
+from fedsub_core.config.ending import EndSettings
+from fedsub_core.config.own_training import SGD, OwnTraining
+from fedsub_core.config.participation import ParticipationSettings
+from fedsub_core.config.schedules import CONSTANT, rate_factor
 from fedsub_core.config.tested import SplitSettings as SplitSettings
 from fedsub_core.config.tested import TestedSettings, UnseenSettings
 from fedsub_core.models.names import HIDDEN
-from fedsub_core.options import choice, option
-
-
-def text_option(default: str, doc: str) -> Any:
-    """Return a key whose value is a text that says something."""
-    like = "one text, not empty, without blanks around it"
-    return option(default, doc, pattern=r"\S(.*\S)?", like=like)
+from fedsub_core.options import choice, option, text_option
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(OwnTraining):
     """How a device trains in a round; a partial last batch is kept."""
 
     epochs: int = option(1, "passes over a client's data in a round", minimum=1)
@@ -71,7 +68,6 @@ class TrainingSettings:
         minimum=0,
         maximum=10**6,
     )
-    optimiser: str = choice("sgd", "adam", doc="optimiser of local training")
     lr: float = option(0.005, "learning rate", above=0)
     lr_decay: float = option(
         1.0, "factor by which the learning rate changes from round to round", above=0
@@ -85,24 +81,19 @@ class TrainingSettings:
 
     def plain(self) -> TrainingSettings:
         """Return the settings with steps ``p - lr * gradient``, whatever the run's optimiser."""
-        return replace(self, optimiser="sgd", momentum=0.0, weight_decay=0.0, clip_norm=0.0)
+        return replace(self, optimiser=SGD, momentum=0.0, weight_decay=0.0, clip_norm=0.0)
 
     def rate(self, round: int) -> float:
         """Return the learning rate of a round, from 1."""
-        return self.lr if self.lr_decay == 1 else self.lr * self.lr_decay ** (round - 1)
+        lr = self.lr if self.lr_decay == 1 else self.lr * self.lr_decay ** (round - 1)
+        return lr if self.schedule == CONSTANT else lr * rate_factor(self.schedule, round)
 
 
 @dataclass(frozen=True)
-class RoundSettings(TestedSettings):
+class RoundSettings(ParticipationSettings, EndSettings, TestedSettings):
     """How many rounds, with whom, and how patiently."""
 
     rounds: int = option(60, "number of rounds", minimum=1)
-    clients_per_round: int = option(
-        0,
-        "number of clients drawn in each round; 0 = all. A client that was never drawn is tested "
-        "with its initial model",
-        minimum=0,
-    )
     evaluate_every: int = option(1, "number of rounds from one evaluation to the next", minimum=1)
     round_timeout: float = option(600.0, "how many seconds a round waits for its clients", above=0)
     quorum: float = option(

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from flwr.common.constant import HEARTBEAT_PATIENCE
-from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest, UnregisterNodeRequest
+from flwr.proto.control_pb2 import (
+    ListNodesRequest,
+    ListRunsRequest,
+    StopRunRequest,
+    UnregisterNodeRequest,
+)
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -55,6 +60,7 @@ class LinkRun:
     details : why it failed, if it says so.
     submitted, finished : when, as Flower writes it; "" for not yet.
     bytes_up, bytes_down : devices sent and were sent so far.
+    folder : the run's, where it was given when the run was submitted.
     """
 
     run: int
@@ -64,15 +70,19 @@ class LinkRun:
     finished: str
     bytes_up: int
     bytes_down: int
+    folder: str = ""
 
 
-def ask_superlink(address: str, ca: bytes | None) -> tuple[Sequence[LinkNode], Sequence[LinkRun]]:
+def ask_superlink(
+    address: str, ca: bytes | None, most: int = MOST_RUNS
+) -> tuple[Sequence[LinkNode], Sequence[LinkRun]]:
     """Return the nodes of a SuperLink by name, and its runs, the newest first.
 
     Parameters
     ----------
     address : host and port at which it takes runs.
     ca : the authority that signed its certificate, PEM; None: whom this machine trusts.
+    most : runs that are asked for.
 
     Raises
     ------
@@ -81,7 +91,7 @@ def ask_superlink(address: str, ca: bytes | None) -> tuple[Sequence[LinkNode], S
     """
     with _asked(address, ca) as client:
         nodes = client.ListNodes(ListNodesRequest())
-        runs = client.ListRuns(ListRunsRequest(limit=MOST_RUNS))
+        runs = client.ListRuns(ListRunsRequest(limit=most))
     now = datetime.fromisoformat(nodes.now).timestamp()
     known = [_node(one, now) for one in nodes.nodes_info]
     newest = sorted(runs.run_dict.values(), key=lambda run: run.pending_at, reverse=True)
@@ -94,9 +104,16 @@ def ask_superlink(address: str, ca: bytes | None) -> tuple[Sequence[LinkNode], S
             run.finished_at,
             run.bytes_recv,
             run.bytes_sent,
+            run.override_config["folder"].string if "folder" in run.override_config else "",
         )
         for run in newest
     ]
+
+
+def stop_run(address: str, ca: bytes | None, run: int) -> None:
+    """Stop a run of a SuperLink; address, authority and errors are :func:`ask_superlink`'s."""
+    with _asked(address, ca) as client:
+        client.StopRun(StopRunRequest(run_id=run))
 
 
 def unregister(address: str, ca: bytes | None, nodes: Iterable[int]) -> None:

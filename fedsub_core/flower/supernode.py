@@ -33,9 +33,9 @@ __all__ = [
 ]
 
 
-def loop() -> Any:
+def loop(*names: str) -> Any:
     """Return the module that looks for messages; raises as :func:`flower_module`."""
-    return flower_module("flwr.supernode.start_client_internal", "time")
+    return flower_module("flwr.supernode.start_client_internal", "time", *names)
 
 
 def state_factory() -> Any:

@@ -62,9 +62,10 @@ class Held:
         if encoder is not None and card.weak.narrow == "encoder":
             encoder = encoder.narrow(capacity)
         seen = model_shape(encoder, shape)
-        hidden = settings.hidden
-        model = build_model(settings.model, seen, classes, settings.norm, seed, hidden)
-        if card.weak.narrow == "model":
+        kind, narrow = settings.model, card.weak.narrow == "model"
+        hollow = narrow and capacity < 1
+        model = build_model(kind, seen, classes, settings.norm, seed, settings.hidden, hollow)
+        if narrow:
             # Which units it holds may change from round to round, how many of each layer does not.
             small = card.weak.load_holds()(model, settings.hyper, capacity)
             return cls(encoder, small, model if capacity < 1 else None)

@@ -81,6 +81,7 @@ def build_model(
     norm: str = AVERAGED,
     seed: int = 0,
     hidden: str = HIDDEN,
+    narrow: bool = False,
 ) -> Model:
     """Return the model called `kind` for samples of `input_shape`.
 
@@ -89,6 +90,7 @@ def build_model(
     norm : where running statistics of norms go: :mod:`fedsub_core.models.norms`.
     seed : of the run, from which a module draws what it does not train.
     hidden : units of each hidden layer of ``mlp``, with commas.
+    narrow : whether only narrow models of it are wanted: a module is then not held whole.
 
     Raises
     ------
@@ -115,7 +117,7 @@ def build_model(
     chain = None if others else _chain(build, input_shape, classes)
     try:
         if chain is None:
-            return TorchModel.of(build, input_shape, classes, norm, seed)
+            return TorchModel.of(build, input_shape, classes, norm, seed, narrow)
     except ConfigError as error:
         raise ConfigError(f"model {kind!r}: {error}") from error
     if chain.output_shape != (classes,):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
@@ -14,9 +16,14 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.models.architecture import Shape
 from fedsub_core.models.coupling.groups import sharing
 from fedsub_core.models.drawing import Builder, drawing
+from fedsub_core.models.drawn_in_part import drawn_in_part
+from fedsub_core.models.repeated import Repeated
 from fedsub_core.models.traced import Trace, traced
 from fedsub_core.models.units import UnitGroup
 from fedsub_core.placement import Placement
+
+if TYPE_CHECKING:
+    from fedsub_core.models.torch_model import TorchModel
 
 
 @dataclass(frozen=True)
@@ -28,10 +35,64 @@ class Narrowed:
     groups: tuple[UnitGroup, ...]
 
     def __call__(self, input_shape: Shape, classes: int) -> nn.Module:
-        """Draw the whole module, whatever the units, and leave out what is not placed."""
-        module = self.build(input_shape, classes)
-        traced(module, input_shape, classes)  # lazy layers get their parameters here
-        return narrowed(module, self.places)
+        """Draw what the whole module has at the places, whatever it has elsewhere."""
+        return drawn_at(self.build, self.places, input_shape, classes)
+
+
+def drawn_at(
+    build: Builder, places: Mapping[str, Placement], input_shape: Shape, classes: int
+) -> nn.Module:
+    """Return a module with the numbers at their places alone, drawn from PyTorch's stream.
+
+    Where it can be, no more is held than one whole tensor at a time.
+    """
+    part = None
+    if not isinstance(build, Narrowed):
+        part = drawn_in_part(build, input_shape, classes, lambda n, _, drawn: _at(places, n, drawn))
+    if part is not None:
+        return replaced(part[0], lambda name, tensor: part[1][id(tensor)])
+    module = build(input_shape, classes)
+    traced(module, input_shape, classes)  # lazy layers get their parameters here
+    return narrowed(module, places)
+
+
+def hollow(
+    build: Builder, input_shape: Shape, classes: int, seed: int
+) -> tuple[nn.Module, Trace] | None:
+    """Return a module whose trained tensors repeat one number each, and so take no memory.
+
+    Its shapes and constants are those of the whole one, with PyTorch's stream at `seed`. None where
+    that one must be built.
+    """
+
+    def keep(name: str, own: Tensor, drawn: Tensor) -> Tensor:
+        few = drawn.flatten()[:1].reshape((1,) * own.ndim) if own.requires_grad else drawn
+        return few.clone()
+
+    with drawing(seed):
+        part = drawn_in_part(build, input_shape, classes, keep)
+    if part is None:
+        return None
+    module = replaced(part[0], lambda name, tensor: part[1][id(tensor)].expand(tensor.shape))
+    with torch.no_grad(), Repeated():
+        return module, retraced(module, input_shape, classes)
+
+
+def with_units(model: TorchModel, places: Mapping[str, Placement]) -> tuple[nn.Module, Trace]:
+    """Return a model's module with the numbers at their places alone, and its trace.
+
+    Raises
+    ------
+    ConfigError
+        If its pass fails now, as where it has sizes written into it.
+    """
+    shape, classes = model.input_shape, model.classes
+    if model.hollow is None:
+        module = narrowed(model.module, places)
+    else:
+        with drawing(model.hollow):
+            module = drawn_at(model.build, places, shape, classes)
+    return module, retraced(module, shape, classes)
 
 
 def without_layer(module: nn.Module, name: str) -> nn.Module:
@@ -44,6 +105,15 @@ def without_layer(module: nn.Module, name: str) -> nn.Module:
 
 def narrowed(module: nn.Module, places: Mapping[str, Placement]) -> nn.Module:
     """Return a module of its own with the numbers at their places alone; others are kept whole."""
+    return replaced(module, lambda name, tensor: _at(places, name, tensor.detach()))
+
+
+def _at(places: Mapping[str, Placement], name: str, tensor: Tensor) -> Tensor:
+    return places[name].take(tensor).clone() if name in places else tensor.clone()
+
+
+def replaced(module: nn.Module, values: Callable[[str, Tensor], Tensor]) -> nn.Module:
+    """Return a copy of a module with other numbers, of a tensor's name and the tensor."""
     small = sharing(module)
     made: dict[int, Tensor] = {}
     own = [
@@ -53,7 +123,7 @@ def narrowed(module: nn.Module, places: Mapping[str, Placement]) -> nn.Module:
     for name, tensor in own:
         parent, _, attribute = name.rpartition(".")
         if id(tensor) not in made:  # a tied tensor stays one
-            taken = places[name].take(tensor.detach()).clone() if name in places else tensor.clone()
+            taken = values(name, tensor)
             if isinstance(tensor, nn.Parameter):
                 taken = nn.Parameter(taken, tensor.requires_grad)
             made[id(tensor)] = taken

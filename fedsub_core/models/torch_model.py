@@ -25,7 +25,7 @@ from fedsub_core.models.layers import Linear
 from fedsub_core.models.model import Model, Params, Pass
 from fedsub_core.models.module_layers import module_layers
 from fedsub_core.models.module_passes import Passes, own_shapes, tensors_of
-from fedsub_core.models.narrowing import Narrowed, narrowed, retraced, without_layer
+from fedsub_core.models.narrowing import Narrowed, hollow, with_units, without_layer
 from fedsub_core.models.norms import (
     AVERAGED,
     STATIC,
@@ -53,6 +53,8 @@ class TorchModel(Model):
     module : numbers that are nobody's own are read from it; it is never changed.
     trace : what was seen of a pass through it.
     norm : ``averaged``, ``local`` or ``static``: :mod:`fedsub_core.models.norms`.
+    hollow : the seed of PyTorch's stream that the module's numbers must be drawn with, where the
+        module has the shapes alone; None: it has its numbers.
     """
 
     build: Builder
@@ -60,6 +62,7 @@ class TorchModel(Model):
     trace: Trace
     input_shape: Shape
     norm: str = AVERAGED
+    hollow: int | None = None
     #: Passes through the module; those that differ in `build` alone share them.
     passes: Passes = field(default=None, repr=False)  # type: ignore[assignment]
     _narrow: dict[Any, TorchModel] = field(default_factory=dict, repr=False)
@@ -71,16 +74,25 @@ class TorchModel(Model):
 
     @classmethod
     def of(
-        cls, build: Builder, input_shape: Shape, classes: int, norm: str = AVERAGED, seed: int = 0
+        cls,
+        build: Builder,
+        shape: Shape,
+        classes: int,
+        norm: str = AVERAGED,
+        seed: int = 0,
+        narrow: bool = False,
     ) -> TorchModel:
-        """Return the model that `build` makes; raises as `drawn` in `drawing.py`."""
-        module, trace = drawn(build, input_shape, classes, derive_seed(seed, "", 0, "model"))
+        """Return the model that `build` makes, hollow if only `narrow` ones of it are wanted."""
+        at = derive_seed(seed, "", 0, "model")
+        made = hollow(build, shape, classes, at) if narrow else None
+        module, trace = made or drawn(build, shape, classes, at)
         check_norms(module, norm)
-        return cls(build, module, trace, input_shape, norm)
+        return cls(build, module, trace, shape, norm, at if made else None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave out the copies of the threads of this process, and smaller models."""
-        return type(self), (self.build, self.module, self.trace, self.input_shape, self.norm)
+        own = self.build, self.module, self.trace, self.input_shape, self.norm, self.hollow
+        return type(self), own
 
     @cached_property
     def _all(self) -> dict[str, Shape]:
@@ -137,8 +149,7 @@ class TorchModel(Model):
         shapes = tuple(at.shape(every[name]) for name, at in places.items())
         key = shapes, tuple(places[name] for name in self.constants)
         if key not in self._narrow:
-            module = narrowed(self.module, places)
-            trace = retraced(module, self.input_shape, self.classes)
+            module, trace = with_units(self, places)
             made = type(self)(self.build, module, trace, self.input_shape, self.norm)
             for oldest in list(self._narrow)[: 1 - KEPT]:
                 del self._narrow[oldest]
@@ -159,13 +170,7 @@ class TorchModel(Model):
 
     @property
     def embedding_size(self) -> int:
-        """Length of the input of the last Linear layer.
-
-        Raises
-        ------
-        ConfigError
-            If there is none.
-        """
+        """Length of the input of the last Linear layer; a ConfigError where there is none."""
         return prod(self.trace.require_last().input_shape)
 
     @property
@@ -213,9 +218,8 @@ class TorchModel(Model):
 
     def settled(self, params: Params, data: Stack) -> Params:
         """Return, with static norms, statistics of the person's own training part."""
-        if self.norm != STATIC:
-            return {}
-        return self.passes.settled(params, data, self.fewest_samples)
+        static = self.norm == STATIC
+        return self.passes.settled(params, data, self.fewest_samples) if static else {}
 
     def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
         """Return the module without its last Linear layer, and that layer.

@@ -49,6 +49,7 @@ class Batch:
     streams : where what a model draws in this step comes from; None: nobody draws.
     rows : of each client, samples and the context that the model sees beside them; () where there
         is none.
+    whole : `y` and `weight` of the clients' whole epoch; None: the batch is all that they have.
     """
 
     x: Tensor
@@ -57,6 +58,7 @@ class Batch:
     number: int
     streams: Streams | None = None
     rows: tuple[int, ...] = ()
+    whole: tuple[Tensor, Tensor] | None = None
 
     @cached_property
     def real(self) -> tuple[int, ...]:
@@ -77,7 +79,14 @@ class Batch:
         real = self.real[some.start]
         x, y, weight = (t[some, :real] for t in (self.x, self.y, self.weight))
         streams = None if self.streams is None else self.streams.of(some)
-        return Batch(x, y, weight, self.number, streams, self.rows[some])
+        whole = None if self.whole is None else (self.whole[0][some], self.whole[1][some])
+        return Batch(x, y, weight, self.number, streams, self.rows[some], whole)
+
+    def at(self, i: int) -> str:
+        """Return the name of the `i`-th client, and the round, in words."""
+        if self.streams is None:
+            return f"the stack's client {i}"
+        return f"client {self.streams.clients[i]!r}, round {self.streams.turn.round}"
 
     @property
     def seeds(self) -> tuple[int, ...]:

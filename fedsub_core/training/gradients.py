@@ -26,6 +26,7 @@ from fedsub_core.training.objectives import (
     Term,
     terms_of,
 )
+from fedsub_core.training.own_losses import OwnLoss
 
 
 class Gradient:
@@ -52,7 +53,7 @@ class Gradient:
         self.model, self.only = model, only
         self.terms = terms_of(objective)
         self.names = model.trained_of(None if only is None else set(only))
-        once = sum(isinstance(term, CrossEntropy) for term in self.terms) == 1
+        once = sum(isinstance(term, CrossEntropy | OwnLoss) for term in self.terms) == 1
         #: The model's layers where the compiled kernels know them; else ().
         self.layers = model.known if type(model) is Chain and once else ()
 

@@ -21,8 +21,9 @@ from fedsub_core.pytorch import Tensor, torch
 from fedsub_core.training.batches import Batches, Met
 from fedsub_core.training.gradients import Gradient
 from fedsub_core.training.objectives import CE, Objective, Term
-from fedsub_core.training.optimisers import OPTIMISERS, Optimiser
+from fedsub_core.training.optimisers import Optimiser, optimiser_of
 from fedsub_core.training.passes import Passes, each_batch
+from fedsub_core.training.precision import check_precision
 from fedsub_core.turn import Turn
 
 
@@ -63,18 +64,20 @@ def train(
     only : layers that are trained; None: all. The others stay to the bit.
     gradient : instead of the objective's own, for methods that compute another.
     """
+    check_precision(settings.precision, data.x.device.type)
     passes = Passes.of(settings, **work)
     clients = next(iter(params.values()))
     if not (passes.epochs if passes.steps is None else passes.steps):
         return Trained(dict(params), clients.new_full((len(clients),), float("nan")))
-    if only is not None and passes.epochs > 1 and gradient is None and type(model) is Chain:
+    again = passes.epochs > 1 and not passes.augment
+    if only is not None and again and gradient is None and type(model) is Chain:
         model, data = _above_the_frozen(model, params, data, only, settings.batch_size)
     gradient = gradient or Gradient(model, objective, only)
     if (kernels := gradient.trained_by(data.x, settings).kernels) is not None:
         own, how = gradient.split(gradient.stacked()), gradient.compiled(kernels)
         changed, loss = how.descend(params, own, data, turn, settings, passes)
         return Trained(params | changed, loss)
-    optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
+    optimiser = optimiser_of(settings, turn.round)
     buffers = optimiser.buffers({name: params[name] for name in gradient.names})
     changed, loss = each_batch(
         {name: params[name] for name in model.tensor_shapes},

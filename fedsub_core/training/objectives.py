@@ -41,6 +41,10 @@ class Forward:
 class Term:
     """One part of an objective."""
 
+    def __str__(self) -> str:
+        """Return what it is called where a backend is chosen."""
+        return type(self).__name__
+
     def __add__(self, other: Term | Objective) -> Objective:
         """Return the sum."""
         return Objective((self,)) + other

@@ -1,6 +1,7 @@
 """Optimisers over stacks of clients: every client has buffers of its own.
 
-Equal to ``torch.optim.SGD`` and ``torch.optim.Adam`` on each client alone.
+SGD and Adam step whole stacks, equal to ``torch.optim.SGD`` and ``torch.optim.Adam`` on each client
+alone; :mod:`fedsub_core.training.torch_optimisers` has all others.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ class SGD:
 
     def buffers(self, params: Params) -> Params:
         """Momentum, zero at the start."""
-        return {name: _zeros(tensor) for name, tensor in params.items()}
+        return {name: zeros(tensor) for name, tensor in params.items()}
 
     def step(self, params: Params, buffers: Params, gradient: IntoBuffer) -> Met:
         """Take one step."""
         s = self.settings
         if s.clip_norm:
-            fresh, met = _clipped(gradient, buffers, s.clip_norm)
+            fresh, met = clipped(gradient, buffers, s.clip_norm)
             torch._foreach_mul_(list(buffers.values()), s.momentum)
             torch._foreach_add_(list(buffers.values()), list(fresh.values()))
         else:
@@ -66,7 +67,7 @@ class Adam:
     def buffers(self, params: Params) -> Params:
         """First and second moments, and each client's number of steps."""
         moments = {
-            f"{part}/{name}": _zeros(tensor)
+            f"{part}/{name}": zeros(tensor)
             for part in ("first", "second")
             for name, tensor in params.items()
         }
@@ -77,7 +78,7 @@ class Adam:
         """Take one step."""
         s, steps = self.settings, buffers["steps"].add_(1)
         firsts = {n.removeprefix("first/"): t for n, t in buffers.items() if n.startswith("first/")}
-        fresh, met = _clipped(gradient, firsts, s.clip_norm)
+        fresh, met = clipped(gradient, firsts, s.clip_norm)
         for name, first in firsts.items():
             second, grad = buffers[f"second/{name}"], fresh[name]
             if s.weight_decay:
@@ -91,17 +92,30 @@ class Adam:
         return met
 
 
-OPTIMISERS: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam}
+def optimiser_of(settings: TrainingSettings, round: int) -> Optimiser:
+    """Return the run's optimiser before its first step of a round.
+
+    Raises
+    ------
+    ConfigError
+        If there is none of that name, or it does not take such arguments.
+    """
+    ours: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam}
+    if settings.rule in ours:
+        return ours[settings.rule](settings, round)
+    from fedsub_core.training.torch_optimisers import TorchOptimiser
+
+    return TorchOptimiser(settings, round)
 
 
-def _zeros(like: Tensor) -> Tensor:
+def zeros(like: Tensor) -> Tensor:
     """Return zeros of a tensor's shape, each client's together however those of `like` lie."""
     return torch.zeros_like(like, memory_format=torch.contiguous_format)
 
 
-def _clipped(gradient: IntoBuffer, like: Params, most: float) -> tuple[Params, Met]:
+def clipped(gradient: IntoBuffer, like: Params, most: float) -> tuple[Params, Met]:
     """Return the gradient, each client's scaled to an L2 norm of at most `most` (0: as it is)."""
-    fresh = {name: _zeros(tensor) for name, tensor in like.items()}
+    fresh = {name: zeros(tensor) for name, tensor in like.items()}
     met = gradient(fresh, 0.0)
     if most:
         squares = [tensor.flatten(1).square().sum(1) for tensor in fresh.values()]
@@ -122,7 +136,7 @@ class Descent:
         self, model: Model, objective: Term | Objective, settings: TrainingSettings, turn: Turn
     ) -> None:
         self.gradient = Gradient(model, objective)
-        self.optimiser: Optimiser = OPTIMISERS[settings.optimiser](settings, turn.round)
+        self.optimiser = optimiser_of(settings, turn.round)
 
     def buffers(self, name: str, params: Params) -> Params:
         """Return the buffers of the model `name` before its first step."""

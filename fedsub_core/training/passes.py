@@ -17,7 +17,9 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Params
 from fedsub_core.pytorch import Tensor, torch
 from fedsub_core.seeds import generator
+from fedsub_core.training.augmentation import augmented
 from fedsub_core.training.batches import Batch, Met, Step, Streams
+from fedsub_core.training.precision import mixed
 from fedsub_core.turn import Turn
 
 #: Smallest probability that a loss takes a logarithm of.
@@ -32,12 +34,15 @@ class Passes:
     ----------
     steps : instead of whole epochs, as many for each client, from the first epoch's batches.
     phase : names the streams of a phase that has batches of its own.
+    augment, precision : as :class:`fedsub_core.config.own_training.OwnTraining` has them.
     """
 
     epochs: int
     batch_size: int
     steps: int | None = None
     phase: str = ""
+    augment: str = ""
+    precision: str = "float32"
 
     @classmethod
     def of(
@@ -50,7 +55,8 @@ class Passes:
         """Return the passes of a round; `epochs` or `steps` replace the settings' work."""
         if epochs is None:
             epochs, steps = settings.epochs, settings.steps or None if steps is None else steps
-        return cls(epochs, settings.batch_size, steps, phase)
+        how = settings.augment, settings.precision
+        return cls(epochs, settings.batch_size, steps, phase, *how)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -94,9 +100,10 @@ def each_batch(
     order = sorted(range(len(data.counts)), key=lambda i: -data.counts[i])
     in_order = order == sorted(order)
     changed, met, beside = select_params(tensors, order), list[Met](), beside or {}
+    step = augmented(step, passes.augment) if passes.augment else step
     rows = changed | (beside if in_order else select_params(beside, order))
     ordered = data if in_order else data.select(order)
-    with torch.no_grad():
+    with torch.no_grad(), mixed(passes.precision, data.x.device):
         for stream in passes.streams:
             epoch = _Epoch(ordered, passes.batch_size, turn, stream, fewest)
             epoch.visit(rows, step, group, passes.steps, met)
@@ -174,23 +181,26 @@ class _Epoch:
         if i < batches[-1] and self.joined is None:  # longest first: so all have it
             cols = slice(i * size, (i + 1) * size)
             x, y, weight = (t[rows, cols] for t in (self.x, self.y, self.weight))
-            return Batch(self._seen(x), y, weight, number, streams, self.rows[: len(x)])
+            return self._made(x, y, weight, number, streams)
         have = torch.tensor(batches, device=self.x.device).unsqueeze(1)
         wanted = i % have
         some = wanted * size + torch.arange(size + (self.joined is not None), device=self.x.device)
         if self.joined is None:
             x, y, weight = (taken(t[rows], some) for t in (self.x, self.y, self.weight))
-            return Batch(self._seen(x), y, weight, number, streams, self.rows[: len(x)])
+            return self._made(x, y, weight, number, streams)
         longer = self.joined[rows].unsqueeze(1) & (wanted == have - 1)
         some[:, -1:] = torch.where(longer, some[:, -1:], 0)  # nothing of the next batch
         x, y, weight = (taken(t[rows], some) for t in (self.x, self.y, self.weight))
         weight[:, -1:] = 0
         weight = torch.where(longer, 1 / (size + 1), weight)
-        return Batch(self._seen(x), y, weight, number, streams, self.rows[: len(x)])
+        return self._made(x, y, weight, number, streams)
 
-    def _seen(self, x: Tensor) -> Tensor:
-        """Return what a model sees of samples of the first clients."""
-        return inputs(x, None if self.scale is None else self.scale[: len(x)])
+    def _made(self, x: Tensor, y: Tensor, weight: Tensor, number: int, streams: Streams) -> Batch:
+        """Return the batch of samples of the first clients, as a model sees them."""
+        rows = slice(len(x))
+        seen = inputs(x, None if self.scale is None else self.scale[rows])
+        whole = self.y[rows], self.weight[rows]
+        return Batch(seen, y, weight, number, streams, self.rows[rows], whole)
 
 
 def order_of_epoch(data: Stack, size: int, turn: Turn, stream: str) -> tuple[Tensor, Tensor]:

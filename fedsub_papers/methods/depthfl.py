@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS
 from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
-from fedsub_core.methods.card_parts import Prediction, WeakDevices
+from fedsub_core.methods.card_parts import Prediction, Training, WeakDevices
 from fedsub_core.options import choice, option
 
 
@@ -38,6 +38,7 @@ CARD = MethodCard(
     hyperparameters=DepthFLHyperparameters,
     up="the device's first layers and their exits",
     down="the device's first layers and their exits",
+    training=Training(ignores=("loss",)),
     weak=WeakDevices("model", "fedsub_papers.models.exits:shortened"),
     choose="Some devices cannot hold the model, and it has several hidden layers of like sizes "
     "(cnn1d, or an mlp such as hidden = 128,128,256,512).",

@@ -14,6 +14,8 @@ from fedsub_papers.methods.elements import DECISIONS, ElementHyperparameters, el
 
 #: What a person's data are like, as they are sent once; and in a download that it is asked for.
 DESCRIPTOR, WANTED = "descriptor", "wanted"
+#: Kinds of descriptors that a device makes of its samples, and sends.
+OF_SAMPLES = ("features", "trained")
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,13 @@ class FRAMPHyperparameters(ElementHyperparameters):
     weights: str = weights()
     descriptor: str = choice(
         "features",
+        "trained",
         "drawn",
         "one-hot",
         "none",
         doc="what a person's model is generated from: means of random features of the "
-        "person's samples, numbers drawn for the person, the person's index (one-hot), or "
-        "nothing, which gives one model for all",
+        "person's samples, of features that the device trains, numbers drawn for the person, the "
+        "person's index (one-hot), or nothing, which gives one model for all",
     )
     descriptor_every: int = option(
         0, "number of rounds after which descriptors are computed again; 0: never", minimum=0
@@ -46,6 +49,21 @@ class FRAMPHyperparameters(ElementHyperparameters):
         minimum=0,
         maximum=180,
     )
+    prototype_noise: float = option(
+        0.0,
+        "standard deviation of the noise on each number of a prototype that a device sends, "
+        "relative to the prototype's length",
+        minimum=0,
+    )
+    prototype_rotation: bool = option(
+        False, "rotate all prototypes that devices send by one random orthogonal matrix"
+    )
+    freeze_after: int = option(
+        0,
+        "rounds after which the network and the prototypes stay as they are, and people who come "
+        "are described alone; 0: never",
+        minimum=0,
+    )
     size: int = option(128, "length of a descriptor", minimum=1)
     hidden: int = option(100, "hidden units of the network that generates models", minimum=1)
 
@@ -53,7 +71,7 @@ class FRAMPHyperparameters(ElementHyperparameters):
 def sends(model: Architecture, hyper: FRAMPHyperparameters) -> Declaration:
     """Declare the numbers that a device holds, its prototypes, and once its descriptor."""
     declared = {**element_model(model, hyper), **sent_prototypes(model, hyper)}
-    if hyper.descriptor == "features":
+    if hyper.descriptor in OF_SAMPLES:
         declared[DESCRIPTOR] = dense((hyper.size,), optional=True, exact=True)
     return declared
 
@@ -61,7 +79,7 @@ def sends(model: Architecture, hyper: FRAMPHyperparameters) -> Declaration:
 def receives(model: Architecture, hyper: FRAMPHyperparameters) -> Declaration:
     """Declare the numbers that a device holds, prototypes, and whether its descriptor is asked."""
     declared = {**element_model(model, hyper), **received_prototypes(model, hyper)}
-    if hyper.descriptor == "features":
+    if hyper.descriptor in OF_SAMPLES:
         declared[WANTED] = dense((1,), optional=True, exact=True)
     return declared
 
@@ -126,14 +144,21 @@ CARD = MethodCard(
         "descriptor = one-hot gives each person an index when the person first trains. Its vector "
         "is as long as the usual descriptor. There are as many indexes as size; people who come "
         "later have the mean descriptor's model. descriptor = drawn says as little about the "
-        "data, and does not limit the number of people. The paper's mask made by a network and "
-        "its learnt descriptors are left out.",
-        "descriptor-noise and descriptor-rotation disturb each person's descriptor, after it is "
-        "centred and scaled, once for the whole run. This shows how much a personal model depends "
-        "on it.",
+        "data, and does not limit the number of people. The paper's mask made by a network is left "
+        "out.",
+        "descriptor = trained is the paper's trainable feature extractor, of which it says no "
+        "more: the random features of all people begin alike, each device trains its own, below "
+        "a linear classifier, for a round's epochs each time that its descriptor is asked for.",
+        "prototype-noise and prototype-rotation are the paper's perturbations of prototypes "
+        "(D.6). Noise is drawn anew each round. One matrix, of the run's seed, rotates everybody's "
+        "prototypes: with one for each person their mean would say nothing.",
+        "descriptor-noise and descriptor-rotation, which the paper does not have, disturb each "
+        "person's descriptor, after it is centred and scaled, once for the whole run. This shows "
+        "how much a personal model depends on it.",
         "A model of a size that no device has (option sizes) is generated from the mean "
         "descriptor.",
-        "A person who joins late trains the network like all others; the paper freezes it then.",
+        "A person who joins late trains the network like all others. The paper freezes it then: "
+        "freeze-after.",
         "Running statistics of norms are averaged over everybody, although models differ; norm = "
         "local or static fits better.",
     ),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS, ascending_shares
 from fedsub_core.methods.card import MethodCard, ReceivedHyperparameters
-from fedsub_core.methods.card_parts import WeakDevices
+from fedsub_core.methods.card_parts import Training, WeakDevices
 from fedsub_core.options import choice, option
 
 
@@ -57,6 +57,7 @@ CARD = MethodCard(
     hyperparameters=ScaleFLHyperparameters,
     up="the device's part of the model and its exits",
     down="the device's part of the model and its exits",
+    training=Training(ignores=("loss",)),
     weak=WeakDevices("model", "fedsub_papers.models.exits:scaled"),
     check=check,
     fixes_rounds=lambda hyper: bool(hyper.kd > 0),

@@ -15,9 +15,14 @@ class SubFLOTHyperparameters(ReceivedHyperparameters):
 
     alpha: float = option(
         0.5,
-        "share of the global model in the mix with the device's last upload",
+        "share of one side in the mix of the global model and the device's last upload",
         minimum=0,
         maximum=1,
+    )
+    alpha_of: str = choice(
+        "history",
+        "global",
+        doc="the side whose share alpha is: the device's last upload, or the global model",
     )
     mu: float = option(
         1.0,
@@ -37,10 +42,10 @@ class SubFLOTHyperparameters(ReceivedHyperparameters):
     sar: bool = option(True, "pull training to the received model")
     ota: bool = option(True, "align the upload with the global model's units")
     inputs: str = choice(
-        "mean",
         "sum",
-        doc="how weights are combined when their input units are merged: mean, as the paper "
-        "scales, or sum, which keeps the size of the layer's input",
+        "mean",
+        doc="how weights are combined when their input units are merged: sum, which keeps the "
+        "size of the layer's input, or mean, as the code that the paper cites scales",
     )
     plan: str = choice(
         "exact",
@@ -64,10 +69,15 @@ CARD = sub_model_card(
     "partly made of its own last model. The server needs time for the transport plans, and "
     "keeps everybody's last model.",
     decisions=(
-        "alpha is the weight of the global model. In some sections of the paper it is the weight "
-        "of the device's model instead; at one half both are the same.",
+        "alpha is the weight of the device's last upload. The paper's sections contradict each "
+        "other: 5.7 weighs the global model, 10.2 the device's. At one half both are the same; "
+        "elsewhere only this reading gives the order of the paper's Table 8 "
+        "(studies/subflot-readings.toml). alpha-of = global is the other one.",
         "Each column of a transport plan is scaled to the sum 1, as in OTFusion's code. The "
         "printed formulas would divide every unit by the number of units.",
+        "Where input units are merged, their weights are added (inputs = sum): the model then "
+        "computes what it did. OTFusion's code takes their mean, which shrinks each layer of a "
+        "smaller model and enlarges each of a larger one.",
         "Units of a layer are compared by the Euclidean distance of their weights and biases.",
         "Units that are added, as around a residual block, have one plan, which the layers that "
         "make them first decide on. The paper has a plan for each layer and passes the mean of "

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import math
-import time
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from flwr.app import Message, MessageType, RecordDict
 
+from fedsub_core.wire.leaving import LEFT, Left
 from strategies.rounds.link import NOT_TAKEN, Link
 
 log = logging.getLogger("fedsub")
@@ -42,11 +42,17 @@ class Departures:
     nodes : the last node id of everybody who was ever admitted, also to an earlier process.
     retired : of these, whose key is registered no more.
     forgotten : whom the run was told to forget.
+    leaving : whose device says that the person leaves, and whom the run has not forgotten yet.
+    left : what a forgotten person is told that was deleted; None: nothing.
+    members : who takes part, of all whose devices the SuperLink has; None: everybody.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
     retired: set[str] = field(default_factory=set)
     forgotten: Forgotten = frozenset()
+    leaving: set[str] = field(default_factory=set)
+    left: Callable[[str], Left] | None = None
+    members: frozenset[str] | None = None
     _next: float = -math.inf
     _sent: set[str] = field(default_factory=set)
 
@@ -54,6 +60,17 @@ class Departures:
         """Take over the nodes and departures that an earlier process of the run knew."""
         self.nodes = {client: n for client, n in nodes.items() if client not in self.forgotten}
         self.retired = self.nodes.keys() & set(retired)
+
+    def elsewhere(self, client: str) -> bool:
+        """Whether a client, if it is known, takes part in another federation alone."""
+        return bool(client) and self.members is not None and client not in self.members
+
+    def refusal(self, client: str) -> str:
+        """Return why a client takes no part, for good; "" if it may."""
+        if self.elsewhere(client):
+            return "it is no member of this federation"
+        forgotten = client in self.forgotten
+        return "it is of a person whom this run was told to forget" if forgotten else ""
 
     def least(self, demanded: int) -> int:
         """Return the number of clients that a round needs, of the `demanded` number.
@@ -69,11 +86,19 @@ class Departures:
         self.nodes[client] = node
         self.retired.discard(client)
 
+    def leave(self, link: Link, client: str, node: int) -> None:
+        """Note that a person leaves; tell the device once the run has forgotten the person."""
+        if client not in self.forgotten:
+            self.leaving.add(client)
+        elif self.left is not None:
+            content = RecordDict({LEFT: self.left(client).record()})
+            link.push([Message(content, node, MessageType.QUERY, group_id="0")])
+
     def look(self, link: Link, connected: Container[int]) -> None:
         """Find, once in LOOK_SECONDS, the absent clients whose key was unregistered."""
-        if link.in_process or link.simulates or time.monotonic() < self._next:
+        if link.in_process or link.simulates or link.clock.now < self._next:
             return
-        self._next = time.monotonic() + LOOK_SECONDS
+        self._next = link.clock.now + LOOK_SECONDS
         self._sent -= link.pull(self._sent).keys()  # so that the link forgets them, too
         away = [
             client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -112,7 +111,7 @@ def _await_answers(
     `card`. Who does not fit that is turned away. Once there are enough, no sign of life of others
     makes the wait any longer.
     """
-    begun = time.monotonic()
+    begun = link.clock.now
     patience = settings.join_timeout or (ANSWER_SECONDS if link.simulates else math.inf)
     next_line = begun + LINE_SECONDS
     while True:
@@ -121,7 +120,7 @@ def _await_answers(
             _turn_away_strangers(registry, card)
         wanted = kind or _majority(registry)
         enough = wanted is not None and _votes(registry)[wanted] >= _least(registry, settings)
-        now = time.monotonic()
+        now = link.clock.now
         if enough and not (all_answers and registry.waiting and now < begun + ANSWER_SECONDS):
             return
         if now >= max(begun, -math.inf if enough else registry.heard) + patience:
@@ -138,7 +137,7 @@ def _await_answers(
             )
         if (link.closed and not registry.waiting) or (link.simulates and registry.all_refused):
             return  # nobody else will come, nor those who are there say anything else
-        time.sleep(POLL_SECONDS)
+        link.clock.wait(POLL_SECONDS, next_line)
 
 
 def _least(registry: NodeRegistry, settings: RoundSettings) -> int:

@@ -8,19 +8,20 @@ stop a run. Here each message stands for itself.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedsub_core.errors import cut
+from fedsub_core.flower.grid import announced, asks_at_once, reply_of
 from fedsub_core.flower.messages import is_simulated
 from fedsub_core.wire.exchange import salted
 from fedsub_core.wire.joined import joined, separate
+from strategies.rounds.clock import Clock
 from strategies.rounds.identity import NodeKey, key_digest
 from strategies.rounds.inflation import bounded
 
@@ -31,6 +32,8 @@ WORKERS = 8
 #: Messages that an engine of this process is given at once, and the next stack of clients goes with
 #: the next.
 AT_ONCE = 256
+#: Messages of which the link is asked at once whether they are answered.
+ASKED_AT_ONCE = 64
 #: Seconds that a look for replies waits for those that are just coming in.
 GRACE = 1.0
 
@@ -52,12 +55,14 @@ class Link:
     Parameters
     ----------
     grid : an engine of this process, which says so by `in_process`, takes and gives lists: both
-        its ends are ours.
+        its ends are ours. One whose time is simulated brings its `clock`.
     grace : seconds.
     """
 
     def __init__(self, grid: Grid, grace: float = GRACE) -> None:
         self.grid, self.grace = grid, grace
+        #: That whoever waits for the link goes by.
+        self.clock: Clock = getattr(grid, "clock", Clock())
         #: Bytes that a reply's arrays may hold though fewer came: equal chunks are sent once.
         self.most_bytes = 0
         #: Whether clients are of this process, and so simulated whatever they say.
@@ -70,21 +75,29 @@ class Link:
         self.stacked = hasattr(grid, "stack_of")
         #: Whether clients take messages, and answer them, without their being written.
         self.by_reference = bool(getattr(grid, "by_reference", False))
+        #: Whether it says of many messages at once which are answered, before replies are fetched.
+        self.asks_at_once = asks_at_once(grid)
         #: Nodes that understand joined messages.
         self.joins: Set[int] = frozenset()
+        #: Nodes that were connected when they were looked at last.
+        self.there: Set[int] = frozenset()
         self._lock = threading.Lock()
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()
         self._found: dict[str, Message | Fault] = {}
+        #: By id of the message: what the link said of replies that are still to be fetched.
+        self._answers: dict[str, Any] = {}
 
     def nodes(self) -> dict[int, NodeKey]:
         """Return the connected nodes: what is known of each one's key, by node id."""
-        return {
+        nodes = {
             node.node_id: NodeKey(
                 key_digest(node.public_key), node.name, node.last_activated_at, node.online_until
             )
             for node in self.grid.get_nodes()
         }
+        self.there = nodes.keys()
+        return nodes
 
     def portions(self, asked: Iterable[tuple[str, Message]]) -> Iterator[list[tuple[str, Message]]]:
         """Cut messages to clients into those that are sent before replies are read: all at once.
@@ -148,25 +161,43 @@ class Link:
             replies = list(self.grid.pull_messages(sorted(wanted))) if wanted else []
             return {reply.metadata.reply_to_message_id: reply for reply in replies}
         with self._lock:
-            todo = deque(sorted(wanted - self._busy - self._found.keys()))
-        deadline = time.monotonic() + self.grace
+            unasked = sorted(wanted - self._busy - self._found.keys() - self._answers.keys())
+        alone = self._ask_at_once(unasked) if self.asks_at_once else unasked
+        todo = deque([*sorted(wanted & self._answers.keys()), *alone])
+        deadline = self.clock.now + self.grace
         for worker in self._start(todo, self._pull_one):
-            worker.join(max(0.0, deadline - time.monotonic()))
+            worker.join(max(0.0, deadline - self.clock.now))
         with self._lock:
             todo.clear()  # who is not through yet goes on alone; the rest is asked for next time
             replies_by_id = {i: self._found.pop(i) for i in wanted & self._found.keys()}
         self._blame_the_right_one(replies_by_id.values())
         return replies_by_id
 
+    def _ask_at_once(self, ids: list[str]) -> list[str]:
+        """Note which messages are answered; return those of which the link did not say it."""
+        alone = list[str]()
+        for some in (ids[i : i + ASKED_AT_ONCE] for i in range(0, len(ids), ASKED_AT_ONCE)):
+            try:
+                said = announced(self.grid, some)
+            except Exception:  # one of them may be why: each is asked for alone, and says so
+                alone += some
+                continue
+            self._answers |= {i: answer for i, answer in said.items() if i in some}
+        return alone
+
     def _pull_one(self, identity: str) -> None:
         with self._lock:
-            if identity in self._busy:
+            if identity in self._busy or identity in self._found:
                 return
             self._busy.add(identity)
+            said = self._answers.pop(identity, None)
         outcome: Message | Fault | None = None
         try:
             with bounded(self.most_bytes):
-                replies = list(self.grid.pull_messages([identity]))
+                if said is None:
+                    replies = list(self.grid.pull_messages([identity]))
+                else:
+                    replies = reply_of(self.grid, identity, said)
             for reply in replies:
                 answered = reply.metadata.reply_to_message_id
                 if not reply.has_error():

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 #: Times as long as most took: who takes longer is slow. What people have and what their devices can
 #: do differ, and a round that takes four times as long still is worth their part in it.
 SLACK = 4.0
-#: Nobody is slow within these seconds: a SuperNode looks for messages every 3 s, and a device that
-#: rested has its programs to start.
+#: Nobody is slow within these seconds, and those by which it looks late for its message: a device
+#: that rested has its programs to start.
 LEAST_SECONDS = 15.0
 #: Nobody whose own pace is unknown is given up within these.
 RECOVERY_SECONDS = 180.0
@@ -39,6 +39,7 @@ class Pace:
     most : how many usable answers set the pace (:func:`most_of`); 0: nothing does.
     quorum : how many usable answers the round cannot do without.
     took : for how many seconds each client had been waited for when it answered usably.
+    late : by how many seconds each client may look late for its message (:mod:`fedsub_core.looks`).
     """
 
     timeout: float
@@ -46,6 +47,7 @@ class Pace:
     most: int = 0
     quorum: int = 0
     took: dict[str, float] = field(default_factory=dict)
+    late: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def limit(self) -> float:
@@ -72,13 +74,14 @@ class Pace:
         if not slowness.keys() >= set(awaited):
             return longest
         expected = usual * max([1.0, *(slowness[client] for client in awaited)])
-        return min(longest, max(LEAST_SECONDS, LATE * expected))
+        late = max((self.late.get(client, 0.0) for client in awaited), default=0.0)
+        return min(longest, max(LEAST_SECONDS + late, LATE * expected))
 
     @property
     def slow(self) -> frozenset[str]:
         """The clients who answered usably, and slowly."""
-        limit = self.limit
-        return frozenset(client for client, seconds in self.took.items() if seconds > limit)
+        limit, late = self.limit, self.late
+        return frozenset(c for c, seconds in self.took.items() if seconds > limit + late.get(c, 0))
 
     def slowness(self) -> dict[str, float]:
         """Return the time that each client took over what most took; empty until most answered."""

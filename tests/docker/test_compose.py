@@ -25,7 +25,7 @@ def services(resolve: Resolve) -> dict[str, Any]:
 def test_docker_compose_accepts_it(compose: Callable[..., str], services: dict[str, Any]) -> None:
     assert compose("config", "-q") == ""
     devices = {f"{kind}-{n}" for kind in ("supernode", "superexec") for n in DEVICES}
-    assert set(services) == {"superlink", "superexec", "status", "admin"} | devices
+    assert set(services) == {"superlink", "superexec", "status", "serve", "admin"} | devices
 
 
 def test_no_port_is_published_but_the_fleets_and_to_loopback_the_status(
@@ -91,7 +91,7 @@ def test_networks_lead_only_where_they_must(resolve: Resolve) -> None:
     assert members == {
         "public": {"superlink"},
         "fleet": {"superlink", *(f"supernode-{n}" for n in DEVICES)},
-        "control": {"superlink", "superexec", "admin"},
+        "control": {"superlink", "superexec", "serve", "admin"},
         "status": {"status"},
         **{f"device-{n}": {f"supernode-{n}", f"superexec-{n}"} for n in DEVICES},
     }
@@ -111,7 +111,8 @@ def test_secrets_are_files_and_each_has_its_own(resolve: Resolve, docker: Path) 
         assert set(service.get("environment") or {}) <= {"FLWR_HOME", "TMPDIR"}
         stated = [*(service.get("entrypoint") or ()), *(service.get("command") or ())]
         wanted = set(re.findall(r"/run/secrets/([\w.-]+)", " ".join(stated)))
-        if name != "admin":
+        # The folder of a service says where its authority lies.
+        if name not in ("admin", "serve"):
             assert wanted == {secret["target"] for secret in service["secrets"]}, name
     assert [s["target"] for s in resolved["services"]["admin"]["secrets"]] == ["ca.crt"]
     given = {Path(how["file"]).suffix for how in resolved["configs"].values()}

@@ -18,16 +18,25 @@ SITE = runpy.run_path(str(ROOT / "docs" / "site.py"))
 
 
 class Names(HTMLParser):
-    """The ids of a page, where its links lead, and what a browser asks for to show it."""
+    """The ids of a page, where its links lead, what a browser asks for to show it, and its text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
+        self.as_it_stands, self.texts = 0, list[str]()
         self.ids: set[str] = set()
         self.links: list[str] = []
         self.asked: list[str] = []
         self.feed(text)
 
+    def handle_data(self, data: str) -> None:
+        if not self.as_it_stands:
+            self.texts.append(data.strip())
+
+    def handle_endtag(self, tag: str) -> None:
+        self.as_it_stands -= tag in ("pre", "script", "style")
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.as_it_stands += tag in ("pre", "script", "style")
         named = {name: value or "" for name, value in attrs}
         self.ids.add(named.get("id", ""))
         if tag == "a":
@@ -129,6 +138,52 @@ def test_every_public_name_is_there_with_what_it_says(pages: dict[Path, Names]) 
     headings = {name.rpartition(".")[2] for name in pages[path].ids if name.startswith("fedsub.")}
     assert set(fedsub.__all__) <= headings
     assert "Train a method, and others beside it" in path.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_no_page_shows_markup_and_tables_have_each_name_its_type(pages: dict[Path, Names]) -> None:
+    shown = [
+        (path.name, text) for path, page in pages.items() for text in page.texts if "`" in text
+    ]
+    assert not shown
+    path = next(path for path in pages if path.stem == "python")
+    rows = re.findall(
+        r'<tr class="doc-section-item">(.*?)</tr>', path.read_text("utf-8"), re.DOTALL
+    )
+    plain = [" ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in rows]
+    assert sum(row.startswith("rounds int | None") for row in plain) == 2, "not the line's first"
+    assert "force bool whether a file that is there is replaced. False" in plain
+    assert not [row for row in plain if ", " in row.partition(" ")[0]]
+    assert sum(row.startswith("ConfigError ") for row in plain) > 3
+
+
+def test_docstrings_have_one_name_a_line() -> None:
+    one_by_one = runpy.run_path(str(ROOT / "docs" / "docstrings.py"))["one_by_one"]
+    text = """Return :class:`~a.b.C` of ``x``.
+
+Parameters
+----------
+a, **b : what both
+    are.
+c
+    One, or another: of these.
+
+Raises
+------
+ConfigError, DataError
+    Where not.
+
+More: of it.
+"""
+    lines = one_by_one(text).splitlines()
+    assert lines[0] == "Return `a.b.C` of ``x``."
+    assert lines[2:10] == [
+        "Parameters", "----------", "a", "    what both", "    are.",
+        "**b", "    what both", "    are.",
+    ]  # fmt: skip
+    assert lines[10:12] == ["c", "    One, or another: of these."]
+    errors = ["ConfigError", "    Where not.", "", "DataError", "    Where not.", ""]
+    assert lines[-7:] == [*errors, "More: of it."]
 
 
 def test_the_picture_is_what_its_code_draws(tmp_path: Path) -> None:

@@ -14,21 +14,22 @@ from fedsub_core.data.federation import Card, ClientData, Federation, write_fede
 from .ray_nodes import Nodes
 
 
+def make_town(clients: int = 4, samples: int = 12, seed: int = 0) -> Federation:
+    """Return a federation of people whose feature distributions differ, in memory."""
+    stream = np.random.default_rng(seed)
+    people = {}
+    for i in range(clients):
+        y = np.tile(np.arange(3), samples + i)
+        x = stream.normal(size=(len(y), 4)) + 2 * np.eye(3, 4)[y] + stream.normal(size=4)
+        people[f"p{i + 1}"] = ClientData(f"p{i + 1}", x.astype(np.float32), y)
+    card = Card("town", "a test", ("sit", "walk", "run"), ("a", "b", "c", "d"))
+    return Federation(card, people)
+
+
 @pytest.fixture(scope="session")
 def town() -> Callable[..., Federation]:
-    """Make a federation of people whose feature distributions differ, in memory."""
-
-    def make(clients: int = 4, samples: int = 12, seed: int = 0) -> Federation:
-        stream = np.random.default_rng(seed)
-        people = {}
-        for i in range(clients):
-            y = np.tile(np.arange(3), samples + i)
-            x = stream.normal(size=(len(y), 4)) + 2 * np.eye(3, 4)[y] + stream.normal(size=4)
-            people[f"p{i + 1}"] = ClientData(f"p{i + 1}", x.astype(np.float32), y)
-        card = Card("town", "a test", ("sit", "walk", "run"), ("a", "b", "c", "d"))
-        return Federation(card, people)
-
-    return make
+    """The maker of a small federation."""
+    return make_town
 
 
 @pytest.fixture

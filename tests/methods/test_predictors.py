@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fedsub.engines.simulation import save_models
+from fedsub.engines.saved_models import save_models
 from fedsub.export.formats import export
 from fedsub.testing.runs import RunMethod
 from fedsub.testing.tested_model_tests import FEDERATION, assert_predicts_what_was_measured

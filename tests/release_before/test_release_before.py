@@ -69,6 +69,32 @@ class OlderDevices(Devices):
             yield reply
 
 
+class HalfOlderDevices(OlderDevices):
+    """Devices of which one half is of the release before."""
+
+    def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
+        for message in messages:
+            older = message.metadata.dst_node_id % 2
+            yield from (OlderDevices if older else Devices).answers(self, [message])
+
+
+def test_a_service_goes_on_with_half_of_the_fleet_a_release_behind(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for rounds in (ROUNDS + 1, ROUNDS + 2):  # a start for each round
+        config = configuration(place, rounds)
+        serve(HalfOlderDevices(config, place), config)
+    with RunDatabase(place / "run" / "fedsub" / "state.db") as database:
+        rows = list(database.metrics())
+    for rounds in (ROUNDS + 1, ROUNDS + 2):
+        trained = {
+            row.client for row in rows if (row.round, row.metric) == (rounds, "bytes_up_sent")
+        }
+        assert trained == set(CLIENTS)
+    behind = [f"client {c}: runs fedsub {BEFORE}" in caplog.text for c in CLIENTS]
+    assert True in behind and False in behind
+
+
 def test_devices_and_server_go_on_from_what_it_left(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

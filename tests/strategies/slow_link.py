@@ -8,21 +8,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from .partial_grid import PartialGrid
-
-
-class WaitingClock:
-    """A clock that only sleeping moves; stands in for the module ``time``."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        """The time, s."""
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        self.now += seconds
+from .waiting_clock import WaitingClock
 
 
 class SlowLink(PartialGrid):

@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.coupling.labels import FIXED, Labels, neutral
+from fedsub_core.models.repeated import Repeated
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Tracer(TorchFunctionMode):
             hooks.append(layer.register_forward_pre_hook(enter))
             hooks.append(layer.register_forward_hook(lambda *_: self._leave()))
         try:
-            with self, torch.no_grad():
+            with Repeated(), self, torch.no_grad():
                 out = self.module(x)
         finally:
             for hook in hooks:

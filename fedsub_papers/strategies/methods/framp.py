@@ -12,7 +12,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.seeds import generator
 from fedsub_core.wire.bundles import Bundle, Floats
-from fedsub_papers.methods.framp import DESCRIPTOR, WANTED
+from fedsub_papers.methods.framp import DESCRIPTOR, OF_SAMPLES, WANTED
 from fedsub_papers.strategies.parts.elements import ElementServer
 from fedsub_papers.strategies.parts.hypernetwork import generated, learnt, network
 from strategies.parts.prototype_means import (
@@ -87,18 +87,23 @@ class FRAMPServer(ElementServer):
         """Step the network along what the models moved by, average prototypes, note descriptors."""
         if not uploads:
             return state, []
-        phi, vectors = _network(state), self.vectors(state, list(uploads))
-        moves, held = self._moves(state, uploads)
-        after = learnt(phi, vectors, moves, held, self.hyper.beta, self.settings.robust)
-        state = state | {f"{_NETWORK}{name}": tensor for name, tensor in after.items()}
-        state |= self.mean(uploads, _statistics(state, round.model))
-        state |= mean_prototypes(state, uploads, self.settings.robust)
+        if not 0 < self.hyper.freeze_after < round.number:
+            state = state | self._learnt(state, round, uploads)
         rows = self.counted(round, uploads)
         rows += prototype_places(state, uploads, round.turn, self.settings.rounds)
         if self.hyper.descriptor == "one-hot":
             return numbered(state, uploads), rows
         state, told = self._described(state, uploads, round.number)
         return state, told + rows
+
+    def _learnt(self, state: State, round: Round, uploads: Mapping[str, Bundle]) -> State:
+        """Return the network, statistics and prototypes after a round's uploads."""
+        phi, vectors = _network(state), self.vectors(state, list(uploads))
+        moves, held = self._moves(state, uploads)
+        after = learnt(phi, vectors, moves, held, self.hyper.beta, self.settings.robust)
+        made = {f"{_NETWORK}{name}": tensor for name, tensor in after.items()}
+        made |= self.mean(uploads, _statistics(state, round.model))
+        return made | mean_prototypes(state, uploads, self.settings.robust)
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's descriptor."""
@@ -124,7 +129,7 @@ class FRAMPServer(ElementServer):
             for i, client in enumerate(clients):
                 if client in place:  # as long as what is drawn
                     found[i] = state[DESCRIPTORS][place[client]] * sqrt(self.hyper.size)
-        elif self.hyper.descriptor == "features":
+        elif self.hyper.descriptor in OF_SAMPLES:
             place, spread = Roster.of(state[CLIENTS]).place, state[SPREAD]
             for i, client in enumerate(clients):
                 if client in place:

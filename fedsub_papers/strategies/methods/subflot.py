@@ -64,6 +64,7 @@ class SubFLOTServer(SubModelServer):
         if not self.hyper.otp or shapes != dict(held.parameter_shapes):
             return None
         near, share = self._aligned(state, last, round.model, held), self.hyper.alpha
+        share = share if self.hyper.alpha_of == "global" else 1 - share
         return Bundle(tensors=parts({n: share * near[n] + (1 - share) * last[n] for n in near}))
 
     def _proxy(self, state: State, round: Round, client: str) -> State:

@@ -25,7 +25,8 @@ from fedsub_core.training import CE, Turn
 from fedsub_core.training.batches import Batch
 from fedsub_core.training.gradients import batch_gradient
 from fedsub_core.wire.bundles import Bundle, Floats
-from fedsub_papers.client.methods.framp import ClassMeanPull, descriptor
+from fedsub_papers.client.methods.framp import ClassMeanPull, descriptor, perturbed
+from fedsub_papers.methods.framp import FRAMPHyperparameters
 from fedsub_papers.strategies.methods.framp import FRAMPServer, numbered
 from fedsub_papers.strategies.parts.hypernetwork import (
     added,
@@ -202,6 +203,49 @@ def test_descriptors_that_say_nothing_of_data_do_not_travel(
     assert all(same) if kind == "none" else not any(same)
 
 
+def test_a_device_trains_its_features_each_time_that_it_is_asked(run_method: RunMethod) -> None:
+    hyper = {"descriptor": "trained", "descriptor_every": 2}
+    run = run_method("framp", FEW, hyper=hyper, rounds=3)
+    asked = [{"descriptor" in u.tensors for u in one.values()} for one in run.uploads]
+    assert asked == [{True}, {False}, {True}]
+    first, last = (run.uploads[r]["p1"].floats("descriptor") for r in (0, 2))
+    assert np.abs(first - last).max() > 1e-3 and min(first.min(), last.min()) >= 0
+
+
+def test_prototypes_are_rotated_by_one_matrix_and_blurred(run_method: RunMethod) -> None:
+    """By the definition: lengths and angles stay under rotation; noise has ``a ||P||``."""
+    plain = torch.randn(3, 5, 64, generator=torch.Generator().manual_seed(5))
+    people, turn = ("a", "b", "c"), Turn(2, 9, 7)
+    rotated = perturbed(plain, people, turn, FRAMPHyperparameters(prototype_rotation=True))
+    flat, turned = plain.flatten(0, 1), rotated.flatten(0, 1)
+    torch.testing.assert_close(turned @ turned.T, flat @ flat.T, atol=1e-4, rtol=1e-5)
+    assert (turned - flat).norm() > 0.5 * flat.norm()
+    noised = perturbed(plain, people, turn, FRAMPHyperparameters(prototype_noise=0.5)) - plain
+    assert float((noised / plain.norm(dim=2, keepdim=True)).std()) == pytest.approx(0.5, rel=0.1)
+    alone = perturbed(plain[1:2], ("b",), turn, FRAMPHyperparameters(prototype_noise=0.5))
+    assert torch.equal(alone[0], (plain + noised)[1])
+    # What is disturbed is what travels, and the descriptors are as they were.
+    runs = [run_method("framp", FEW, rounds=1, hyper={"prototype_noise": a}) for a in (0.0, 0.5)]
+    sent = [run.uploads[0]["p1"] for run in runs]
+    plainly, noisily = sent
+    assert np.array_equal(plainly.floats("descriptor"), noisily.floats("descriptor"))
+    away = plainly.part("prototypes").values - noisily.part("prototypes").values
+    assert np.abs(away).max() > 0.01
+
+
+def test_a_frozen_network_describes_who_comes_late_and_learns_nothing(
+    run_method: RunMethod,
+) -> None:
+    """Fig. 6: models of people who were not there are generated from their descriptors alone."""
+    keys = {"split": "unseen", "unseen_share": 0.25, "unseen_rounds": 1, "rounds": 3}
+    run = run_method("framp", FEW, hyper={"freeze_after": 2}, **keys)
+    before, after = run.states[-2:]
+    moved = {n for n, t in after.items() if n not in before or not torch.equal(t, before[n])}
+    assert moved == {"clients", "descriptors"}
+    (late,) = run.strategy.population.agreed.unseen
+    assert strategy_of(run).vectors(after, [late]).any()
+
+
 def test_who_joins_late_is_tested_with_a_model_of_its_own(run_method: RunMethod) -> None:
     keys = {"split": "unseen", "unseen_share": 0.25, "unseen_rounds": 1}
     run = run_method("framp", FEW, **keys)
@@ -226,14 +270,17 @@ def test_weak_devices_hold_the_largest_numbers_of_their_own_models(run_method: R
     assert not run.metric("refused_replies")
 
 
+@pytest.mark.parametrize("kind", ["features", "trained"])
 def test_devices_of_their_own_train_as_in_one_process(
-    run_method: RunMethod, tmp_path: Path
+    kind: str, run_method: RunMethod, tmp_path: Path
 ) -> None:
     write_federation(tmp_path / "data", FEW)
     keys: dict[str, Any] = {"capacities": SHARES, "data": str(tmp_path / "data"), "rounds": 2}
     keys |= {"lr": 0.05, "batch_size": 16}
-    stacked = run_method("framp", FEW, **keys)
-    config = RunConfig(method="framp", beside="", device="cpu", threads=1, **keys)
+    own = FRAMPHyperparameters(descriptor=kind)
+    stacked = run_method("framp", FEW, hyper={"descriptor": kind}, **keys)
+    run: dict[str, Any] = {"device": "cpu", "threads": 1, "hyper": {"framp": own}}
+    config = RunConfig(method="framp", beside="", **run, **keys)
     grid, strategy = DeviceGrid(config, 4), build_strategy(config, "framp")
     strategy.start(grid)
     assert not strategy.transport.refusals and strategy.state is not None

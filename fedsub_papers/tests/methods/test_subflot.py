@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -49,8 +51,11 @@ def test_each_part_can_be_switched_off(off: dict[str, bool], run_method: RunMeth
         assert not torch.equal(run.states[-1]["linear1.weight"], whole.states[-1]["linear1.weight"])
 
 
-def test_all_of_alpha_at_0_is_the_clients_own_last_model(run_method: RunMethod) -> None:
-    run = run_method("subflot", hyper={"alpha": 0.0}, capacities=SHARES)
+@pytest.mark.parametrize("hyper", [{"alpha": 1.0}, {"alpha": 0.0, "alpha_of": "global"}])
+def test_all_of_alpha_is_the_clients_own_last_model(
+    hyper: dict[str, Any], run_method: RunMethod
+) -> None:
+    run = run_method("subflot", hyper=hyper, capacities=SHARES)
     for client, model in run.models().items():
         kept = {n: t for n, t in run.client_state(client).items() if n.startswith("model.")}
         for name, tensor in model.items():

@@ -94,3 +94,12 @@ def test_a_roster_that_cannot_be_read_is_not_replaced(lost: str, fedsub: Call) -
     code, _, err = fedsub("deploy", "roster", "ben=admin/nodes/ben.pub", "--dir", "admin")
     assert code != 0 and said in err
     assert roster.read_bytes() == before
+
+
+def test_days_of_a_fleet_are_printed(fedsub: Call) -> None:
+    sizes = ("--people", "6", "--days", "1", "--every", "12", "--samples", "20")
+    code, out, _ = fedsub("deploy", "simulate", *sizes, "--out", "runs")
+    assert code == 0 and "seldom" in out and "never served" in out
+    assert "6 people are made of 10 real ones (watch)" in out
+    (folder,) = Path("runs").iterdir()
+    assert (folder / "days.csv").is_file() and (folder / "report.html").is_file()

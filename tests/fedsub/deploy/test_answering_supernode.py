@@ -156,29 +156,63 @@ def test_the_program_has_this_state(monkeypatch: pytest.MonkeyPatch) -> None:
         answering_supernode, "flower_supernode", lambda: found.append(factory.state())
     )
     monkeypatch.setattr("flwr.supernode.nodestate.nodestate_factory.InMemoryNodeState", None)
-    monkeypatch.setattr("flwr.supernode.start_client_internal.time", time)
+    looping = import_module("flwr.supernode.start_client_internal")
+    for name in ("time", "_push_messages"):
+        monkeypatch.setattr(looping, name, getattr(looping, name))
     answering_supernode.main()
     assert [type(one) for one in found] == [AnsweringNodeState]
 
 
-@pytest.mark.parametrize(("said", "slept"), [(None, [3, 0.5]), ("0.7", [0.7, 0.5])])
+@pytest.fixture
+def looking(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Flower's loop, in which whatever main() replaces is put back; it pushes nothing."""
+    looping = import_module("flwr.supernode.start_client_internal")
+    monkeypatch.setattr(looping, "time", looping.time)
+    monkeypatch.setattr(looping, "_push_messages", lambda **keys: None)
+    monkeypatch.setattr(answering_supernode, "flower_supernode", lambda: None)
+    return looping
+
+
+@pytest.mark.parametrize(("said", "slept"), [("3", [3, 0.5]), ("0.7", [0.7, 0.5])])
 def test_it_looks_for_messages_as_often_as_it_is_told(
-    said: str | None, slept: list[float], monkeypatch: pytest.MonkeyPatch
+    said: str, slept: list[float], looking: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    looping = import_module("flwr.supernode.start_client_internal")
-    monkeypatch.setattr(looping, "time", looping.time)  # whatever main() does is undone
     monkeypatch.setattr(time, "sleep", waits.append)
-    monkeypatch.setattr(answering_supernode, "flower_supernode", lambda: None)
-    monkeypatch.delenv(LOOK_SECONDS, raising=False)
-    if said is not None:
-        monkeypatch.setenv(LOOK_SECONDS, said)
+    monkeypatch.setenv(LOOK_SECONDS, said)
     answering_supernode.main()
     # Flower's wait for a message, and for the app's reply.
-    looping.time.sleep(3)
-    looping.time.sleep(0.5)
+    looking.time.sleep(3)
+    looking.time.sleep(0.5)
     assert waits == slept
-    assert looping.time.monotonic is time.monotonic
+    assert looking.time.monotonic is time.monotonic
+
+
+def test_it_looks_less_often_while_nothing_comes(
+    looking: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to 30 s apart; one that was just served looks at 3 s, however long its app has taken."""
+    waits, clock = list[float](), [1000.0]
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        clock[0] += seconds
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.delenv(LOOK_SECONDS, raising=False)
+    answering_supernode.main()
+    for _ in range(11):
+        looking.time.sleep(3)
+    assert waits[:4] == [3, 3, 3, 4.5] and waits[-2:] == [30, 30]
+    # Who waits for a slower one is late by no more than half of its wait.
+    assert all(wait <= max(3, sum(waits[:i]) / 2) for i, wait in enumerate(waits))
+    waits.clear()
+    clock[0] += 500
+    looking._push_messages()
+    looking.time.sleep(3)
+    looking.time.sleep(0.5)
+    assert waits == [3, 0.5]
 
 
 @pytest.mark.skipif(OVER_HTTP, reason="Flower bounds its calls over HTTP itself")

@@ -171,10 +171,10 @@ def test_flower_of_before_has_no_door(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["--port", "1", "--page", "p", "--invitations=i", "--host", "h"]
     own, left = own_options(words, HTTP)
     assert (own, left) == (
-        {"page": Path("p"), "invitations": Path("i")},
+        {"page": Path("p"), "invitations": Path("i"), "memory": None},
         ["--port", "1", "--host", "h"],
     )
-    assert own_options(left, GRPC) == ({"page": None, "invitations": None}, left)
+    assert own_options(left, GRPC) == (dict.fromkeys(own), left)
     for option in ("--page", "--invitations"):
         with refused(RunError, "--page", got=GRPC, expected=HTTP):
             own_options([option, "x"], GRPC)

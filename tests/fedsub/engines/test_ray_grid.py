@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
 from flwr.app import Message
 
@@ -15,17 +16,25 @@ from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.ray_grid import ATTEMPTS, RayGrid, alone
 from fedsub.engines.simulation import MakeGrid, build_grid, ray_grids, split_clients
 from fedsub.studies.run import MethodProgress, train_methods
-from fedsub.testing.runs import people
+from fedsub.testing.runs import HIDDEN, RunMethod, assert_equal, people, running
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.wire import exchange
+from fedsub_core.wire.bundles import Bundle
 
 from ..ray_nodes import Nodes
 
 #: A mean, a model of one's own beside it, FedSub with clusters that mix, and sampling.
 METHODS = {"method": "fedsub", "beside": "fedavg,ditto", "fedsub.k-selection": "fixed:2"}
 FIVE = people(((0, 1, 2),) * 5, samples=20)
+
+
+@pytest.fixture
+def run_method() -> Iterator[RunMethod]:
+    """Run a method's rounds in this process."""
+    with running(hidden=HIDDEN) as run:
+        yield run
 
 
 def config(**keys: str | int | float) -> RunConfig:
@@ -78,6 +87,33 @@ def test_what_leaves_a_worker_takes_its_numbers_bytes(tmp_path: Path) -> None:
     train_methods(run, many, tmp_path, quiet, grid)
     assert max(numbers for _, numbers in SIZES) > 16 * 2 * 4 * 256
     assert all(size <= 1.1 * numbers + 2000 * 16 for size, numbers in SIZES)
+
+
+def test_what_people_hold_alike_leaves_a_worker_once() -> None:
+    alike, own = torch.rand(10_000).expand(16, -1), torch.rand(16, 50)
+    states = {f"client/{i}": {"alike": alike[i], "own": own[i], "too": own[i]} for i in range(16)}
+    data = pickle.dumps(alone(states))
+    assert len(data) <= 1.1 * (alike[0].nbytes + own.nbytes) + 16 * 500
+    found = pickle.loads(data)
+    for client, expected in states.items():
+        assert all(torch.equal(found[client][name], t) for name, t in expected.items())
+    half = alone({"client/a": {"w": own[0]}, "client/b": {"w": own[0, :25]}})
+    assert half["client/b"]["w"].shape == (25,), "what begins at one place may end at others"
+
+
+def test_models_of_some_stacks_leave_without_the_others(run_method: RunMethod) -> None:
+    run = run_method("ditto", people(((0, 1, 2),) * 20, samples=5))
+    grid, turn = run.grid, run.strategy.turn(3)
+    stacks = grid.stacks(turn.round)
+    assert len(stacks) > 1
+    received = {client: Bundle() for client in stacks[1]}
+    models = list(grid.personal_models(turn, run.strategy.population.agreed.scaling, received))
+    assert [model.client for model in models] == stacks[1]
+    expected = run.models()
+    for model in models:
+        assert_equal(dict(model.params), expected[model.client])
+    numbers = sum(t.nbytes for model in models for t in model.params.values())
+    assert len(pickle.dumps(models)) <= 1.1 * numbers + 4000 * len(models)
 
 
 def quiet(name: str, round: int) -> None:

@@ -239,7 +239,9 @@ UNKNOWN_AND_WRONG = [
     ('encoder = "relu:-1"', "encoder: got encoder 'relu:-1'"),
     ("train-share = 0", "train-share: got 0.0, expected a number of at most 1 and above 0"),
     ("lr-decay = 0", "lr-decay: got 0.0, expected a number above 0"),
-    ('optimiser = "sdg"', "one of sgd, adam. Did you mean 'sgd'?"),
+    ('schedule = "cosin(3)"', "schedule: unknown 'cosin'. Did you mean 'cosine'?"),
+    ('optimiser = "Adam(betas="', "each with its arguments, such as name(key=0.5, other=2)"),
+    ('loss = ""', "expected one text, not empty"),
     ('[fedavg]\ntested = "best"', "tested: got 'best', expected one of received, trained"),
     ("device = 0", "device: got 0, expected one of auto, cpu, cuda"),
     ('out = ""', "out: got ''"),
@@ -346,6 +348,11 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
         return st.sampled_from(["", "1/5", "3/3"])
     if o.key == "k-selection":
         return st.sampled_from(["dbi", "dbi-capped", "silhouette", "fixed:12"])
+    if o.key in ("loss", "optimiser", "augment"):  # others than depthfl's and scalefl's are refused
+        named = ["cross-entropy", "SGD(nesterov=True)", "my.py:f(a=(1, 2))"]
+        return st.sampled_from(named[o.key == "optimiser" : 1 + 2 * (o.key != "loss")])
+    if o.key == "schedule":
+        return st.sampled_from(["constant", "cosine(30),warmup(rounds=5)"])
     if o.choices:
         return st.sampled_from(o.choices)
     if o.type is str:

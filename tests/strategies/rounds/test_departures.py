@@ -18,6 +18,7 @@ from strategies.rounds.departures import LOOK_SECONDS, Departures
 from strategies.rounds.link import Link
 
 from ..partial_grid import PartialGrid
+from ..waiting_clock import WaitingClock
 
 # Flower's migrations of its database are set up as Alembic used to want it.
 pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWarning")
@@ -62,26 +63,19 @@ class RecordGrid(PartialGrid):
         return found
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds, which the test moves."""
-    now = [0.0]
-    monkeypatch.setattr("strategies.rounds.departures.time.monotonic", lambda: now[0])
-    return now
-
-
 def test_who_was_unregistered_is_told_from_who_is_away(
-    tmp_path: Path, clock: list[float], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     grid = RecordGrid(tmp_path)
     link = Link(grid)
+    link.clock = WaitingClock()
     nodes = {client: grid.register(client) for client in ("ann", "bob", "cyd", "dan")}
     known = Departures()
     for client, node in nodes.items():
         known.admit(client, node)
 
     def retired() -> set[str]:
-        clock[0] += LOOK_SECONDS
+        link.clock.wait(LOOK_SECONDS)
         known.look(link, link.nodes())
         return known.retired
 

@@ -10,6 +10,9 @@ export interface Recording extends Rows {
   readonly measured: boolean;
 }
 
+/** There is no space for more; what was kept before is still there. */
+export class StorageFull extends RunError {}
+
 const VALUES = "values";
 const RECORDINGS = "recordings";
 
@@ -46,9 +49,14 @@ export class Database {
     await this.change(VALUES, (store) => store.put(value, name));
   }
 
-  /** All recordings, the oldest first. */
-  async recordings(): Promise<Recording[]> {
-    return answered(this.opened.transaction(RECORDINGS).objectStore(RECORDINGS).getAll() as IDBRequest<Recording[]>);
+  /** The recordings' numbers, the oldest first. */
+  async recordingIds(): Promise<number[]> {
+    return answered(this.opened.transaction(RECORDINGS).objectStore(RECORDINGS).getAllKeys() as IDBRequest<number[]>);
+  }
+
+  /** A recording; undefined: it was deleted. */
+  async recording(id: number): Promise<Recording | undefined> {
+    return answered(this.opened.transaction(RECORDINGS).objectStore(RECORDINGS).get(id) as IDBRequest<Recording | undefined>);
   }
 
   /** Keep a recording; its number, which is a new one where it has none. */
@@ -56,9 +64,19 @@ export class Database {
     return (await this.change(RECORDINGS, (store) => store.put(recording))) as number;
   }
 
+  /** Keep new recordings, all of them or none. */
+  async recordAll(recordings: readonly Omit<Recording, "id">[]): Promise<void> {
+    await this.change(RECORDINGS, (store) => recordings.map((one) => store.put(one))[recordings.length - 1]);
+  }
+
   /** Delete a recording. */
   async discard(id: number): Promise<void> {
     await this.change(RECORDINGS, (store) => store.delete(id));
+  }
+
+  /** Delete the recordings up to one. */
+  async discardUpTo(id: number): Promise<void> {
+    await this.change(RECORDINGS, (store) => store.delete(IDBKeyRange.upperBound(id)));
   }
 
   /** Delete everything that was ever kept. */
@@ -69,16 +87,21 @@ export class Database {
 
   private async change<T>(name: string, act: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
     const transaction = this.opened.transaction(name, "readwrite", { durability: "strict" });
-    const request = act(transaction.objectStore(name));
+    let request: IDBRequest<T>;
+    try {
+      request = act(transaction.objectStore(name));
+    } catch (error) {
+      transaction.abort();
+      throw error instanceof DOMException ? refusal(error) : error;
+    }
     return new Promise((resolve, reject) => {
-      const failed = () => {
-        reject(refusal(transaction.error));
-      };
       transaction.oncomplete = () => {
         resolve(request.result);
       };
-      transaction.onabort = failed;
-      transaction.onerror = failed;
+      // What went wrong is known once nothing of it is left.
+      transaction.onabort = () => {
+        reject(refusal(transaction.error));
+      };
     });
   }
 }
@@ -95,5 +118,6 @@ function answered<T>(request: IDBRequest<T>): Promise<T> {
 }
 
 function refusal(error: DOMException | null): RunError {
-  return new RunError(`the browser's storage: got ${error?.name ?? "an abort"} (${error?.message ?? ""}), expected that it keeps data; free some space, and use no private window`);
+  const kind = error?.name === "QuotaExceededError" ? StorageFull : RunError;
+  return new kind(`the browser's storage: got ${error?.name ?? "an abort"} (${error?.message ?? ""}), expected that it keeps data; free some space, and use no private window`);
 }

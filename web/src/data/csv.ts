@@ -73,11 +73,13 @@ function sorted(rows: readonly Row[], card: Card): Rows {
   };
 }
 
-/** Recordings as a file that {@link recordingsOf} and `fedsub data import` read. */
-export function csvOf(recordings: readonly Rows[], card: Card): string {
+/** The first line of a file that {@link recordingsOf} and `fedsub data import` read. */
+export function csvHead(card: Card): string {
+  return `${[RECORDING, "t", "label", ...card.features].join(",")}\n`;
+}
+
+/** A recording's lines in such a file. */
+export function csvRows({ t, x, y }: Rows, recording: number, card: Card): string {
   const width = card.features.length;
-  const lines = recordings.flatMap(({ t, x, y }, recording) =>
-    Array.from(t, (time, i) => [recording, time, y[i] < 0 ? "" : card.classes[y[i]], ...x.subarray(i * width, (i + 1) * width)].join(",")),
-  );
-  return [[RECORDING, "t", "label", ...card.features].join(","), ...lines, ""].join("\n");
+  return Array.from(t, (time, i) => `${[recording, time, y[i] < 0 ? "" : card.classes[y[i]], ...x.subarray(i * width, (i + 1) * width)].join(",")}\n`).join("");
 }

@@ -1,6 +1,7 @@
 /** Flower's fleet calls: protobuf by POST, signed, tried again where the network or the server fails for a while. */
-import { type DescMessage, create, fromBinary, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { read, type Schema, written } from "../wire/protobuf.js";
 import { base64, type DeviceKey } from "./keys.js";
+import { type CallName, CALLS, type Request, type Response } from "./messages.js";
 
 /** What a server answered. */
 export interface HttpAnswer {
@@ -94,21 +95,16 @@ export class FleetCalls {
    *
    * @throws CallRefused where the server refuses it, Error where no answer came in all tries.
    */
-  async call<In extends DescMessage, Out extends DescMessage>(
-    name: string,
-    input: In,
-    output: Out,
-    request: MessageInitShape<In>,
-    tries: number = this.patience.tries,
-  ): Promise<MessageShape<Out>> {
-    const body = toBinary(input, create(input, request));
+  async call<Name extends CallName>(name: Name, request: Request<Name>, tries: number = this.patience.tries): Promise<Response<Name>> {
+    const [input, output] = CALLS[name] as unknown as readonly [Schema<unknown, Request<Name>>, Schema<Response<Name>>];
+    const body = written(input, request);
     let clockSet = false;
     for (let attempt = 1; ; attempt++) {
       this.signal?.throwIfAborted();
       let failed: Error;
       try {
         const answer = await this.post(`/v1/fleet/${name}`, body);
-        if (answer.status === 200) return fromBinary(output, answer.body);
+        if (answer.status === 200) return read(output, answer.body);
         if (this.setClock(answer.at) && answer.status === 401 && !clockSet) {
           clockSet = true;
           attempt--;

@@ -1,29 +1,7 @@
 /** Exchanges of one node with its SuperLink: messages in, answers out. */
 import { type Content } from "../values.js";
 import { type FleetCalls, pause } from "./calls.js";
-import {
-  ActivateNodeRequestSchema,
-  ActivateNodeResponseSchema,
-  ConfirmMessageReceivedRequestSchema,
-  ConfirmMessageReceivedResponseSchema,
-  DeactivateNodeRequestSchema,
-  DeactivateNodeResponseSchema,
-
-  type Metadata,
-  type ObjectTree,
-  PullMessagesRequestSchema,
-  PullMessagesResponseSchema,
-  PullObjectRequestSchema,
-  PullObjectResponseSchema,
-  PushMessagesRequestSchema,
-  PushMessagesResponseSchema,
-  PushObjectRequestSchema,
-  PushObjectResponseSchema,
-  RegisterNodeFleetRequestSchema,
-  RegisterNodeFleetResponseSchema,
-  SendNodeHeartbeatRequestSchema,
-  SendNodeHeartbeatResponseSchema,
-} from "./generated/fleet_pb.js";
+import type { Metadata, ObjectTree } from "./messages.js";
 import { contentOf, idsOf, messageObjects } from "./objects.js";
 
 /** Seconds from one heartbeat to the next that a node promises; twice as long it may be silent. */
@@ -60,17 +38,17 @@ export class Exchanges {
    */
   static async begin(calls: FleetCalls, register: boolean, before?: bigint): Promise<Exchanges> {
     const { publicKey } = calls;
-    if (register) await calls.call("register-node", RegisterNodeFleetRequestSchema, RegisterNodeFleetResponseSchema, { publicKey });
+    if (register) await calls.call("register-node", { publicKey });
     if (before !== undefined) await new Exchanges(calls, before).end();
     const request = { publicKey, heartbeatInterval: HEARTBEAT };
-    const { nodeId } = await calls.call("activate-node", ActivateNodeRequestSchema, ActivateNodeResponseSchema, request);
+    const { nodeId } = await calls.call("activate-node", request);
     return new Exchanges(calls, nodeId);
   }
 
   /** Take leave; a server that does not hear it notices silence. */
   async end(): Promise<void> {
     const { nodeId } = this;
-    await this.calls.call("deactivate-node", DeactivateNodeRequestSchema, DeactivateNodeResponseSchema, { nodeId }, 1).catch(() => undefined);
+    await this.calls.call("deactivate-node", { nodeId }, 1).catch(() => undefined);
   }
 
   private get node() {
@@ -80,21 +58,21 @@ export class Exchanges {
   /** Say that the node is there. */
   async beat(): Promise<boolean> {
     const request = { node: this.node, heartbeatInterval: HEARTBEAT };
-    const answer = await this.calls.call("send-node-heartbeat", SendNodeHeartbeatRequestSchema, SendNodeHeartbeatResponseSchema, request, 1);
+    const answer = await this.calls.call("send-node-heartbeat", request, 1);
     return answer.success;
   }
 
   /** The next message; undefined: there is none. */
   async receive(): Promise<Question | undefined> {
     const { node } = this;
-    const answer = await this.calls.call("pull-messages", PullMessagesRequestSchema, PullMessagesResponseSchema, { node });
+    const answer = await this.calls.call("pull-messages", { node });
     const message = answer.messagesList.at(0);
     const tree = answer.messageObjectTrees.at(0);
     if (!message?.metadata || !tree) return undefined;
     const { runId } = message.metadata;
     const content = await this.pulled(runId, tree).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
     const confirm = { node, runId, messageObjectId: tree.objectId };
-    await this.calls.call("confirm-message-received", ConfirmMessageReceivedRequestSchema, ConfirmMessageReceivedResponseSchema, confirm);
+    await this.calls.call("confirm-message-received", confirm);
     return { metadata: message.metadata, content };
   }
 
@@ -115,7 +93,7 @@ export class Exchanges {
   private async pull(runId: bigint, objectId: string): Promise<Uint8Array> {
     for (let attempt = 0; attempt < PULLS; attempt++) {
       const request = { node: this.node, runId, objectId };
-      const answer = await this.calls.call("pull-object", PullObjectRequestSchema, PullObjectResponseSchema, request);
+      const answer = await this.calls.call("pull-object", request);
       if (!answer.objectFound) break;
       if (answer.objectAvailable) return answer.objectContent;
       await pause(PULL_PAUSE, this.calls.signal);
@@ -146,12 +124,12 @@ export class Exchanges {
     const message = { ...(failed ? error : { content: {} }), metadata: { ...metadata, messageId: tree.objectId } };
     const runtime = Math.max(now - asked.createdAt, 0);
     const request = { node: this.node, messagesList: [message], messageObjectTrees: [tree], clientappRuntimeList: [runtime] };
-    const pushed = await this.calls.call("push-messages", PushMessagesRequestSchema, PushMessagesResponseSchema, request);
+    const pushed = await this.calls.call("push-messages", request);
     const { sessionId } = pushed;
     for (const [objectId, objectContent] of objects) {
       if (!pushed.objectsToPush.includes(objectId)) continue;
       const { runId } = asked;
-      await this.calls.call("push-object", PushObjectRequestSchema, PushObjectResponseSchema, { node: this.node, runId, objectId, objectContent, sessionId });
+      await this.calls.call("push-object", { node: this.node, runId, objectId, objectContent, sessionId });
     }
   }
 }

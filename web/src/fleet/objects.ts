@@ -4,11 +4,11 @@
  * An object is a head, `Type ids length`, a zero byte, and a body; ids are of the objects that it
  * names, with commas between them.
  */
-import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import type { Content, PlainRecord } from "../values.js";
-import { MessageSchema, type ObjectTree, ObjectTreeSchema } from "./generated/fleet_pb.js";
+import { written } from "../wire/protobuf.js";
+import { type Envelope, MESSAGE, type ObjectTree } from "./messages.js";
 import { recordBytes, recordValues } from "./records.js";
 
 /** Most bytes of an array in one object. */
@@ -19,8 +19,6 @@ const PAYLOAD = "payload";
 
 /** Objects by id, those that others name first. */
 export type Objects = Map<string, Uint8Array>;
-/** A message but for its content. */
-export type Envelope = MessageInitShape<typeof MessageSchema>;
 
 /** A message as objects. */
 export interface MessageObjects {
@@ -37,7 +35,7 @@ export function messageObjects(envelope: Envelope, content: Content | undefined)
     const refs = Object.fromEntries(records.map(([name, tree]) => [name, tree.objectId]));
     children.push(add(objects, "RecordDict", different(records.map(([, tree]) => tree)), text(pythonJson(refs))));
   }
-  const body = toBinary(MessageSchema, create(MessageSchema, envelope));
+  const body = written(MESSAGE, envelope);
   return { tree: add(objects, "Message", children, body), objects };
 }
 
@@ -62,7 +60,7 @@ function add(objects: Objects, type: string, children: ObjectTree[], body: Uint8
   bytes.set(body, head.length);
   const objectId = objectIdOf(bytes);
   objects.set(objectId, bytes);
-  return create(ObjectTreeSchema, { objectId, children });
+  return { objectId, children };
 }
 
 /** The id of an object: SHA-256 of its bytes, in hexadecimal. */

@@ -2,7 +2,7 @@
 import type { Content } from "../values.js";
 import { CallRefused, type FleetCalls, pause } from "./calls.js";
 import { Exchanges, HEARTBEAT } from "./exchanges.js";
-import type { Metadata } from "./generated/fleet_pb.js";
+import type { Metadata } from "./messages.js";
 
 /** What a node does beside answering. */
 export interface Participation {

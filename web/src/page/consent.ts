@@ -1,33 +1,7 @@
-/** What a person agrees to: runs by their methods and protections. */
-import type { Database } from "../browser/database.js";
-import type { Settings } from "../device/settings.js";
-import { RunError } from "../errors.js";
-import { addsUp } from "../secure/settings.js";
-import { element } from "./elements.js";
+/** The question whether a run may begin: what it sends, in words, and two buttons. */
+import type { Terms } from "../thread/terms.js";
+import { button, element } from "./elements.js";
 import { SENDS, type Texts } from "./texts.js";
-
-/** What a run sends, as far as a person is asked about it. */
-export interface Terms {
-  readonly methods: readonly string[];
-  /** People in a sum at least; 0: the server sees single people's messages. */
-  readonly least: number;
-  readonly noise: boolean;
-}
-
-const AGREED = "agreed";
-/** As the server has it where a run does not say. */
-const LEAST = 3;
-
-/** The terms of a run. */
-export function termsOf(settings: Settings): Terms {
-  const sums = addsUp(settings);
-  return { methods: settings.methods, least: sums ? settings.number("secure-least", LEAST) : 0, noise: settings.number("dp-noise", 0) > 0 };
-}
-
-/** Whether a person who agreed to some terms need not be asked about others: no more is sent, and no less protected. */
-export function covers(agreed: Terms, asked: Terms): boolean {
-  return asked.methods.every((name) => agreed.methods.includes(name)) && asked.least >= agreed.least && (asked.noise || !agreed.noise);
-}
 
 /** Terms in words, a paragraph each. */
 export function wordsOf(terms: Terms, texts: Texts): string[] {
@@ -43,53 +17,24 @@ export function wordsOf(terms: Terms, texts: Texts): string[] {
   ];
 }
 
-/** Asks once for each kind of terms, and remembers what was agreed to. */
-export class Consent {
-  private asking: { readonly terms: Terms; readonly answer: (yes: boolean) => void } | undefined;
-
-  constructor(
-    private readonly database: Database,
-    /** Called when a question comes or is answered. */
-    private readonly changed: () => void,
-  ) {}
-
-  /** The terms that wait for an answer. */
-  get waiting(): Terms | undefined {
-    return this.asking?.terms;
-  }
-
-  /** Ends when the person agrees; throws a RunError where not. */
-  async demand(settings: Settings, signal: AbortSignal): Promise<void> {
-    const terms = termsOf(settings);
-    const agreed = (await this.database.get<Terms[]>(AGREED)) ?? [];
-    if (agreed.some((one) => covers(one, terms))) return;
-    const yes = await new Promise<boolean>((resolve) => {
-      this.asking = { terms, answer: resolve };
-      signal.addEventListener("abort", () => {
-        resolve(false);
-      });
-      this.changed();
-    });
-    this.asking = undefined;
-    if (yes) await this.database.put(AGREED, [...agreed, terms]);
-    this.changed();
-    if (!yes) throw new RunError("its owner does not agree to what this run sends");
-  }
-
-  /** The question with its two buttons. */
-  view(texts: Texts): HTMLElement {
-    const { asking } = this;
-    const box = element("div", { className: "consent" });
-    if (!asking) return box;
-    const press = (yes: boolean) => () => {
-      asking.answer(yes);
-    };
-    box.append(
-      element("h2", { textContent: texts.say("consentTitle") }),
-      ...wordsOf(asking.terms, texts).map((text) => element("p", { textContent: text })),
-      element("button", { type: "button", id: "consent-yes", textContent: texts.say("yes"), onclick: press(true) }),
-      element("button", { type: "button", id: "consent-no", textContent: texts.say("no"), className: "second", onclick: press(false) }),
-    );
-    return box;
-  }
+/** The question; `answer` gets whether the person agrees. */
+export function consentView(terms: Terms, texts: Texts, answer: (yes: boolean) => void): HTMLElement {
+  const press = (yes: boolean) => () => {
+    // The buttons go: a keyboard is then where the page says what follows.
+    document.querySelector<HTMLElement>("#now-title")?.focus();
+    answer(yes);
+  };
+  const [yes, no] = [button(texts.say("yes"), press(true)), button(texts.say("no"), press(false), "second")];
+  yes.id = "consent-yes";
+  no.id = "consent-no";
+  const box = element(
+    "div",
+    { className: "consent", role: "group" },
+    element("h3", { id: "consent-title", textContent: texts.say("consentTitle") }),
+    ...wordsOf(terms, texts).map((text) => element("p", { textContent: text })),
+    yes,
+    no,
+  );
+  box.setAttribute("aria-labelledby", "consent-title");
+  return box;
 }

@@ -4,7 +4,7 @@ import { type Card, classInWords } from "../data/person.js";
 import { join, type Joined, JoinRefused, plainCode } from "../fleet/join.js";
 import { newKeyPair } from "../fleet/keys.js";
 import { button, element, field, said, section, show } from "./elements.js";
-import { KEYS } from "./taking-part.js";
+import { KEYS } from "../thread/names.js";
 import type { Texts } from "./texts.js";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;

@@ -1,16 +1,15 @@
 /** The page's beginning: its language, the federation's card, and whether somebody has joined. */
 import { Database } from "../browser/database.js";
-import { pageKernels } from "../browser/kernels.js";
 import { cardOf } from "../data/card.js";
 import type { Card } from "../data/person.js";
 import type { Joined } from "../fleet/join.js";
+import { CARD } from "../thread/names.js";
 import { element, said } from "./elements.js";
 import { FORGOTTEN } from "./forgetting.js";
 import { joiningView } from "./joining.js";
 import { Page } from "./page.js";
 import { LANGUAGES, Texts } from "./texts.js";
 
-const CARD = "card";
 const JOINED = "joined";
 const LANGUAGE = "language";
 
@@ -32,9 +31,9 @@ async function main(): Promise<void> {
   let page: Page | undefined;
   const begin = async (as: Joined) => {
     if (!card) return;
-    page = new Page(database, card, as, await pageKernels(), texts);
-    await page.begin();
+    page = new Page(database, card, as, texts);
     show();
+    await page.begin();
   };
   const joined = async (as: Joined) => {
     await database.put(JOINED, as);

@@ -4,8 +4,8 @@ import { classInWords } from "../data/person.js";
 import type { OwnModel } from "../device/owner.js";
 import { button, element, said, section, show } from "./elements.js";
 import type { Page } from "./page.js";
-import { Predictor } from "./predictor.js";
-import { channelsOf, type Measured, measure, sensorsAllowed } from "./sensors.js";
+import type { Measured } from "../data/measured.js";
+import { channelsOf, measure, sensorsAllowed } from "./sensors.js";
 
 /** Milliseconds from one word of the model to the next. */
 const EVERY = 1000;
@@ -18,7 +18,7 @@ export function modelView(page: Page): HTMLElement {
   const number = (key: string) => metric(model, key);
   const score = element("p", { id: "score", className: "large", textContent: texts.say("score", { score: texts.number(100 * (number("macro_f1") ?? NaN)) }) });
   const lines = gainLines(page, model).map((text, i) => element("p", { id: `gain-${i}`, textContent: text }));
-  return section("model", texts.say("modelTitle"), element("p", { textContent: texts.say("modelRound", { round, rounds }) }), score, ...lines, ...live(page, model));
+  return section("model", texts.say("modelTitle"), element("p", { textContent: texts.say("modelRound", { round, rounds }) }), score, ...lines, ...live(page));
 }
 
 function metric(model: OwnModel, key: string): number | undefined {
@@ -40,20 +40,23 @@ function gainLines({ texts }: Page, model: OwnModel): string[] {
 }
 
 /** The button and the line by which the model says what it recognises. */
-function live(page: Page, model: OwnModel): HTMLElement[] {
-  const { texts, card, data, exports } = page;
+function live({ texts, card, data, thread }: Page): HTMLElement[] {
   const channels = "DeviceMotionEvent" in globalThis ? channelsOf(card) : undefined;
-  if (!channels || !data.person) return [];
+  if (!channels || !data.counts.some(Boolean)) return [];
   const line = said("live-says");
-  const predictor = new Predictor(model, data.person, exports);
   const { rate, length } = cutOf(card);
   let rows: Measured[] = [];
   let stop: (() => void) | undefined;
-  const tell = () => {
+  let asking = false;
+  const tell = async () => {
     const last = rows.at(-1);
     if (!line.isConnected) return stop?.();
     if (last) rows = rows.filter(({ t }) => t > last.t - (2 * length) / rate);
-    const label = last && predictor.ofLast(rows);
+    // While a round is worked on, the answer comes late: nothing more is asked until then.
+    if (asking) return;
+    asking = true;
+    const label = last && (await thread.call("predict", rows).catch(() => undefined));
+    asking = false;
     show(line, label === undefined ? texts.say("liveWaits") : texts.say("liveSays", { label: classInWords(card, label) }));
   };
   const press = button(texts.say("live"), async () => {
@@ -62,7 +65,7 @@ function live(page: Page, model: OwnModel): HTMLElement[] {
       stop = undefined;
     } else if (await sensorsAllowed()) {
       const end = measure(channels, (row) => rows.push(row));
-      const timer = setInterval(tell, EVERY);
+      const timer = setInterval(() => void tell(), EVERY);
       stop = () => {
         end();
         clearInterval(timer);

@@ -1,5 +1,7 @@
 /** The section of what the device does now, with the button that pauses it, and a run's question. */
+import { consentView } from "./consent.js";
 import { element, said, section, show } from "./elements.js";
+import { FEWEST } from "../thread/names.js";
 import type { Page } from "./page.js";
 
 /** The section; {@link updateNow} fills it in. */
@@ -14,29 +16,33 @@ export function nowView(page: Page): HTMLElement {
 
 /** Bring the section up to date, without a change of what has not changed. */
 export function updateNow(page: Page, view: HTMLElement): void {
-  const { texts, consent, paused } = page;
+  const { texts, news, paused, thread } = page;
   const [line, asks, pause] = ["#now-says", "#asks", "#pause"].map((name) => view.querySelector<HTMLElement>(name)!);
   show(line, wordsNow(page));
   show(pause, texts.say(paused ? "goOn" : "pause"));
-  const asked = JSON.stringify(consent.waiting ?? null);
+  const asked = JSON.stringify(news.asks ?? null);
   if (asks.dataset.asked === asked) return;
   asks.dataset.asked = asked;
-  asks.replaceChildren(consent.view(texts));
+  asks.replaceChildren(...(news.asks ? [consentView(news.asks, texts, (yes) => void thread.call("agree", yes))] : []));
 }
 
-function wordsNow({ texts, consent, paused, takingPart, data }: Page): string {
+function wordsNow({ texts, news, paused, data }: Page): string {
+  const { doing, asks } = news;
+  if (!data.counts.length && doing.kind === "idle") return texts.say("wait");
+  if (doing.kind === "outdated") return texts.say("outdated", { why: doing.why });
   if (paused) return texts.say("paused");
-  if (consent.waiting) return texts.say("asks");
-  if (data.counts.filter((count) => count > 0).length < 2) return texts.say("needsData");
-  const { doing } = takingPart;
+  if (asks) return texts.say("asks");
+  if (data.counts.filter((count) => count > 0).length < FEWEST) return texts.say("needsData");
   switch (doing.kind) {
     case "working":
       return texts.say("working", { round: doing.round });
     case "offline":
     case "refused":
+    case "full":
       return texts.say(doing.kind, { why: doing.why });
     case "elsewhere":
     case "waiting":
+    case "declined":
       return texts.say(doing.kind);
     case "idle":
       return texts.say("wait");

@@ -1,32 +1,28 @@
 /** The page of a person who has joined: what its parts share, and how it is brought up to date. */
-import type { Database, Recording } from "../browser/database.js";
+import type { Database } from "../browser/database.js";
 import type { Card } from "../data/person.js";
 import type { OwnModel } from "../device/owner.js";
 import type { Joined } from "../fleet/join.js";
-import type { Exports } from "../training/memory.js";
-import { Consent } from "./consent.js";
+import { MODEL } from "../thread/names.js";
+import type { News, Summary } from "../thread/work.js";
 import { dataView } from "./data-view.js";
 import { modelView } from "./model-view.js";
 import { nowView, updateNow } from "./now-view.js";
-import { type OwnData, ownData } from "./own-data.js";
 import type { Recorder } from "./recorder.js";
 import { recordingView } from "./recording-view.js";
-import { MODEL, TakingPart } from "./taking-part.js";
 import type { Texts } from "./texts.js";
+import { newThread, type Thread } from "./thread.js";
 
 const PAUSED = "paused";
-/** Activities that a device needs to take part. */
-const FEWEST = 2;
 
 /** What the page of one person shows. */
 export class Page {
-  readonly consent: Consent;
-  readonly takingPart: TakingPart;
+  readonly thread: Thread;
   paused = false;
-  /** The recording that goes on. */
+  /** The recording that goes on, or that could not be kept yet. */
   recorder: Recorder | undefined;
-  recordings: readonly Recording[] = [];
-  data: OwnData;
+  data: Summary = { counts: [], unlabelled: 0, recordings: [], older: 0 };
+  news: News = { doing: { kind: "idle" }, asks: undefined, newModel: false };
   model: OwnModel | undefined;
   private views: { readonly now: HTMLElement; data: HTMLElement; model: HTMLElement } | undefined;
 
@@ -34,42 +30,39 @@ export class Page {
     readonly database: Database,
     readonly card: Card,
     readonly joined: Joined,
-    readonly exports: Exports,
     public texts: Texts,
   ) {
-    const changed = () => void this.update();
-    this.consent = new Consent(database, changed);
-    this.takingPart = new TakingPart(database, exports, this.consent, changed);
-    this.data = ownData(joined.client, card, []);
+    const heard = (news: News) => {
+      this.news = news;
+      void this.update(news.newModel ? ["model"] : []);
+    };
+    this.thread = newThread(heard, () => {
+      heard({ ...this.news, doing: { kind: "outdated", why: "worker" } });
+    });
   }
 
   /** Read what is kept, and begin. */
   async begin(): Promise<void> {
     this.paused = (await this.database.get<boolean>(PAUSED)) ?? false;
+    await this.thread.call("begin", this.joined.client);
+    await this.thread.call("takePart", !this.paused);
+    await this.readModel();
     await this.recordingsChanged();
   }
 
   /** Read recordings anew, and take part with them; why the last one gives no windows, "" where it does. */
   readonly recordingsChanged = async (): Promise<string> => {
-    this.recordings = await this.database.recordings();
-    this.data = ownData(this.joined.client, this.card, this.recordings);
-    this.takePart();
-    await this.update(true);
-    return this.data.refused.get(this.recordings.at(-1)?.id ?? -1) ?? "";
+    this.data = await this.thread.call("read");
+    await this.update(["data", "model"]);
+    return this.data.recordings.at(-1)?.refused ?? "";
   };
 
   /** Pause, or go on. */
   async pauseOrGoOn(): Promise<void> {
     this.paused = !this.paused;
     await this.database.put(PAUSED, this.paused);
-    this.takePart();
     await this.update();
-  }
-
-  private takePart(): void {
-    const { person, counts } = this.data;
-    if (this.paused || !person || counts.filter((count) => count > 0).length < FEWEST) void this.takingPart.end();
-    else this.takingPart.begin(person);
+    await this.thread.call("takePart", !this.paused);
   }
 
   /** All sections, anew. */
@@ -78,20 +71,20 @@ export class Page {
     return [this.views.now, recordingView(this), this.views.model, this.views.data];
   }
 
-  private async update(dataToo = false): Promise<void> {
-    const before = this.model;
-    this.model = await this.database.get<OwnModel>(MODEL).catch(() => before);
-    if (!this.views) return;
-    updateNow(this, this.views.now);
-    const of = (model: OwnModel | undefined) => model && `${model.method} ${model.turn.round} ${String(model.metrics.get("macro_f1"))} ${String(model.turn.seed)}`;
-    if (dataToo || of(before) !== of(this.model)) {
-      const model = modelView(this);
-      this.views.model.replaceWith(model);
-      this.views.model = model;
+  private async readModel(): Promise<void> {
+    this.model = await this.database.get<OwnModel>(MODEL).catch(() => this.model);
+  }
+
+  /** Bring the first section up to date, and others where they have changed. */
+  private async update(others: readonly ("data" | "model")[] = []): Promise<void> {
+    if (others.includes("model")) await this.readModel();
+    const { views } = this;
+    if (!views) return;
+    updateNow(this, views.now);
+    for (const name of others) {
+      const made = name === "data" ? dataView(this) : modelView(this);
+      views[name].replaceWith(made);
+      views[name] = made;
     }
-    if (!dataToo) return;
-    const data = dataView(this);
-    this.views.data.replaceWith(data);
-    this.views.data = data;
   }
 }

@@ -1,7 +1,8 @@
 /** A recording that goes on: kept every few seconds, its rate measured and its gaps seen, with the screen awake. */
 import type { Database } from "../browser/database.js";
 import { gapOf, type Rows } from "../data/cut.js";
-import { type Measured, measure } from "./sensors.js";
+import type { Measured } from "../data/measured.js";
+import { measure } from "./sensors.js";
 
 /** How a recording goes. */
 export interface Progress {
@@ -11,6 +12,8 @@ export interface Progress {
   readonly gaps: number;
   /** Whether the browser keeps the screen on. */
   readonly awake: boolean;
+  /** Why the last rows could not be kept; "" where they were. */
+  readonly unkept: string;
 }
 
 /** Milliseconds from one time to the next that it is kept: so much is lost at most with the tab. */
@@ -25,6 +28,9 @@ export class Recorder {
   private id: number | undefined;
   private lock: WakeLockSentinel | undefined;
   private saving = Promise.resolve();
+  private unkept = "";
+  /** Whether it measures no more. */
+  ended = false;
 
   private constructor(
     private readonly database: Database,
@@ -51,17 +57,18 @@ export class Recorder {
   }
 
   get progress(): Progress {
-    const { t } = this.asRows;
+    const { t } = this.asRows, { awake, unkept } = this;
     const n = t.length;
-    if (n < FEWEST) return { seconds: n ? t[n - 1] - t[0] : 0, rate: 0, gaps: 0, awake: this.awake };
+    if (n < FEWEST) return { seconds: n ? t[n - 1] - t[0] : 0, rate: 0, gaps: 0, awake, unkept };
     const gap = gapOf(t);
     const gaps = t.filter((time, i) => i > 0 && time - t[i - 1] > gap).length;
-    return { seconds: t[n - 1] - t[0], rate: 10 / gap, gaps, awake: this.awake };
+    return { seconds: t[n - 1] - t[0], rate: 10 / gap, gaps, awake, unkept };
   }
 
-  /** End it; whether there is something of it. Throws a RunError where it could not be kept. */
+  /** End it; whether there is something of it. Throws a RunError where it could not be kept; it can then be ended again. */
   async end(): Promise<boolean> {
-    for (const stop of this.stops) stop();
+    this.ended = true;
+    for (const stop of this.stops.splice(0)) stop();
     await this.lock?.release();
     this.keep();
     await this.saving;
@@ -82,6 +89,10 @@ export class Recorder {
     // What could not be kept a moment ago is kept now, where there is space again.
     this.saving = this.saving.catch(() => undefined).then(async () => {
       this.id = await this.database.record({ ...this.asRows, measured: true, ...(this.id !== undefined && { id: this.id }) });
+      this.unkept = "";
+    });
+    this.saving.catch((error: unknown) => {
+      this.unkept = error instanceof Error ? error.message : String(error);
     });
   }
 

@@ -1,6 +1,5 @@
 /** The section in which a person records, or imports a file. */
 import { element, field, said, section, show } from "./elements.js";
-import { recordingsOf } from "../data/csv.js";
 import { classInWords } from "../data/person.js";
 import type { Page } from "./page.js";
 import { Recorder } from "./recorder.js";
@@ -20,7 +19,7 @@ export function recordingView(page: Page): HTMLElement {
   // A recording goes on where the language is changed, in new elements.
   const shown = () => {
     activity.disabled = page.recorder !== undefined;
-    press.textContent = texts.say(page.recorder ? "stop" : "start");
+    press.textContent = texts.say(page.recorder?.ended ? "keepIt" : page.recorder ? "stop" : "start");
     if (page.recorder) activity.value = String(page.recorder.label);
   };
   const timer = setInterval(() => {
@@ -29,9 +28,9 @@ export function recordingView(page: Page): HTMLElement {
   }, LOOK);
   const look = () => {
     if (!page.recorder) return;
-    const { seconds, rate, gaps, awake } = page.recorder.progress;
+    const { seconds, rate, gaps, awake, unkept } = page.recorder.progress;
     const text = texts.say("progress", { seconds: texts.number(seconds, 0), rate: texts.number(rate), gaps });
-    show(line, awake ? text : `${text} ${texts.say("progressAsleep")}`);
+    show(line, unkept ? texts.say("unkept", { why: unkept }) : awake ? text : `${text} ${texts.say("progressAsleep")}`);
   };
   const start = async () => {
     if (!channels) return;
@@ -43,13 +42,17 @@ export function recordingView(page: Page): HTMLElement {
     shown();
   };
   const stop = async () => {
-    const own = page.recorder;
-    page.recorder = undefined;
+    try {
+      const some = await page.recorder?.end();
+      page.recorder = undefined;
+      show(line, texts.say(some ? "recorded" : "nothingMeasured"));
+      const refused = await page.recordingsChanged();
+      if (some && refused) show(line, texts.say("tooSlow", { why: refused }));
+    } catch (error) {
+      // It stays in the page's memory until there is space: the button then keeps it.
+      show(line, texts.say("unkept", { why: error instanceof Error ? error.message : String(error) }));
+    }
     shown();
-    const fault = await own?.end().then((some) => (some ? "" : texts.say("nothingMeasured")), (error: unknown) => String(error));
-    show(line, fault ? fault : texts.say("recorded"));
-    const refused = await page.recordingsChanged();
-    if (!fault && refused) show(line, texts.say("tooSlow", { why: refused }));
   };
   press.onclick = () => void (page.recorder ? stop() : start());
   shown();
@@ -58,16 +61,15 @@ export function recordingView(page: Page): HTMLElement {
 }
 
 /** The field by which a file is imported, and a line on how that went. */
-function importing({ texts, card, database, recordingsChanged }: Page): HTMLElement[] {
+function importing({ texts, card, thread, recordingsChanged }: Page): HTMLElement[] {
   const line = said("import-says");
   const file = element("input", { id: "file", type: "file", accept: ".csv,.tsv,.txt,text/csv" });
   file.onchange = async () => {
     const [chosen] = file.files ?? [];
     try {
-      const found = recordingsOf(await chosen.text(), card);
-      for (const recording of found) await database.record({ ...recording, measured: false });
+      const count = await thread.call("importFile", chosen);
       await recordingsChanged();
-      show(line, texts.say("imported", { count: found.length }));
+      show(line, texts.say("imported", { count }));
     } catch (error) {
       show(line, texts.say("importFailed", { why: error instanceof Error ? error.message : String(error) }));
     }

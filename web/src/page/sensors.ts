@@ -1,4 +1,5 @@
 /** A phone's motion sensors as rows of a federation's features. */
+import type { Measured } from "../data/measured.js";
 import type { Card } from "../data/person.js";
 
 /** A feature's value in an event; undefined: the phone does not measure it. */
@@ -28,12 +29,6 @@ function channelOf(feature: string, units: string): Channel | undefined {
   const scale = /^g\b|[^a-z/]g\b/i.test(units) ? 1 / GRAVITY : 1;
   const linear = /lin|user|body/i.test(sensor);
   return (event) => numbers((linear ? event.acceleration : event.accelerationIncludingGravity)?.[axis], scale);
-}
-
-/** One measurement: seconds since 1970, and a value of each feature. */
-export interface Measured {
-  readonly t: number;
-  readonly x: readonly number[];
 }
 
 /**

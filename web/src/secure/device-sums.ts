@@ -1,7 +1,6 @@
 // A device in a run's secure sums, from message to message: it answers questions about them, and masks what it
 // sends. What is kept of sums stands in blocks of the device's state.
 
-import { fromBinary } from "@bufbuild/protobuf";
 import type { Kept, Saved } from "../device/kept.js";
 import type { Settings } from "../device/settings.js";
 import type { Instructions } from "../device/turn.js";
@@ -11,7 +10,8 @@ import type { Values } from "../values.js";
 import { type Bundle, declared } from "../wire/bundles.js";
 import { type Address, encodeUpload } from "../wire/encode.js";
 import { EXACT } from "../wire/encoding.js";
-import { BundleSchema } from "../wire/generated/exchange_pb.js";
+import { BUNDLE } from "../wire/message.js";
+import { read } from "../wire/protobuf.js";
 import { digest } from "./digest.js";
 import { wordsOf } from "./exact.js";
 import { noSecrets, readSecrets } from "./kept-secrets.js";
@@ -204,7 +204,7 @@ export function vectorBytes(vector: Words, client: string, round: number): Uint8
 
 /** The vector in such bytes of this device's own; undefined: there is none. */
 export function vectorIn(bytes: Uint8Array): Words | undefined {
-  const values = fromBinary(BundleSchema, bytes).tensors.find(({ name }) => name === "vector")?.values;
+  const values = read(BUNDLE, bytes).tensors.find(({ name }) => name === "vector")?.values;
   if (values === undefined) return undefined;
   const words = new DataView(values.buffer, values.byteOffset, values.byteLength);
   return Uint32Array.from({ length: values.length / 4 }, (_, i) => words.getUint32(4 * i, true));

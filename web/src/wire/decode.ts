@@ -2,13 +2,13 @@
  * A download from bytes. It trusts nothing: versions, names, shapes, masks and numbers are checked
  * against what the method declares before anything is handed on.
  */
-import { fromBinary } from "@bufbuild/protobuf";
 import { MessageRefused } from "../errors.js";
 import { sameShape, size, type Tensor } from "../tensors.js";
 import { type Bundle, type Declaration, type Declared, encoded, mostBytes, type Part, taken, within } from "./bundles.js";
 import { type Address, linesOf, WIRE } from "./encode.js";
-import { BundleSchema, type Bundle as Message, type Tensor as TensorMessage } from "./generated/exchange_pb.js";
+import { BUNDLE, type BundleMessage as Message, type TensorMessage } from "./message.js";
 import { type Format, FORMATS, unpack, unpackBits, unpackDifferences, WIDTH } from "./numbers.js";
+import { read } from "./protobuf.js";
 import type { Reference } from "./references.js";
 
 /** What a receiver knows before it opens a message, and checks the message against. */
@@ -77,7 +77,7 @@ function opened(bytes: Uint8Array, envelope: Envelope): Message {
   }
   let message: Message;
   try {
-    message = fromBinary(BundleSchema, bytes);
+    message = read(BUNDLE, bytes);
   } catch (error) {
     throw refusal(envelope, "message", `${bytes.length} bytes (${String(error)})`, "a message of schema fedsub.v2");
   }

@@ -1,20 +1,14 @@
 /** An upload to bytes: masks, number formats, differences, top-k. */
-import { create, toBinary } from "@bufbuild/protobuf";
 import { sameShape, size, type Tensor } from "../tensors.js";
 import { type Bundle, type Declaration, type Declared, encoded, type Floats, put, taken } from "./bundles.js";
 import { type Encoding, feedsBack } from "./encoding.js";
-import { BundleSchema, NumberFormat, type Tensor as Message, TensorSchema } from "./generated/exchange_pb.js";
-import { bytesOf, type Format, pack, packBits, packDifferences, unpack } from "./numbers.js";
+import { BUNDLE, type TensorParts as Message } from "./message.js";
+import { bytesOf, FORMATS, pack, packBits, packDifferences, unpack } from "./numbers.js";
+import { written } from "./protobuf.js";
 import type { Reference } from "./references.js";
 
 /** Version of the wire and of its schema. */
 export const WIRE = 2;
-
-const NUMBERS: Readonly<Record<Format, NumberFormat>> = {
-  float32: NumberFormat.FLOAT32,
-  bfloat16: NumberFormat.BFLOAT16,
-  int8: NumberFormat.INT8,
-};
 
 /** Whom a message is from or to, and its round. */
 export interface Address {
@@ -42,29 +36,29 @@ export function encodeUpload(
 ): Encoded {
   const differences = encoding.delta && reference !== undefined;
   const kept = new Map(reference?.tensors);
-  const tensors = [...bundle.tensors].map(([name, part]) => {
+  const tensors = [...bundle.tensors].map(([name, part]): Message => {
     const one = sends.get(name);
     if (!one) throw new TypeError(`tensor ${name}: got one that is not declared, expected ${[...sends.keys()].join(", ")}`);
     const shape = [...one.shape];
-    if (part.kind === "bits") return create(TensorSchema, { name, shape, values: packBits(part.values) });
-    if (part.kind === "whole") return create(TensorSchema, { name, shape, values: bytesOf(part.values) });
+    if (part.kind === "bits") return { name, shape, values: packBits(part.values) };
+    if (part.kind === "whole") return { name, shape, values: bytesOf(part.values) };
     const made = encodeFloats(name, part, one, encoding, kept.get(name));
     if (made.after) kept.set(name, made.after);
     return made.message;
   });
-  const message = create(BundleSchema, {
+  const bytes = written(BUNDLE, {
     schemaVersion: WIRE,
     clientId: address.client,
     round: address.round,
     examples: BigInt(bundle.examples),
     version: bundle.version,
-    numbers: NUMBERS[encoding.numbers],
+    numbers: FORMATS.indexOf(encoding.numbers),
     differences,
     reference: differences ? reference.round : 0,
     tensors,
   });
   const after = reference && { round: address.round, tensors: kept };
-  return { bytes: toBinary(BundleSchema, message), reference: after };
+  return { bytes, reference: after };
 }
 
 /** Entries of the leading axis that follow, and lines that share a scale under int8. */
@@ -84,7 +78,7 @@ function encodeFloats(name: string, part: Floats, one: Declared, encoding: Encod
   if (part.values.length * rows !== size(one.shape) * entries) {
     throw new TypeError(`tensor ${name}: got ${part.values.length} numbers in ${entries} entries, expected those of [${one.shape.join()}]`);
   }
-  const message = create(TensorSchema, { name, shape: [...one.shape] });
+  const message: Message = { name, shape: one.shape };
   if (one.kind === "Rows") {
     const mask = new Uint8Array(rows);
     part.rows?.forEach((row) => (mask[row] = 1));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { CallRefused, FleetCalls, PATIENCE } from "../../src/fleet/calls.js";
-import type { Metadata } from "../../src/fleet/generated/fleet_pb.js";
+import type { Metadata } from "../../src/fleet/messages.js";
 import { deviceKey, newKeyPair } from "../../src/fleet/keys.js";
 import { takePart } from "../../src/fleet/participation.js";
 import { nodeTransport } from "../../src/node/transport.js";

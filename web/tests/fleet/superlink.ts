@@ -3,7 +3,7 @@ import { createVerify } from "node:crypto";
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { create, type DescMessage, fromBinary, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
-import * as pb from "../../src/fleet/generated/fleet_pb.js";
+import * as pb from "../generated/fleet/fleet_pb.js";
 import { contentOf, messageObjects, type MessageObjects, objectIdOf } from "../../src/fleet/objects.js";
 import type { Content } from "../../src/values.js";
 

@@ -2,7 +2,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { size } from "../../src/tensors.js";
 import { linesOf } from "../../src/wire/encode.js";
-import { BundleSchema } from "../../src/wire/generated/exchange_pb.js";
+import { BundleSchema } from "../generated/wire/exchange_pb.js";
 import { bytesOf, floatsOfBytes, FORMATS, unpack } from "../../src/wire/numbers.js";
 
 /** An upload's header as plain values, and of each tensor its masks and the numbers that were sent. */

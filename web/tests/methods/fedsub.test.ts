@@ -13,7 +13,7 @@ import type { Chain } from "../../src/models/chain.js";
 import { buildModel } from "../../src/models/chain.js";
 import { Kernels } from "../../src/training/kernels.js";
 import type { Value } from "../../src/values.js";
-import { BundleSchema, TensorSchema } from "../../src/wire/generated/exchange_pb.js";
+import { BundleSchema, TensorSchema } from "../generated/wire/exchange_pb.js";
 import { MemoryStore, RUN, storeBefore } from "../golden/answers.js";
 import { golden } from "../golden/case.js";
 import { testKernels } from "../golden/kernels.js";

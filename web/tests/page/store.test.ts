@@ -8,6 +8,8 @@ import { RunError } from "../../src/errors.js";
 
 const rows = (label: number) => ({ t: Float64Array.of(0, 1), x: Float32Array.of(1, 2), y: Int32Array.of(label, label), measured: true });
 
+const all = async (database: Database) => Promise.all((await database.recordingIds()).map((id) => database.recording(id)));
+
 test("the store gives back the last block, and refuses a damaged one", async () => {
   const database = await Database.open("store"), store = new BrowserStore(database);
   assert.equal(await store.load(), undefined);
@@ -24,9 +26,19 @@ test("recordings keep their order and numbers, grow in place, and go alone", asy
   const first = await database.record(rows(0));
   await database.record(rows(1));
   assert.equal(await database.record({ ...rows(2), id: first }), first);
-  assert.deepEqual((await database.recordings()).map(({ y }) => y[0]), [2, 1]);
+  assert.deepEqual((await all(database)).map((one) => one?.y[0]), [2, 1]);
   await database.discard(first);
-  assert.deepEqual((await database.recordings()).map(({ y }) => y[0]), [1]);
+  assert.deepEqual((await all(database)).map((one) => one?.y[0]), [1]);
+});
+
+test("new recordings are kept together or not at all, and the oldest go together", async () => {
+  const database = await Database.open("together"), wrong = { ...rows(1), id: null as unknown as number };
+  await database.recordAll([rows(0), rows(1), rows(2)]);
+  await assert.rejects(database.recordAll([rows(3), wrong]));
+  assert.deepEqual((await all(database)).map((one) => one?.y[0]), [0, 1, 2]);
+  const [, second] = await database.recordingIds();
+  await database.discardUpTo(second);
+  assert.deepEqual((await all(database)).map((one) => one?.y[0]), [2]);
 });
 
 test("whole numbers and bytes are kept as they are", async () => {
@@ -41,7 +53,7 @@ test("what is forgotten is gone, also for a tab that had it open", async () => {
   await database.record(rows(0));
   await database.put("keys", 1);
   await database.forget();
-  await assert.rejects(other.recordings());
+  await assert.rejects(other.recordingIds());
   const anew = await Database.open("forgotten");
-  assert.deepEqual([await anew.recordings(), await anew.get("keys")], [[], undefined]);
+  assert.deepEqual([await anew.recordingIds(), await anew.get("keys")], [[], undefined]);
 });

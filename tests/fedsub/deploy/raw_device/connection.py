@@ -36,8 +36,8 @@ from flwr.proto.node_pb2 import Node
 from google.protobuf.message_factory import GetMessageClass
 
 OVER_HTTP = not version("flwr").startswith("1.39.")
-#: Seconds within which the SuperLink must hear of a device; it is told sooner.
-HEARTBEAT = 30.0
+#: Seconds within which the SuperLink must hear of a device, and after which it does.
+HEARTBEAT, BEAT = 30.0, 10.0
 CALL_SECONDS = 60.0
 #: A SuperLink counts a call that it could not parse as one that goes on; a connection has 1000.
 CALLS_EACH = 500
@@ -194,8 +194,8 @@ class Connection:
         private = load_ssh_private_key(key.read_bytes(), password=None)
         assert isinstance(private, ec.EllipticCurvePrivateKey)
         self._key = private
-        #: Bytes of all requests, and of the answers to :meth:`call`.
-        self.sent = self.received = 0
+        #: Bytes of all requests, and of the answers to :meth:`call`; and its number.
+        self.sent = self.received = self.calls = 0
         self._public = public_bytes(private)
         # Calls that may be broken have a connection of their own, which is ended now and then.
         self._open = partial(Caller, address, ca.read_bytes())
@@ -210,6 +210,7 @@ class Connection:
     def call(self, method: str, request: Any) -> Any:
         """Call one of the fleet's methods; raises Refused."""
         self.sent += request.ByteSize()
+        self.calls += 1
         answer = self._caller(method, request.SerializeToString(), self.signed())
         self.received += len(answer)
         return GetMessageClass(METHODS[method].output_type).FromString(answer)
@@ -254,7 +255,7 @@ class Connection:
         self._caller.close()
 
     def _beat(self) -> None:
-        while not self._closed.wait(HEARTBEAT / 3):
+        while not self._closed.wait(BEAT):
             request = SendNodeHeartbeatRequest(node=self.node, heartbeat_interval=HEARTBEAT)
             with suppress(Refused):  # the next one may come through
                 self.call("SendNodeHeartbeat", request)

@@ -22,6 +22,13 @@ POLL_SECONDS = 4.0
 #: After a question: one that has its message sent again and again loses no time.
 AGAIN_SECONDS = 1.0
 FEATURES, CLASSES = 4, ["sit", "walk", "run"]
+
+
+def pause(idle: float) -> float:
+    """Return the seconds before a look, `idle` s after a question was answered."""
+    return POLL_SECONDS
+
+
 Note = Callable[[dict[str, Any]], None]
 
 
@@ -63,13 +70,16 @@ class Device:
 
     def work(self, late: float) -> None:
         """Answer until it is told to stop; begin `late` seconds after others."""
-        question: Question | None = None
+        question, served = None, time.monotonic()
         self._stop.wait(late)
-        while not self._stop.wait(POLL_SECONDS if question is None else AGAIN_SECONDS):
+        while not self._stop.wait(
+            pause(time.monotonic() - served) if question is None else AGAIN_SECONDS
+        ):
             try:
                 question = self._next()
                 if question is not None:
                     self._answer(question)
+                    served = time.monotonic()
             except Refused as error:
                 self.note({"device": self.name, "broken": error.reason})
 

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from flwr.supercore.task_identity import TaskIdentity
 
-from strategies.rounds import delivery
+from strategies.rounds.clock import Clock
 
-from .scripted_link import POLL, Clock, Fate, ScriptedLink, Serve, Server
+from ...waiting_clock import WaitingClock
+from .scripted_link import POLL, Fate, ScriptedLink, Serve, Server
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
+def serve() -> Serve:
     """Make a server whose link follows a script: by node, what becomes of each message."""
     TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, 1
 
@@ -23,9 +24,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
         real_time: bool = False,
         **keys: Any,
     ) -> Server:
-        clock = Clock()
-        if not real_time:
-            monkeypatch.setattr(delivery, "time", clock)
+        clock = Clock() if real_time else WaitingClock()
         fates = {node: [Fate(**f) for f in listed] for node, listed in (script or {}).items()}
         return Server(ScriptedLink(clock, fates, **keys), poll)
 

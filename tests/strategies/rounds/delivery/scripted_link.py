@@ -1,4 +1,4 @@
-"""A link whose every answer is scripted, on a clock that only sleeping moves."""
+"""A link whose every answer is scripted, on a clock that only waiting moves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord, Error, Message, MessageType, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.proto.node_pb2 import NodeInfo
 
+from strategies.rounds.clock import Clock
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
 
@@ -36,20 +37,6 @@ class Fate:
     error: int | None = None
     silent: bool = False
     taken: bool = True
-
-
-class Clock:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        assert seconds >= 0
-        self.now += seconds
 
 
 @dataclass

@@ -235,7 +235,7 @@ def test_whose_own_pace_is_known_is_not_waited_for_much_longer(serve: Serve) -> 
         answers = server.ask(timeout=600.0, most=2, round=round)
         seconds.append((server.link.seconds - since, ("cleo", f"cleo {round}") in answers))
         if round == 3:
-            server.link.clock.sleep(30.0)
+            server.link.clock.wait(30.0)
     assert seconds == [
         (30.0, True),
         (pytest.approx(60.0, abs=0.5), False),

@@ -39,7 +39,7 @@ def test_who_answers_in_time_while_others_answers_are_read_is_not_silent(serve: 
     asked = [(client, message(client, 1)) for client in NODES]
     for reply in server.delivery.exchange(Link(server.link), asked, 10.0, NODES):
         heard.append(server.delivery.client_of(reply))
-        server.link.clock.sleep(20.0 if heard == ["anna"] else 0.0)
+        server.link.clock.wait(20.0 if heard == ["anna"] else 0.0)
     assert heard == ["anna", "ben"] and server.delivery.silent == {"cleo"}
     assert server.link.seconds == 20.0
 
@@ -50,7 +50,7 @@ def test_what_the_server_does_meanwhile_is_no_clients_time(serve: Serve) -> None
     asked = [(client, message(client, 1)) for client in NODES]
     for reply in server.delivery.exchange(Link(server.link), asked, 600.0, NODES, most=2):
         server.delivery.note_usable(server.delivery.client_of(reply))
-        server.link.clock.sleep(30.0)
+        server.link.clock.wait(30.0)
     assert server.delivery.pace.took["anna"] == 0 and server.delivery.pace.took["ben"] <= POLL
     assert server.delivery.pace.slow == {"cleo"}
     assert server.counts() == {"slow_replies": {"cleo": 1}}
@@ -99,3 +99,15 @@ def test_nobody_asked_is_over_at_once(serve: Serve) -> None:
     server = serve()
     assert list(server.delivery.exchange(Link(server.link), [], 600.0, {})) == []
     assert server.link.seconds == 0.0 and server.link.sent == []
+
+
+def test_who_has_not_been_asked_for_long_may_look_late(serve: Serve) -> None:
+    """By half of the time since it answered: to the handshake, or in a round."""
+    server = serve()
+    server.link.clock.sleep(100.0)
+    server.ask(most=2)
+    assert set(server.delivery.pace.late.values()) == {27.0}
+    server.link.clock.sleep(40.0)
+    server.ask("anna", most=1, round=2)
+    server.ask(most=2, round=3)
+    assert server.delivery.pace.late == {"anna": 0.0, "ben": 17.0, "cleo": 17.0}

@@ -15,18 +15,7 @@ from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import Facts, Introduction
 
 from ...partial_grid import PartialGrid
-
-
-class Clock:
-    """A clock that only sleeping moves."""
-
-    now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
+from ...waiting_clock import BEGIN, WaitingClock
 
 
 @dataclass
@@ -39,7 +28,7 @@ class ScriptedGrid(PartialGrid):
     `beat` seconds; those in `answers` answer their first question at that second.
     """
 
-    clock: Clock
+    clock: WaitingClock
     clients: dict[int, str]
     errors: dict[int, int] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
@@ -66,7 +55,7 @@ class ScriptedGrid(PartialGrid):
 
     @property
     def seconds(self) -> float:
-        return self.clock.now - Clock.now
+        return self.clock.now - BEGIN
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         assert isinstance(messages, list) and messages

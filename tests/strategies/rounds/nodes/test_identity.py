@@ -95,7 +95,7 @@ def test_a_name_is_the_operators_word(keyed: KeyedGrid, caplog: pytest.LogCaptur
     expected = "it says it is client 'ben', and its key was registered under the name 'mallory'"
     assert f"node 2: {expected}" in caplog.text
     keyed.clients[2] = "mallory"
-    keyed.clock.sleep(MISFIT_SECONDS)
+    keyed.clock.wait(MISFIT_SECONDS)
     registry.refresh(Link(keyed))
     assert registry.online == {"anna", "mallory"}
 

@@ -9,7 +9,7 @@ import { Settings } from "../device/settings.js";
 import type { Tensor } from "../tensors.js";
 import { Kernels } from "../training/kernels.js";
 import type { Exports } from "../training/memory.js";
-import type { Measured } from "./sensors.js";
+import type { Measured } from "../data/measured.js";
 
 /** Says the class of measurements as they come. */
 export class Predictor {

@@ -1,0 +1,1 @@
+"""A fleet in virtual time: people with habits, devices and a server that are real."""

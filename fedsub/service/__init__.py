@@ -1,0 +1,1 @@
+"""A federation that is kept going for months: schedules, durable state, tokens, the audit log."""

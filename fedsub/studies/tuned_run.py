@@ -1,0 +1,106 @@
+"""A run's values chosen on validation data before it begins: the grid of one method.
+
+It is what a study does for each of its rows (:mod:`fedsub.studies.runner`), for the run's method:
+each candidate is trained on a part of the training samples and judged on the rest of them, never on
+a tested sample.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fedsub.studies.engine import train_run
+from fedsub.studies.kept_runs import RUNS, summary
+from fedsub.studies.run import new_folder
+from fedsub.studies.runner import choose, row_key
+from fedsub.studies.study import Entry, Study, concerns, tuning_tasks
+from fedsub.studies.study_file import check_study
+from fedsub.studies.study_parts import listed_values
+from fedsub_core.config.run_config import RunConfig, read_config, to_flat
+from fedsub_core.data.federation import Federation
+from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.files import write_whole
+from fedsub_server.tuned import TUNED_FILE
+
+#: Told of a candidate: its number from 0, of how many, and its rounds that are done.
+Tell = Callable[[int, int, int], None]
+Grid = Mapping[str, Sequence[Any]]
+_WHERE = Path("tune")
+
+
+def study_of(config: RunConfig, grid: Grid) -> Study:
+    """Return the study of one row that chooses a run's values.
+
+    Raises
+    ------
+    ConfigError
+        If a key is not one of the run's method, or a value is none of it.
+    """
+    entry = Entry(config.method, config.method, {})
+    decided = ("data", "method", "beside", "seed", "out", "folder", "on-round")
+    run = {key: value for key, value in to_flat(config).items() if key not in decided}
+    own = {k: v for k, v in run.items() if "." not in k or k.startswith(f"{config.method}.")}
+    for key, values in grid.items():
+        listed_values(_WHERE, "values", key, list(values))
+        if key in decided or not concerns(key, entry):
+            raise ConfigError(
+                f"tune: {key}: got a key that {config.method} does not have, expected one of its "
+                f"own or of its training: `fedsub compare` chooses for each of several methods"
+            )
+    study = Study(
+        f"tuning of {config.method}", "", (config.seed,), "rounds", {**own, "data": config.data},
+        ((),), (entry,), dict(grid),
+    )  # fmt: skip
+    check_study(_WHERE, study)
+    return study
+
+
+def tuned(
+    config: RunConfig, federation: Federation, grid: Grid, tell: Tell
+) -> tuple[RunConfig, dict[str, Any]]:
+    """Return the run's configuration with the values that were chosen, and what was tried.
+
+    Raises
+    ------
+    ConfigError, DataError
+        As :func:`study_of`; if samples are too few to choose on.
+    RunError
+        If no candidate could be trained.
+    """
+    study = study_of(config, grid)
+    tasks, failed = list(tuning_tasks(study)), dict[str, str]()
+    with tempfile.TemporaryDirectory(prefix="fedsub-tuning-") as place:
+        folder = Path(place)
+        for i, task in enumerate(tasks):
+            here = replace(task, config=replace(task.config, threads=config.threads))
+            try:
+                train_run(here, federation, folder / RUNS / task.name, partial(tell, i, len(tasks)))
+            except RunError as error:  # with too large a rate no upload can be used
+                failed[task.name] = str(error)
+        if tasks and len(failed) == len(tasks):
+            raise RunError(f"tune: no candidate could be trained: {next(iter(failed.values()))}")
+        chosen = dict(choose(study, folder, failed)[row_key(study.entries[0], ())])
+        tried = [
+            {
+                "values": dict(task.tuned),
+                "macro_f1": None if task.name in failed else summary(folder, task).macro_f1,
+            }
+            for task in tasks
+        ]
+    found = {"method": config.method, "chosen": chosen, "tried": tried}
+    found["grid"] = {key: list(values) for key, values in grid.items()}
+    return read_config(None, {**to_flat(config), **chosen}), found
+
+
+def tuned_folder(config: RunConfig, found: Mapping[str, Any]) -> Path:
+    """Make the run's folder (:func:`new_folder`), with what was tried and chosen, if anything."""
+    folder = new_folder(config)
+    if found:
+        write_whole(folder / TUNED_FILE, (json.dumps(found, indent=1) + "\n").encode())
+    return folder

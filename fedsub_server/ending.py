@@ -1,0 +1,154 @@
+"""Ending a method's rounds early: by patience on validation parts, or by a user's function.
+
+A method that ended so has a file beside its database, and is not gone on with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from fedsub_core.config.settings import RoundSettings
+from fedsub_core.errors import RunError, cut
+from fedsub_core.files import write_whole
+from fedsub_core.metric_names import VALIDATION
+from fedsub_core.metrics import MetricRow
+from fedsub_core.models.builders import builder_at
+
+ENDED_FILE = "ended.json"
+#: By less than this the mean validation macro F1 has not risen.
+LEAST_RISE = 0.001
+TAKES = "(done) with done.method, .round, .rounds, .means and .people"
+
+
+class EndedEarly(Exception):
+    """A method's rounds ended before the last one."""
+
+
+@dataclass(frozen=True)
+class RoundDone:
+    """A finished round, as ``on_round`` gets it.
+
+    Parameters
+    ----------
+    method, round, rounds : which round of how many.
+    means : of each of the round's metrics over people, by name; of a round without an evaluation
+        those of training. Whoever ends a run by what was reached on test samples chooses by them;
+        ``validation_macro_f1`` is there with ``best_by="validation"``.
+    people : the same numbers of each person, by id.
+    """
+
+    method: str
+    round: int
+    rounds: int
+    means: Mapping[str, float]
+    people: Mapping[str, Mapping[str, float]]
+
+
+@dataclass
+class Ending:
+    """Decides after each round of a method whether it is the last.
+
+    Parameters
+    ----------
+    settings : of the rounds.
+    method : its name.
+    folder : the method's, where it is kept that it ended.
+    before : metrics of earlier processes.
+    """
+
+    settings: RoundSettings
+    method: str
+    folder: Path
+    before: Iterable[MetricRow] = ()
+    means: dict[int, float] = field(default_factory=dict)
+    function: Callable[[RoundDone], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.settings.patience:
+            self._note(row for row in self.before if row.metric == VALIDATION)
+        if self.settings.on_round:
+            self.function = builder_at(self.settings.on_round, "on-round", TAKES)
+
+    @property
+    def rounds(self) -> int:
+        """The rounds to be run: up to where the method ended, or 0, which is all."""
+        return int(read_ended(self.folder).get("round", 0))
+
+    def after(self, round: int, rows: Sequence[MetricRow]) -> bool:
+        """Return whether a round is the last, and keep it.
+
+        Raises
+        ------
+        RunError
+            If the user's function fails; it names method and round.
+        """
+        if not (self.function or self.settings.patience):
+            return False
+        self._note(row for row in rows if row.metric == VALIDATION)
+        why = self._function_says(round, rows) or self._patience_says(round)
+        if why and round < self.settings.rounds:
+            text = json.dumps({"round": round, "of": self.settings.rounds, "why": why}) + "\n"
+            write_whole(self.folder / ENDED_FILE, text.encode())
+            return True
+        return False
+
+    def _note(self, rows: Iterable[MetricRow]) -> None:
+        each = defaultdict[int, list[float]](list)
+        for row in rows:
+            each[row.round].append(row.value)
+        self.means |= {round: fmean(values) for round, values in each.items()}
+
+    def _patience_says(self, round: int) -> str:
+        patience = self.settings.patience
+        long_ago = [number for number in self.means if number <= round - patience]
+        if not (patience and long_ago and round in self.means):
+            return ""
+        rise = self.means[round] - self.means[max(long_ago)]
+        if rise >= LEAST_RISE:
+            return ""
+        return f"in {patience} rounds the validation macro F1 rose by {rise:.4f}"
+
+    def _function_says(self, round: int, rows: Sequence[MetricRow]) -> str:
+        if self.function is None:
+            return ""
+        people = defaultdict[str, dict[str, float]](dict)
+        for row in rows:
+            if row.label is None and row.client:
+                people[row.client][row.metric] = row.value
+        names = dict.fromkeys(name for one in people.values() for name in one)
+        means = {n: fmean(one[n] for one in people.values() if n in one) for n in names}
+        done = RoundDone(self.method, round, self.settings.rounds, means, dict(people))
+        try:
+            said = self.function(done)
+        except Exception as error:  # whatever somebody's function raises
+            raise RunError(
+                f"on-round {self.settings.on_round}: {self.method}, round {round}: got "
+                f"{type(error).__name__}: {cut(error)}; expected a function of {TAKES}. The run "
+                "goes on from its last checkpoint with --resume"
+            ) from error
+        return f"{self.settings.on_round} ended it" if said is True else ""
+
+
+def read_ended(folder: Path) -> dict[str, Any]:
+    """Return when a method ended early, and why; empty where it did not."""
+    try:
+        found: dict[str, Any] = json.loads((folder / ENDED_FILE).read_text("utf-8"))
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def ended_in_words(run: Path) -> str:
+    """Return a sentence on the methods of a run's folder that ended early; "" without any."""
+    ended = {path.parent.name: read_ended(path.parent) for path in run.glob(f"*/{ENDED_FILE}")}
+    each = [
+        f"{name} after round {one.get('round')} of {one.get('of')} ({one.get('why')})"
+        for name, one in sorted(ended.items())
+    ]
+    return f"Ended early: {'; '.join(each)}." if each else ""

@@ -1,0 +1,32 @@
+"""The people of a federation, where one SuperLink has the devices of several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedsub_core.errors import RunError, cut
+from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
+
+#: In a run's folder: a client id in each line. Without the file everybody takes part.
+MEMBERS_FILE = "members.txt"
+
+
+def read_members(folder: Path) -> frozenset[str] | None:
+    """Return the client ids of the people who take part in the run in `folder`; None: everybody.
+
+    Raises
+    ------
+    RunError
+        If the list cannot be read, or a line of it is no client id.
+    """
+    path = folder / MEMBERS_FILE
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: got {cut(error)}, expected a client id in each line") from error
+    names = [line.strip() for line in lines if line.strip()]
+    if wrong := [name for name in names if not is_client_id(name)]:
+        raise RunError(f"{path}: got the line {cut(wrong[0])!r}, expected {CLIENT_ID_RULE}")
+    return frozenset(names)

@@ -1,0 +1,44 @@
+"""Values of a run that were chosen on validation data before it began, ``tuned.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+TUNED_FILE = "tuned.json"
+
+
+def read_tuned(folder: Path) -> dict[str, Any]:
+    """Return the values that were tried and chosen for a run; empty where there are none."""
+    try:
+        found: dict[str, Any] = json.loads((folder / TUNED_FILE).read_text("utf-8"))
+        return found if isinstance(found, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def tuned_in_words(folder: Path) -> str:
+    """Return sentences on the values that were chosen for a run; "" where none were."""
+    found = read_tuned(folder)
+    try:
+        chosen, grid, method = found["chosen"], found["grid"], found["method"]
+        each = [f"{k} = {v} (of {', '.join(map(str, grid[k]))})" for k, v in chosen.items()]
+        scores = [one["macro_f1"] for one in found["tried"] if one["values"] == chosen]
+    except (KeyError, TypeError):
+        return ""
+    reached = f", macro F1 {scores[0]:.3f} there" if scores and scores[0] is not None else ""
+    said = (
+        f"Chosen for {method} on a part of the training samples, never on test samples: "
+        f"{', '.join(each)}{reached}; methods beside it use the same values."
+    )
+    ends = [f"{k} = {v}" for k, v in chosen.items() if at_end(v, grid[k])]
+    more = f" At an end of the grid, where a wider one might give more: {', '.join(ends)}."
+    return said + more * bool(ends)
+
+
+def at_end(value: object, grid: Sequence[Any]) -> bool:
+    """Return whether a tuned value is the least or the greatest of several numbers."""
+    numbers = [one for one in grid if isinstance(one, int | float) and type(one) is not bool]
+    return len(numbers) == len(grid) > 1 and value in (min(numbers), max(numbers))

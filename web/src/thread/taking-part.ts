@@ -1,0 +1,158 @@
+/** A device that takes part while the page is open, in one tab at a time. */
+import { type Database, StorageFull } from "../browser/database.js";
+import { alone, BrowserStore } from "../browser/store.js";
+import type { Person } from "../data/person.js";
+import { type Asked, Device } from "../device/device.js";
+import type { OwnModel } from "../device/owner.js";
+import type { Settings } from "../device/settings.js";
+import { MessageRefused } from "../errors.js";
+import { CallRefused, FleetCalls, fetchTransport, pause } from "../fleet/calls.js";
+import { deviceKey } from "../fleet/keys.js";
+import { takePart } from "../fleet/participation.js";
+import { NO_WISH } from "../secure/settings.js";
+import type { Exports } from "../training/memory.js";
+import type { Content } from "../values.js";
+import { KEYS, MODEL } from "./names.js";
+import { type Consent, Declined } from "./terms.js";
+
+/** What a device does now. */
+export type Doing =
+  | { readonly kind: "idle" | "waiting" | "elsewhere" | "declined" }
+  | { readonly kind: "working"; readonly round: string }
+  | { readonly kind: "offline" | "refused" | "full" | "outdated"; readonly why: string };
+
+/** Seconds from one look for messages to the next, and from a failure to the next try. */
+const LOOK = 3;
+const AGAIN = 10;
+/** Calls fail sooner than on devices that nobody looks at: the page tries again, and says so. */
+const PATIENCE = { timeout: 30, tries: 3, first: 0.5, longest: 5 };
+const FORBIDDEN = [401, 403];
+/** What a server of another release says that this page does not know. */
+const OUTDATED = ["wires", "run config"];
+
+/** Samples came while the owner was asked. */
+class OtherSamples extends Error {}
+
+/** Takes part with a person's samples until it is ended. */
+export class TakingPart {
+  doing: Doing = { kind: "idle" };
+  private person: Person | undefined;
+  private ended: AbortController | undefined;
+  private running: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly database: Database,
+    private readonly exports: Exports,
+    private readonly consent: Consent,
+    /** Called when what it does has changed, or the model. */
+    private readonly changed: (newModel: boolean) => void,
+  ) {}
+
+  /** Take part with these samples, from the next message on; what is asked or worked on now goes on. */
+  begin(person: Person): void {
+    this.person = person;
+    if (this.ended && !this.ended.signal.aborted) return;
+    const ended = new AbortController();
+    this.ended = ended;
+    this.running = this.running.then(() => this.keepOn(ended.signal));
+  }
+
+  /** End it; when it has ended. */
+  async end(): Promise<void> {
+    this.ended?.abort(new Error("ended by the page"));
+    await this.running;
+  }
+
+  private does(doing: Doing): void {
+    this.doing = doing;
+    this.changed(false);
+  }
+
+  private async keepOn(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        const done = await alone(() => this.once(signal).then(() => true));
+        if (!done) this.does({ kind: "elsewhere" });
+      } catch (error) {
+        const why = wordsOf(error);
+        if (error instanceof StorageFull) this.does({ kind: "full", why });
+        else this.does({ kind: error instanceof CallRefused && FORBIDDEN.includes(error.status) ? "refused" : "offline", why });
+      }
+      await pause(AGAIN, signal).catch(() => undefined);
+    }
+    this.does({ kind: "idle" });
+  }
+
+  private async once(signal: AbortSignal): Promise<void> {
+    const pair = await this.database.get<CryptoKeyPair>(KEYS);
+    if (!pair) throw new Error("this phone has no key");
+    let device = await this.device(signal);
+    const calls = new FleetCalls(fetchTransport(""), await deviceKey(pair), PATIENCE, signal);
+    const answer = async (asked: Asked): Promise<Content> => {
+      try {
+        if (device.person !== this.person) device = await this.device(signal);
+        return await device.answer(asked);
+      } catch (error) {
+        if (error instanceof OtherSamples) return answer(asked);
+        throw error;
+      }
+    };
+    await takePart(
+      calls,
+      async (metadata, content) => {
+        this.does({ kind: "working", round: metadata.groupId });
+        try {
+          const made = await answer({ run: String(metadata.runId), type: metadata.messageType, content });
+          this.does({ kind: "waiting" });
+          return made;
+        } catch (error) {
+          this.does(afterFault(error));
+          throw error;
+        }
+      },
+      {
+        register: false,
+        look: LOOK,
+        before: device.node,
+        active: async (node) => {
+          await device.active(node);
+          this.does({ kind: "waiting" });
+        },
+        log,
+      },
+    );
+  }
+
+  private async device(signal: AbortSignal): Promise<Device> {
+    const { person } = this;
+    if (!person) throw new Error("this phone has no samples");
+    const owner = {
+      agrees: async (settings: Settings) => {
+        await this.consent.demand(settings, signal);
+        if (this.person !== person) throw new OtherSamples();
+      },
+      tested: async (model: OwnModel) => {
+        await this.database.put(MODEL, model);
+        this.changed(true);
+      },
+    };
+    return Device.open(person, new BrowserStore(this.database), this.exports, log, NO_WISH, owner);
+  }
+}
+
+/** What a device does that could not answer a message; the server hears why. */
+function afterFault(error: unknown): Doing {
+  const why = wordsOf(error);
+  if (error instanceof Declined) return { kind: "declined" };
+  if (error instanceof StorageFull) return { kind: "full", why };
+  if (error instanceof MessageRefused && OUTDATED.includes(error.what)) return { kind: "outdated", why };
+  return { kind: "waiting" };
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function log(line: string): void {
+  console.info(line);
+}

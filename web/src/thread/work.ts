@@ -1,0 +1,155 @@
+/** What the page's other thread does: reads and writes recordings, takes part, and predicts. */
+import type { Database } from "../browser/database.js";
+import { cardOf } from "../data/card.js";
+import { csvHead, csvRows, recordingsOf } from "../data/csv.js";
+import type { Card } from "../data/person.js";
+import type { OwnModel } from "../device/owner.js";
+import { DataError } from "../errors.js";
+import type { Exports } from "../training/memory.js";
+import { type About, type OwnData, ownData } from "./own-data.js";
+import { Predictor } from "./predictor.js";
+import type { Measured } from "../data/measured.js";
+import { CARD, FEWEST, MODEL } from "./names.js";
+import { type Doing, TakingPart } from "./taking-part.js";
+import { Consent, type Terms } from "./terms.js";
+
+/** Bytes of a file that is imported at most: it is read as a whole. */
+const MOST_BYTES = 2 ** 28;
+
+/** What the page hears unasked: what the device does, the question that waits, and that there is a new model. */
+export interface News {
+  readonly doing: Doing;
+  readonly asks: Terms | undefined;
+  readonly newModel: boolean;
+}
+
+/** What the page shows of a person's data. */
+export interface Summary {
+  /** Windows of each class, of those that are learned from. */
+  readonly counts: readonly number[];
+  readonly unlabelled: number;
+  /** The recordings that are learned from, the oldest first. */
+  readonly recordings: readonly About[];
+  /** Recordings that are kept beside: there are too many to learn from all. */
+  readonly older: number;
+}
+
+/** The page's functions here. */
+export type WorkTasks = ReturnType<Work["tasks"]>;
+
+/** One person's work. */
+export class Work {
+  private readonly consent: Consent;
+  private taking: TakingPart | undefined;
+  private client = "";
+  private card: Card | undefined;
+  private data: OwnData | undefined;
+  private wanted = false;
+  private predicting: { readonly model: OwnModel; readonly predictor: Predictor } | undefined;
+
+  constructor(
+    private readonly database: Promise<Database>,
+    private readonly kernels: Promise<Exports>,
+    private readonly say: (news: News) => void,
+  ) {
+    this.consent = new Consent(database, () => {
+      this.tell();
+    });
+  }
+
+  /** The functions that the page calls. */
+  tasks() {
+    return {
+      /** Begin as somebody who has joined. */
+      begin: (client: string) => this.begin(client),
+      /** Read recordings anew, and take part with them where that is wanted. */
+      read: () => this.read(),
+      /** Take part from now on, or no more; when that is so. */
+      takePart: (on: boolean) => this.takePart(on),
+      /** Answer the question that waits. */
+      agree: (yes: boolean) => {
+        this.consent.answer(yes);
+      },
+      /** Keep a file's recordings; how many these are. */
+      importFile: (file: Blob) => this.importFile(file),
+      /** All recordings as a file. */
+      exported: () => this.exported(),
+      /** Delete the recordings that are not learned from. */
+      discardOlder: () => this.discardOlder(),
+      /** The class of the last window of rows, by the model of this round; undefined: they are too few. */
+      predict: (rows: readonly Measured[]) => this.predict(rows),
+    };
+  }
+
+  private async begin(client: string): Promise<void> {
+    const database = await this.database;
+    this.client = client;
+    this.card = cardOf((await database.get<string>(CARD)) ?? "");
+    this.taking = new TakingPart(database, await this.kernels, this.consent, (newModel) => {
+      this.tell(newModel);
+    });
+  }
+
+  private get joined(): { readonly card: Card; readonly taking: TakingPart } {
+    const { card, taking } = this;
+    if (!card || !taking) throw new Error("the page's thread was asked for work before it has begun");
+    return { card, taking };
+  }
+
+  private tell(newModel = false): void {
+    this.say({ doing: this.taking?.doing ?? { kind: "idle" }, asks: this.consent.waiting, newModel });
+  }
+
+  private async read(): Promise<Summary> {
+    const { card } = this.joined;
+    this.data = await ownData(this.client, card, await this.database);
+    this.predicting = undefined;
+    await this.goOn();
+    const { counts, unlabelled, recordings, older } = this.data;
+    return { counts, unlabelled, recordings, older: older.length };
+  }
+
+  private async takePart(on: boolean): Promise<void> {
+    this.wanted = on;
+    await this.goOn();
+  }
+
+  private async goOn(): Promise<void> {
+    const { taking } = this.joined, { person, counts = [] } = this.data ?? {};
+    if (this.wanted && person && counts.filter((count) => count > 0).length >= FEWEST) taking.begin(person);
+    else await taking.end();
+  }
+
+  private async importFile(file: Blob): Promise<number> {
+    if (file.size > MOST_BYTES) throw new DataError(`file: got ${file.size} bytes, expected ${MOST_BYTES} at most: divide it`);
+    const found = recordingsOf(await file.text(), this.joined.card);
+    await (await this.database).recordAll(found.map((recording) => ({ ...recording, measured: false })));
+    return found.length;
+  }
+
+  /** One recording after another is read, and becomes a part of the file, which browsers keep on the disk where it is large. */
+  private async exported(): Promise<Blob> {
+    const { card } = this.joined, database = await this.database;
+    const parts = [new Blob([csvHead(card)])];
+    for (const id of await database.recordingIds()) {
+      const recording = await database.recording(id);
+      if (recording) parts.push(new Blob([csvRows(recording, parts.length - 1, card)]));
+    }
+    return new Blob(parts, { type: "text/csv" });
+  }
+
+  private async discardOlder(): Promise<void> {
+    const last = this.data?.older.at(-1);
+    if (last !== undefined) await (await this.database).discardUpTo(last);
+  }
+
+  private async predict(rows: readonly Measured[]): Promise<number | undefined> {
+    const model = await (await this.database).get<OwnModel>(MODEL), person = this.data?.person;
+    if (!model || !person) return undefined;
+    const turn = ({ method, turn }: OwnModel) => `${method} ${turn.round} ${String(turn.seed)}`;
+    if (!this.predicting || turn(this.predicting.model) !== turn(model)) {
+      this.predicting = { model, predictor: new Predictor(model, person, await this.kernels) };
+    }
+    return this.predicting.predictor.ofLast(rows);
+  }
+}
