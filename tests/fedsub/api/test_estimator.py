@@ -25,7 +25,7 @@ FAILS = {
 OPTIONS: dict[str, Any] = {"rounds": 2, "encoder": "relu:20"}
 
 
-@parametrize_with_checks(
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
     [FedSubClassifier(**OPTIONS)],
     expected_failed_checks=lambda estimator: FAILS,
     xfail_strict=True,

@@ -30,7 +30,7 @@ def test_rows_are_written_as_they_come(tmp_path: Path, ending: str) -> None:
     assert most < 8_000_000, "all rows in memory are above 10 MB"
     found = duckdb.sql(f"select count(*), min(person), max(\"class\") from read_{ending}("
                        f"'{path}'{', all_varchar=true' if ending == 'csv' else ''})")  # fmt: skip
-    assert found.fetchall() == [(many, "007", "sit, down")]
+    assert found is not None and found.fetchall() == [(many, "007", "sit, down")]
 
 
 def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
