@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from fedsub_core.config.tested import read_people
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.errors import DataError, listed
@@ -66,6 +67,8 @@ def _held_out(
     """Return the people whom a run with split=unseen tests at its end: those held out."""
     if not {"unseen-share", "seed"} <= config.keys():
         return set()
+    if named := read_people(str(config.get("unseen-people", ""))):
+        return set(named).intersection(known)
     share, by = float(config["unseen-share"]), str(config.get("unseen-by", "people"))
     try:
         return set(unseen_clients(known, share, int(config["seed"]), by, capacities))

@@ -84,6 +84,8 @@ def connect(
         scaling = agreed_scaling(settings, card, registry, agreed, link, sums, known)
         memory.agreed = replace(agreed, scaling=scaling)
     agreed = memory.agreed
-    population = Population(registry, agreed, rounds, memory.patience, memory.left_out)
+    population = Population(
+        registry, agreed, rounds, memory.patience, memory.attendance, memory.left_out
+    )
     models = HeldModels.of(settings, card, agreed.shape, len(agreed.classes))
     return Beginning(Connection(link, population, transport, rounds), models, sums, anew)

@@ -32,6 +32,7 @@ from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Start
+from strategies.rounds.late import joined
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.on_disk import put_away
@@ -104,6 +105,8 @@ class PersonalizedStrategy(Strategy):
         #: How long the method's own part takes.
         self.own_time = OwnTime()
         self.transport = Transport(settings.wire, settings.rounds.quorum)
+        self.transport.delivery.overdue.keeps = 3600 * settings.rounds.late_hours
+        self.transport.delivery.asynchronous = settings.rounds.asynchronous
         self.memory = Memory(references=self.transport.references)
         self.undoing = Undoing(settings.robust)
         #: What another method of the same run standardises by, where that was learnt as a sum: a
@@ -127,6 +130,8 @@ class PersonalizedStrategy(Strategy):
         self.log = RoundLog(RoundMetrics(0, 0))
         self.begun: Begun | None = None
         self.once = OnceLog()
+        #: When each client's last upload was used, s of the link's clock.
+        self.used: dict[str, float] = {}
 
     @property
     def population(self) -> Population:
@@ -234,10 +239,21 @@ class PersonalizedStrategy(Strategy):
     def round(self, number: int) -> Round:
         """Return a round, of those who are there now; who does not fit is turned away."""
         self.population.left_out = self.memory.left_out
+        self.population.busy = self._busy()
         wire, turn = self.settings.wire, self.turn(number)
         round = round_now(turn, self.models, self.population, wire, self.once)
         self.transport.drop_misfits(round)
         return round
+
+    def _busy(self) -> frozenset[str]:
+        """Return who is not asked now, as it still works, or did so not long ago."""
+        rounds, link = self.settings.rounds, self.connection.link
+        awaited = self.transport.delivery.overdue.awaited() if rounds.asynchronous else {}
+        pause = 0.0 if link.closed else 3600 * rounds.pause_hours
+        paused = [c for c, moment in self.used.items() if link.clock.now < moment + pause]
+        working = frozenset().union(*awaited.values())
+        self.population.working = len(working)
+        return working.union(paused)
 
     def run_round(
         self, grid: Grid, round: int, timeout: float, evaluated: bool
@@ -250,7 +266,9 @@ class PersonalizedStrategy(Strategy):
         messages = self.configure_train(round, arrays, config, grid)
         self.now = Now(round, TRAINING, limit=timeout)
         sends = self.models.sends(self.model)
-        self.aggregate_train(round, self.connection.deliver(messages, timeout, sends))
+        wants_all = self.half.wants_all(self.turn(round))
+        enough = 0 if wants_all else self.settings.rounds.enough
+        self.aggregate_train(round, self.connection.deliver(messages, timeout, sends, enough))
         if evaluated:
             # Whoever left while training would be awaited for a whole deadline.
             self.population.registry.refresh(self.connection.link)
@@ -315,7 +333,7 @@ class PersonalizedStrategy(Strategy):
                 f"aggregate_train: got round {server_round}, expected the one that configure_train "
                 f"began last: {last}"
             )
-        round, note = begun.round, self.log
+        round, note, link = begun.round, self.log, self.connection.link
         answers = take_uploads(
             self.half,
             before,
@@ -327,18 +345,25 @@ class PersonalizedStrategy(Strategy):
             self.own_time,
         )
         uploads, asked = answers.usable, self.transport.asked
+        self.connection.past.note(round, self.transport.delivery.overdue.awaited())
         diverged = warn_of_divergence(answers, server_round, len(asked), self.half)
         answers.note(note, self.connection)
         if self.settings.rounds.clients_per_round:
-            self.memory.trained |= uploads.keys()
+            self.memory.trained |= uploads.keys() | answers.late.keys()
+        self.used |= dict.fromkeys([*uploads, *answers.late], link.clock.now)
+        if self.settings.rounds.by_attendance:
+            came = [*uploads, *answers.late]
+            self.memory.attendance.note(server_round, round.present, asked, came)
         refused = answers.refused_for(round, asked, self.settings.wire.largest)
         if self.undoing.broken(refused, asked) and self._recover(server_round, diverged):
             # That theirs could not be used is not the others' fault: nobody rests for it.
             note.answered = {}
             return None, None
-        demand_quorum(self.connection, server_round, len(uploads), diverged)
+        demand_quorum(self.connection, server_round, len(uploads) + len(answers.late), diverged)
         note.answered |= dict.fromkeys(begun.left, False)
-        after, rows = self.protection.take(before, begun, uploads)
+        with self.own_time:
+            round, uploads = joined(self.half, before, round, uploads, answers.late)
+        after, rows = self.protection.take(before, replace(begun, round=round), uploads)
         self.state = put_away(after, self.half.keeps)
         self._note(rows)
         return None, None
@@ -356,6 +381,7 @@ class PersonalizedStrategy(Strategy):
         if after is None:
             return False
         self.state, rows = after
+        self.connection.past.clear()
         self._note(rows)
         return True
 
@@ -365,7 +391,8 @@ class PersonalizedStrategy(Strategy):
         """Ask every client for its model's metrics on its test part, unless they came before."""
         round, known = self.round(server_round), self.log.metrics.by_client
         # Who was silent while it should train would make everybody wait a second time.
-        silent, everybody = self.transport.delivery.silent, self.population.evaluated(server_round)
+        delivery, everybody = self.transport.delivery, self.population.evaluated(server_round)
+        silent = delivery.silent.union(*delivery.overdue.awaited().values())
         clients = [c for c in everybody if c not in known and c not in silent]
         instructions = self._instructions(round.turn, False)
         with self.own_time:
@@ -385,7 +412,7 @@ class PersonalizedStrategy(Strategy):
     ) -> MetricRecord | None:
         """Collect every client's metrics; return their unweighted mean over clients."""
         metrics = self.log.metrics
-        for client, content in self.transport.read(server_round, replies):
+        for client, content, _ in self.transport.read(server_round, replies):
             if take_metrics(metrics, self.connection, client, content):
                 self.transport.delivery.note_usable(client)
         return metrics.mean()

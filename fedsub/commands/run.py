@@ -226,7 +226,7 @@ def _print_run(
 
     print_results(console, method_summaries(folder))
     said = split_warning([one.split for one in notes.splits.values()])
-    grouped = any(one.split.startswith("by whole") for one in notes.splits.values())
+    grouped = any(one.split.startswith(("by whole", "as its")) for one in notes.splits.values())
     in_time = "Everybody's samples were split in time."
     said = said or (f"{split_people(notes)}." if grouped else in_time)
     console.print(said, soft_wrap=True, highlight=False)

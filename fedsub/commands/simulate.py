@@ -62,14 +62,10 @@ KIND_COLUMNS = {"kind": "kind", "people": "people", "there": "there", "uploads":
 )
 def simulate(
     config: str | None,
-    people: int,
-    days: int,
-    every: float,
-    samples: int,
-    faults: float,
     data: str | None,
     out: str | None,
     settings: tuple[str, ...],
+    **asked: Any,
 ) -> None:
     """Simulate days of a fleet: people come and go, and nobody waits for them.
 
@@ -89,9 +85,10 @@ def simulate(
     given |= {k: v for k, v in {"data": data, "out": out}.items() if v is not None}
     resolved, console = read_config(config, {"beside": "", **given}), Console()
     check_given(resolved, given, "command line")
-    asked = FleetAsked(people, days, every, samples, faults)
+    fleet = FleetAsked(**asked)
+    days = fleet.days
     with progress(console, "days") as tell:
-        found = simulate_fleet(resolved, asked, lambda day: tell(resolved.method, day, days))
+        found = simulate_fleet(resolved, fleet, lambda day: tell(resolved.method, day, days))
     _print(console, found.days.by_day(days), DAY_COLUMNS)
     _print(console, found.days.by_kind(days), KIND_COLUMNS)
     console.print(f"{found.made}.", highlight=False, soft_wrap=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsub.fleet.habits import DAY, SELDOM, Habits
+from fedsub.fleet.habits import DAY, HOUR, SELDOM, Habits
 from fedsub_core.metrics import MetricRow
 
 #: Counts of a round that are summed over a day's rounds and people.
@@ -72,6 +72,18 @@ class Days:
                 }
             )
         return found
+
+    def hours_to(self, target: float) -> float | None:
+        """Return the hours until the mean F1 over all people is the target; None: it never is.
+
+        Whom no device's answer is known of counts 0.
+        """
+        newest = dict[str, float]()
+        for end, rows in self._rounds:
+            newest |= {row.client: row.value for row in rows if row.metric == F1}
+            if sum(newest.values()) >= target * len(self.people):
+                return end / HOUR
+        return None
 
     def by_person(self, days: int) -> list[dict[str, Any]]:
         """Return a row for each person: habits, how often it was served, its last F1."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
@@ -14,62 +14,21 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 
 from fedsub.engines.in_process_grid import InProcessGrid
+from fedsub.fleet.clock import FleetClock
 from fedsub.fleet.habits import Habits, merged
 from fedsub_client.device import Device
 from fedsub_core.errors import RunError
 from fedsub_core.flower.messages import ErrorCode, stamp_id
 from fedsub_core.seeds import derive_seed
 from fedsub_core.wire import exchange
-from strategies.rounds.clock import Clock
 
 #: Seconds until a SuperLink notices that a node is gone, and between a node's looks for messages.
 NOTICED, LOOK = 50.0, 3.0
-#: Seconds that are waited at once while nothing happens.
-COARSE = 60.0
 #: What becomes of a node.
 GOES, COMES, REPLACED = range(3)
 #: What can go wrong with a message, by the seed: its process crashes, it is lost without a word,
 #: or its answer is garbled.
 CRASHED, LOST, GARBLED = FAULTS = ("crashed", "lost", "garbled")
-
-
-class FleetClock(Clock):
-    """A clock that only waiting moves, from one event to the next.
-
-    Parameters
-    ----------
-    end : when the simulation is over, s.
-    next_event : returns when something happens next that a waiting server can notice.
-    """
-
-    def __init__(self, end: float, next_event: Callable[[], float]) -> None:
-        self.end, self._next_event, self._now = end, next_event, 0.0
-
-    @property
-    def now(self) -> float:
-        """Seconds since the first midnight."""
-        return self._now
-
-    def wait(self, seconds: float, until: float = math.inf) -> None:
-        """Go on to the next event, or as far as there is nothing to do; raises as :meth:`skip`."""
-        soon = min(self._next_event(), self._now + COARSE)
-        self.skip(min(max(self._now + seconds, soon), until))
-
-    def skip(self, moment: float) -> None:
-        """Go on to a moment, if it is still to come.
-
-        Raises
-        ------
-        DaysOver
-            If that is the end, or after it.
-        """
-        self._now = max(self._now, moment)
-        if self._now >= self.end:
-            raise DaysOver
-
-
-class DaysOver(Exception):
-    """All days have passed: the round that goes on is no part of the results."""
 
 
 @dataclass(eq=False)

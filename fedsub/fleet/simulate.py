@@ -10,8 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fedsub.engines.simulation import build_strategy
+from fedsub.fleet.clock import DaysOver
 from fedsub.fleet.days import Days, as_csv
-from fedsub.fleet.grid import DaysOver, FleetGrid
+from fedsub.fleet.grid import FleetGrid
 from fedsub.fleet.habits import DAY, HOUR, habits
 from fedsub.fleet.people import fleet_of, how_made
 from fedsub.studies.run import check_data, data_notes, new_folder
@@ -36,7 +37,7 @@ DAYS_FILE, PEOPLE_FILE = "days.csv", "people.csv"
 #: What the server warns of, of which there is much.
 LOG_FILE = "server.log"
 #: Seconds between two looks at who is new, while no round goes on.
-LOOK = 900.0
+LOOK = 300.0
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,17 @@ def _drive(
             server_seconds=took,
         )
 
+        def enough(round: int) -> bool:
+            there = len(strategy.round(round).present) + strategy.population.working
+            return there >= max(1, config.clients_per_round)
+
         def after(round: int, state: State, rows: Sequence[MetricRow]) -> None:
             days.note(clock.now, rows)
             kept(round, state, rows)
             following = began[0] + asked.every * HOUR
-            while clock.now < following:
+            while clock.now < following or not enough(round + 1):
                 strategy.registry.refresh(strategy.connection.link)
-                clock.skip(min(following, clock.now + LOOK))
+                clock.skip(clock.now + LOOK)
             began[0] = clock.now
 
         strategy.on_connected = lambda: database.note_model(strategy.model_record())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fedsub_core.addends import MEANS
 from fedsub_core.config.capacities import read_capacities
 from fedsub_core.config.own_training import CROSS_ENTROPY
+from fedsub_core.config.participation import DRAWS
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
@@ -47,6 +48,7 @@ def check_run(config: RunConfig, where: str) -> None:
             f"{where}: patience: got {config.patience} with best-by = {config.best_by}, expected "
             "best-by = validation: rounds end by samples that are neither trained on nor tested"
         )
+    _check_split(config, where)
     if config.best_by == "validation":
         _check_best_by(config, where)
     if config.steps and config.epochs != 1:
@@ -73,8 +75,28 @@ def check_run(config: RunConfig, where: str) -> None:
         _check_noise(config, where)
     else:
         _check_nothing_alone(config, NoiseSettings(), where, "dp-noise", "without noise on means")
+    _check_participation(config, where)
     for name in config.methods:
         _check_method(config, name, where)
+
+
+def _check_split(config: RunConfig, where: str) -> None:
+    """Refuse a fold that is none, or that what is tested does not go by."""
+    got = ""
+    if (fold := config.tested_fold) is not None:
+        if fold[0] > fold[1] or fold[1] < 2:
+            got, expected = config.fold, "one of two folds or more, from 1, such as 1/5"
+        elif config.split in ("given", "unseen"):
+            got = f"{config.fold} with split = {config.split}"
+            expected = "auto, stratified, blocked or grouped"
+            expected += "; for folds of people name unseen-people" * (config.split == "unseen")
+    if got:
+        raise ConfigError(f"{where}: fold: got {got}, expected {expected}")
+    if config.unseen_labels and config.split == "unseen" and not config.unseen_people:
+        raise ConfigError(
+            f"{where}: unseen-labels: got {config.unseen_labels} without names, expected "
+            "unseen-people beside it: a device has to know that it is one of them"
+        )
 
 
 def _check_best_by(config: RunConfig, where: str) -> None:
@@ -133,6 +155,31 @@ def _check_noise(config: RunConfig, where: str) -> None:
         expected = "standardise = client or none"
     if got:
         raise ConfigError(f"{where}: dp-noise: got {got}, expected {expected}")
+
+
+def _check_participation(config: RunConfig, where: str) -> None:
+    """Refuse ways of asking people that do nothing, or that a protection or encoding excludes."""
+    given = {
+        "asynchronous = true": config.asynchronous,
+        f"late-hours = {config.late_hours:g}": config.late_hours > 0,
+        f"ask = {config.ask:g}": config.ask > 1,
+        f"draw = {config.draw}": config.draw != DRAWS[0],
+    }
+    chosen = [text for text, on in given.items() if on]
+    late = config.asynchronous or config.late_hours > 0
+    expected = ""
+    if chosen and config.secure_aggregation:
+        expected = "rounds that all who are asked take part in: no secure-aggregation beside it"
+    elif late and config.dp_noise:
+        expected = "rounds whose people are drawn: what late uploads spend of epsilon is not known"
+    elif late and "delta" in config.upload_encoding:
+        expected = "an upload-encoding without delta: what a late difference is from is forgotten"
+    elif config.asynchronous and not config.late_hours:
+        expected = "late-hours above 0: every upload may be late"
+    elif chosen and chosen != [f"late-hours = {config.late_hours:g}"]:
+        expected = "" if config.clients_per_round else "clients-per-round above 0"
+    if expected:
+        raise ConfigError(f"{where}: got {', '.join(chosen)}, expected {expected}")
 
 
 def _check_nothing_alone(

@@ -23,6 +23,8 @@ class LastModelsServer(ServerHalf):
     of which the row is the client whom the number serves. Models of clients that are silent stay.
     """
 
+    keeps_people = True
+
     def __init__(self, settings: ServerSettings) -> None:
         super().__init__(settings)
         self._memory = RosterMemory()

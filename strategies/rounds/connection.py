@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flwr.app import Message
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.wire.bundles import Declaration
+from strategies.rounds.late import PastRounds
 from strategies.rounds.link import Link
 from strategies.rounds.pace import most_of
 from strategies.rounds.population import Population
@@ -25,12 +26,14 @@ class Connection:
     population : who they are.
     transport : how messages travel.
     rounds : the run's settings of rounds.
+    past : earlier rounds whose uploads may still come.
     """
 
     link: Link
     population: Population
     transport: Transport
     rounds: RoundSettings
+    past: PastRounds = field(default_factory=PastRounds)
 
     @property
     def simulated(self) -> bool:
@@ -46,7 +49,11 @@ class Connection:
         return 0 if self.population.registry.simulated else most_of(asked, self.rounds.quorum)
 
     def deliver(
-        self, messages: Iterable[Message], timeout: float, sends: Declaration
+        self,
+        messages: Iterable[Message],
+        timeout: float,
+        sends: Declaration,
+        enough: int = 0,
     ) -> Iterator[Message]:
         """Send messages and yield the replies that come in time: :meth:`Transport.deliver`."""
         most = 0
@@ -54,4 +61,4 @@ class Connection:
             messages = list(messages)
             most = self.most_of(len(messages))
         nodes = self.population.nodes
-        return self.transport.deliver(self.link, messages, nodes, timeout, sends, most)
+        return self.transport.deliver(self.link, messages, nodes, timeout, sends, most, enough)

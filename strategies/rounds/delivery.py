@@ -3,7 +3,7 @@
 Flower's own wait looks every 3 s, has no idea of clients, and knows no second try. Here a reply is
 noticed within 0.2 s. A message whose node is offline is sent again, and is there when the node is
 back. A client whose node is registered no more is not waited for. A reply that comes after its
-round is counted as late and never used.
+round is counted as late, and used only where late uploads are.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from flwr.app import Message
+from flwr.app import Message, MessageType
 
 from fedsub_core.looks import lateness
 from strategies.rounds.link import Link
 from strategies.rounds.outbox import Outbox
+from strategies.rounds.overdue import OverdueMessages
 from strategies.rounds.pace import Pace
 
 log = logging.getLogger("fedsub")
@@ -47,6 +48,10 @@ class Delivery:
 
     def __init__(self, poll: float = POLL_SECONDS, quorum: float = 0.0) -> None:
         self.poll, self.quorum = poll, quorum
+        #: Earlier messages without an answer in time, and whether an exchange goes on for these.
+        self.overdue, self.asynchronous = OverdueMessages(), False
+        #: Usable answers of the last exchange, and who was not waited for as there were enough.
+        self.usable, self.spared = 0, frozenset[str]()
         #: Of the current round, by client: replies after the deadline, messages sent again, and
         #: messages never answered.
         self.late: Counter[str] = Counter()
@@ -69,9 +74,6 @@ class Delivery:
         #: answered the handshake, shortly before the first exchange began.
         self._served: dict[str, float] = {}
         self._begun: float | None = None
-        #: By message without an answer in time: the message, its client, when it was sent, and the
-        #: pace then.
-        self._overdue: dict[str, tuple[str, str, float, Pace]] = {}
         #: Of the last exchange: whose every message was, by its id.
         self._clients: Mapping[str, str] = {}
 
@@ -82,6 +84,7 @@ class Delivery:
         timeout: float,
         nodes: Mapping[str, int],
         most: int = 0,
+        enough: int = 0,
     ) -> Iterator[Message]:
         """Send each client its message; yield the replies as they come (:meth:`client_of`).
 
@@ -94,11 +97,16 @@ class Delivery:
         whose node is registered no more not at all. A reply that cannot be read is yielded as an
         error.
 
+        With `enough` it ends once so many answers are usable, late ones too
+        (:meth:`note_usable`, :attr:`usable`): the others are late, and not missing.
+
         An engine of this process is given some messages after others (:meth:`Link.portions`).
         """
         silent, unregistered = frozenset[str](), frozenset[str]()
+        self.usable = 0
+        self.overdue.begin()
         for some in link.portions(asked):
-            yield from self._exchange(link, some, timeout, nodes, most)
+            yield from self._exchange(link, some, timeout, nodes, most, enough)
             silent |= self.silent
             unregistered |= self.unregistered
         self.silent, self.unregistered = silent, unregistered
@@ -110,6 +118,7 @@ class Delivery:
         timeout: float,
         nodes: Mapping[str, int],
         most: int,
+        enough: int,
     ) -> Iterator[Message]:
         box, clock = Outbox(link, nodes, dict(asked), self.resent), link.clock
         self._clients, self._took = box.clients, {}
@@ -123,15 +132,17 @@ class Delivery:
             begun = self._begun = since if self._begun is None else self._begun
             idle = {c: since - self._served.get(c, begun) for c, _ in asked}
             self.pace.late = {client: lateness(seconds) for client, seconds in idle.items()}
-        kind = asked[0][1].metadata.message_type if asked else ""
+        kind = asked[0][1].metadata.message_type if asked else MessageType.TRAIN
         slowness, busy = self._slowness[kind], 0.0
         while True:
             looked = clock.now
-            pulled = self._pull(box)
+            pulled = self._pull(box, kind == MessageType.TRAIN)
             # With many devices a look takes a while: no more than half of the time is spent on it.
             pause = max(self.poll, clock.now - looked)
             for client, message, reply in pulled:
-                if not box.was_lost(client, message, reply):
+                if message is None:
+                    yield reply
+                elif not box.was_lost(client, message, reply):
                     self._took[client] = clock.now - since, looked - since - busy
                     self._served[client] = looked - busy
                     yield reply
@@ -140,8 +151,10 @@ class Delivery:
             if looked - since - busy >= self.pace.limit_without(len(box.offline)):
                 left -= box.offline
             deadline = since + min(timeout, self.pace.deadline(left, slowness) + busy)
+            full = 0 < enough <= self.usable
+            going = left or (self.asynchronous and self.overdue)
             # To read many replies takes a while, too: what came meanwhile is looked at once more.
-            if not left or looked >= deadline:
+            if full or not going or looked >= deadline:
                 break
             clock.wait(pause, deadline)
             pause_over = next_look if box.stranded or box.offline else next_check
@@ -149,16 +162,16 @@ class Delivery:
                 yield from box.send_again()
                 now = clock.now
                 next_look, next_check = now + PRESENCE_SECONDS, now + REACTIVATED_SECONDS
-        self._close(kind, since, box)
+        self.spared = frozenset(box.waited_for) if full or self.asynchronous else frozenset()
+        self._close(kind, since, timeout, box)
 
-    def _close(self, kind: str, since: float, box: Outbox) -> None:
+    def _close(self, kind: str, since: float, timeout: float, box: Outbox) -> None:
         """Note the clients that did not answer messages sent at `since`, or were slow."""
-        for identity, (client, _) in box.awaited.items():
-            self._overdue[identity] = kind, client, since, self.pace
+        self.overdue.add(kind, since, timeout, box, self.pace)
         self._waited = box.link.clock.now - since
         self.unregistered = box.unregistered
         self.silent = box.unregistered | box.waited_for
-        self.missing.update(self.silent)
+        self.missing.update(self.silent - self.spared)
         self.slow.update(self.pace.slow)
         for client, over in self.pace.slowness().items():
             self._note_slowness(kind, client, over)
@@ -168,6 +181,7 @@ class Delivery:
 
     def note_usable(self, client: str) -> None:
         """Note that a client's reply of the last exchange can be used."""
+        self.usable += 1
         came, self.pace.took[client] = self._took.get(client, (0.0, 0.0))
         self._slowest = max(self._slowest, came)
 
@@ -189,6 +203,8 @@ class Delivery:
 
         By message, not by node: an error reply of Flower's own names no node of ours.
         """
+        if (late := self.overdue.answered(reply)) is not None:
+            return late.client
         return self._clients.get(reply.metadata.reply_to_message_id, "?")
 
     def _note_slowness(self, kind: str, client: str, slowness: float) -> None:
@@ -208,25 +224,27 @@ class Delivery:
         self.missing, self.slow = Counter(), Counter()
         return counted
 
-    def _pull(self, box: Outbox) -> list[tuple[str, Message, Message]]:
+    def _pull(self, box: Outbox, uploads: bool) -> list[tuple[str, Message | None, Message]]:
         """Return client, message and reply for those that have come; they are awaited no more.
 
-        Replies to messages of earlier exchanges are counted.
+        Replies to earlier messages, asked for if `uploads` are of use now, have no message here.
         """
+        expired = [one.client for one in self.overdue.expired(box.link.clock.now)]
+        self.missing.update(expired if self.asynchronous else [])
         # Asked for the answer of a node that is offline, the link says so and forgets the message.
         asked = [i for i, (client, _) in box.awaited.items() if client not in box.offline]
-        replies = []
-        for identity, came in box.link.pull([*asked, *self._overdue]).items():
+        replies = list[tuple[str, Message | None, Message]]()
+        for identity, came in box.link.pull([*asked, *self.overdue.ids(box, uploads)]).items():
             if identity in box.awaited:
                 if (taken := box.take(identity, came)) is not None:
                     replies.append(taken)
-            elif (
-                (late := self._overdue.pop(identity, None))
-                and isinstance(came, Message)
-                and not came.has_error()
-            ):
-                kind, client, sent, pace = late
+            elif (late := self.overdue.take(identity, came)) is not None:
+                client = late.client
                 self.late[client] += 1
-                self._note_slowness(kind, client, pace.slowness_of(box.link.clock.now - sent))
+                slowness = late.pace.slowness_of(box.link.clock.now - late.sent)
+                self._note_slowness(late.kind, client, slowness)
+                if isinstance(came, Message) and self.overdue.answered(came) is not None:
+                    replies.append((client, None, came))
+                    continue
                 log.warning("client %s: a reply came after its round had ended; not used", client)
         return replies

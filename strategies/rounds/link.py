@@ -79,6 +79,8 @@ class Link:
         self.asks_at_once = asks_at_once(grid)
         #: Nodes that understand joined messages.
         self.joins: Set[int] = frozenset()
+        #: Nodes that were connected when they were looked at last.
+        self.there: Set[int] = frozenset()
         self._lock = threading.Lock()
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()
@@ -88,12 +90,14 @@ class Link:
 
     def nodes(self) -> dict[int, NodeKey]:
         """Return the connected nodes: what is known of each one's key, by node id."""
-        return {
+        nodes = {
             node.node_id: NodeKey(
                 key_digest(node.public_key), node.name, node.last_activated_at, node.online_until
             )
             for node in self.grid.get_nodes()
         }
+        self.there = nodes.keys()
+        return nodes
 
     def portions(self, asked: Iterable[tuple[str, Message]]) -> Iterator[list[tuple[str, Message]]]:
         """Cut messages to clients into those that are sent before replies are read: all at once.

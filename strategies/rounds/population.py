@@ -8,16 +8,18 @@ from statistics import median
 import torch
 
 from fedsub_core.capacity import WHOLE, held_in
+from fedsub_core.config.participation import BY_ATTENDANCE
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.errors import cut
 from fedsub_core.metric_names import CAPACITY
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.held import why_unfit
-from fedsub_core.seeds import generator
+from fedsub_core.seeds import derive_seed, generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.encoding import WireSettings
 from fedsub_core.wire.handshake import Facts
 from strategies.rounds.agreement import Agreement
+from strategies.rounds.attendance import Attendance
 from strategies.rounds.handshake import gather
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
@@ -35,14 +37,20 @@ class Population:
     agreed : what was agreed on before the first round.
     settings : of the rounds.
     patience : who is asked less often, because it did not answer.
+    attendance : how often people are there and answer.
     left_out : who trains no more, because it led the others astray.
+    busy : who is not asked, as it works for an earlier round, or did so not long ago.
+    working : how many of them work.
     """
 
     registry: NodeRegistry
     agreed: Agreement
     settings: RoundSettings
     patience: Patience = field(default_factory=Patience)
+    attendance: Attendance = field(default_factory=Attendance)
     left_out: frozenset[str] = frozenset()
+    busy: frozenset[str] = frozenset()
+    working: int = 0
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -73,18 +81,22 @@ class Population:
         """
         joined = self._joined(round)
         there = [c for c in self._online() if c not in self.agreed.unseen or joined]
-        there = [c for c in there if c not in self.left_out]
+        there = [c for c in there if c not in self.left_out | self.busy]
         resting = set(self.patience.resting(there, round))
         return [c for c in there if c not in resting]
 
     def sample(self, round: int) -> list[str]:
         """Draw a round's clients, from a stream that depends on the seed and the round."""
         clients = self.taking_part(round)
-        count = self.settings.clients_per_round
-        if not 0 < count < len(clients):
+        count = self.settings.asked - self.working
+        if not self.settings.asked or count >= len(clients):
             return clients
+        if self.settings.by_attendance:
+            seed = derive_seed(self.settings.seed, "", round, "clients")
+            groups = self.settings.draw == BY_ATTENDANCE
+            return self.attendance.drawn(clients, max(count, 0), round, seed, groups)
         stream = generator(self.settings.seed, "", round, "clients")
-        chosen = torch.randperm(len(clients), generator=stream)[:count]
+        chosen = torch.randperm(len(clients), generator=stream)[: max(count, 0)]
         return [clients[i] for i in sorted(chosen.tolist())]
 
     def evaluated(self, round: int) -> list[str]:

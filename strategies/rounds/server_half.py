@@ -45,6 +45,9 @@ class ServerHalf(ABC):
     #: for the whole run, and that nobody changes in place: many people's lie in files
     #: (:mod:`strategies.rounds.on_disk`).
     keeps: frozenset[str] = frozenset()
+    #: Whether the state keeps what each person sent last, which a late upload takes the place of:
+    #: of a mean it moves the state by less, the older it is (:mod:`strategies.rounds.late`).
+    keeps_people = False
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.hyper = settings, settings.hyper

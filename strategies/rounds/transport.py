@@ -117,8 +117,9 @@ class Transport:
             content = {exchange.PAYLOAD: payload, exchange.TURN: records[id(instruction)]}
             if client in beside:
                 content[SECURE] = beside[client]
-            # Twice the deadline: a reply that comes late is to be seen and counted.
-            envelope: dict[str, Any] = {"ttl": 2 * timeout, "group_id": str(round.number)}
+            # Beyond the deadline: a reply that comes late is to be seen and counted.
+            ttl = self.delivery.overdue.lasts(timeout)
+            envelope: dict[str, Any] = {"ttl": ttl, "group_id": str(round.number)}
             if link is not None and link.by_reference:
                 yield InProcessMessage(content, nodes[client], kind, **envelope)
             else:
@@ -132,10 +133,12 @@ class Transport:
         timeout: float,
         sends: Declaration,
         most: int = 0,
+        enough: int = 0,
     ) -> Iterator[Message]:
         """Send messages, count their bytes; yield the replies that come in time.
 
-        How many answers `most` are is :meth:`Delivery.exchange`'s; `sends` bounds their size.
+        How many answers `most` and `enough` are is :meth:`Delivery.exchange`'s; `sends` bounds
+        the size of one.
 
         Raises
         ------
@@ -144,7 +147,7 @@ class Transport:
         """
         link.most_bytes = Envelope("", 0, sends, limit=self.wire.limit).most_bytes
         asked = self._addressed(messages, {node: client for client, node in nodes.items()})
-        return self.delivery.exchange(link, asked, timeout, nodes, most)
+        return self.delivery.exchange(link, asked, timeout, nodes, most, enough)
 
     def _addressed(
         self, messages: Iterable[Message], clients: Mapping[int, str]
@@ -166,10 +169,14 @@ class Transport:
             yield client, message
         self.asked = tuple(asked)
 
-    def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, Content]]:
-        """Yield clients and the contents of their replies; error replies are refused."""
+    def read(self, round: int, replies: Iterable[Message]) -> Iterator[tuple[str, Content, int]]:
+        """Yield clients, the contents of their replies, and the round that each is of.
+
+        Error replies are refused.
+        """
         for reply in replies:
             client = self.delivery.client_of(reply)
+            late = self.delivery.overdue.answered(reply)
             if reply.has_error():
                 # A device that lost its memory cannot read differences: start anew with it.
                 self.references.pop(client, None)
@@ -185,7 +192,7 @@ class Transport:
             except MessageRefused as error:
                 self.refuse(client, round, error)
             else:
-                yield client, content
+                yield client, content, round if late is None else late.round
 
     def decode(self, client: str, content: Content, round: Round) -> Bundle:
         """Decode an upload of a round.
@@ -199,9 +206,14 @@ class Transport:
         envelope = Envelope(client, round.number, sends, reference, wire.limit, wire.largest)
         return decode_upload(exchange.payload_of(content), envelope)
 
-    def accept(self, client: str, upload: Bundle, content: Content, round: Round) -> None:
+    def accept(
+        self, client: str, upload: Bundle, content: Content, round: Round, late: bool = False
+    ) -> None:
         """Count an upload that passed every check, and remember its numbers."""
-        self.delivery.note_usable(client)
+        if late:
+            self.delivery.usable += self.delivery.asynchronous
+        else:
+            self.delivery.note_usable(client)
         self.usable[client] = round.number
         self.traffic.add_message(client, "bytes_up", content)
         if self.wire.upload.delta:

@@ -16,6 +16,7 @@ from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Sender
+from strategies.rounds.late import Late, late_rows
 from strategies.rounds.on_disk import OnDisk
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.round import Round
@@ -38,12 +39,14 @@ class Uploads:
     refused : whose could not be used.
     wild : those of them that held no finite numbers, or too large ones.
     rows : what devices report beside their uploads.
+    late : uploads of earlier rounds that passed every check, by client.
     """
 
     usable: dict[str, Bundle] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
     wild: dict[str, NumbersRefused] = field(default_factory=dict)
     rows: list[MetricRow] = field(default_factory=list)
+    late: dict[str, Late] = field(default_factory=dict)
 
     def note(self, note: RoundLog, connection: Connection) -> None:
         """Note the answers in the round's log, and for the rounds that follow."""
@@ -52,7 +55,9 @@ class Uploads:
         registry.departures.retired |= transport.delivery.unregistered
         transport.forget_silent()
         note.rows += self.rows
-        note.answered = dict.fromkeys(transport.asked, False) | dict.fromkeys(self.usable, True)
+        waited = [c for c in transport.asked if c not in transport.delivery.spared]
+        note.answered = dict.fromkeys(waited, False)
+        note.answered |= dict.fromkeys([*self.usable, *self.late], True)
         note.slow = transport.delivery.pace.slow
 
     def refused_for(self, round: Round, asked: Collection[str], largest: float) -> set[str]:
@@ -85,42 +90,57 @@ def take_uploads(
     transport, population = connection.transport, connection.population
     uploads, number, usual = Uploads(), round.number, population.usual_examples()
     on_disk = OnDisk(half.keeps)
-    for client, content in transport.read(number, replies):
-        sender = Sender(client, round.turn)
-        if client in also and exchange.METRICS in content:
+    known = population.registry.introductions
+    for client, content, of in transport.read(number, replies):
+        in_time = of == number
+        if (client in also or not in_time) and exchange.METRICS in content:
             take_metrics(metrics, connection, client, content)
         try:
-            upload = transport.decode(client, content, round)
+            last = transport.usable.get(client, 0)
+            told = round if in_time else connection.past.of(of, client, round, last, known)
+            upload, sender = transport.decode(client, content, told), Sender(client, told.turn)
             if not upload.examples > 0:
                 raise sender.refuse("examples", upload.examples, "1 or more")
             with own_time:
-                half.check(state, round, sender, upload)
+                half.check(state, told, sender, upload)
         except (MessageRefused, ValueError) as error:
             transport.refuse(client, number, error)
-            uploads.refused.add(client)
+            if in_time:
+                uploads.refused.add(client)
             if isinstance(error, NumbersRefused):
                 uploads.wild[client] = error
             continue
-        report = exchange.read_report(content, {*half.card.reports, ANEW})
-        if report.pop(ANEW, 0) and (last := transport.usable.get(client)):
-            # A newcomer never had a state.
-            uploads.rows.append(MetricRow(number, client, None, ANEW, last))
-            log.warning(
-                "client %s: begins anew in round %d: its device keeps no state of this run that it "
-                "can use, though it trained round %d. Was its state-dir lost or changed?",
-                client,
-                number,
-                last,
-            )
-        transport.accept(client, upload, content, round)
         # Beyond what a device said before the first round it may have what most have, no more.
         most = max(population.facts(client).examples, usual)
-        uploads.usable[client] = replace(upload, examples=min(upload.examples, int(most)))
+        upload = replace(upload, examples=min(upload.examples, int(most)))
+        transport.accept(client, upload, content, told, late=not in_time)
+        if not in_time:
+            uploads.late[client] = Late(upload, told, number - of)
+            continue
+        report = exchange.read_report(content, {*half.card.reports, ANEW})
+        if report.pop(ANEW, 0) and last:
+            uploads.rows.append(_anew(client, number, last))
+        uploads.usable[client] = upload
         on_disk.put(client, uploads.usable)
         report["bytes_full_model"] = round.model.full_bytes
         uploads.rows += [MetricRow(number, client, None, name, v) for name, v in report.items()]
     uploads.usable = dict(sorted(uploads.usable.items()))
+    # Who has sent a newer one since has no part twice.
+    uploads.late = {c: uploads.late[c] for c in sorted(uploads.late.keys() - uploads.usable.keys())}
+    uploads.rows += late_rows(number, uploads.late)
     return uploads
+
+
+def _anew(client: str, round: int, last: int) -> MetricRow:
+    """Say that a device has lost its state, which a newcomer never had; return its row."""
+    log.warning(
+        "client %s: begins anew in round %d: its device keeps no state of this run that it can "
+        "use, though it trained round %d. Was its state-dir lost or changed?",
+        client,
+        round,
+        last,
+    )
+    return MetricRow(round, client, None, ANEW, last)
 
 
 def take_metrics(
@@ -177,7 +197,8 @@ def demand_quorum(connection: Connection, round: int, usable: int, diverged: str
     transport = connection.transport
     # Who left for good while it was asked is no part of the round.
     asked = len(set(transport.asked) - transport.delivery.unregistered - transport.left)
-    needed = max(1, math.ceil(connection.rounds.quorum * asked))
+    wanted = min(asked, connection.rounds.enough or asked)
+    needed = max(1, math.ceil(connection.rounds.quorum * wanted))
     if usable >= needed:
         return
     why = (

@@ -46,6 +46,8 @@ class SubnetworkServer(ServerHalf):
     ``robust=clip`` also ``longest``, see :mod:`strategies.methods.fedsub.bounds`.
     """
 
+    keeps_people = True
+
     def __init__(self, settings: ServerSettings) -> None:
         super().__init__(settings)
         self._roster = RosterMemory()

@@ -79,7 +79,7 @@ class FedSubRidgeServer(ServerHalf):
     and the number of releases, int64 [1] each.
     """
 
-    keeps = frozenset({GRAM})
+    keeps, keeps_people = frozenset({GRAM}), True
 
     def init(self, start: Start) -> State:
         """Return sums over nobody."""

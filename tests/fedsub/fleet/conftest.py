@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,19 +20,21 @@ ALWAYS: Stretches = [(0.0, 10 * DAY)]
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> MakeFleet:
-    """Make a fleet whose people are there in these stretches, s; each works for 10 s."""
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> MakeFleet:
+    """Make a fleet whose people are there in these stretches, s; each works for about 10 s."""
 
     def make(
         *there: Stretches,
         phones: dict[int, float] | None = None,
         left: dict[int, float] | None = None,
+        work: dict[int, float] | None = None,
         end: float = 2 * DAY,
         **keys: object,
     ) -> tuple[RunConfig, FleetGrid]:
         people = fleet_of(load_federation("watch"), len(there), 40, 0)
-        write_federation(tmp_path / "data", people)
-        given = {"method": "fedsub-ridge", "beside": "", "data": str(tmp_path / "data"), **keys}
+        folder = tmp_path_factory.mktemp("fleet") / "data"
+        write_federation(folder, people)
+        given = {"method": "fedsub-ridge", "beside": "", "data": str(folder), **keys}
         config = read_config(None, given)  # type: ignore[arg-type]
         own = {
             client: Habits(
@@ -41,7 +42,7 @@ def fleet(tmp_path: Path) -> MakeFleet:
                 np.array(stretches),
                 (phones[i],) if phones and i in phones else (),
                 (left or {}).get(i, np.inf),
-                10.0,
+                (work or {}).get(i, 10.0),
                 1e6,
             )
             for i, (client, stretches) in enumerate(zip(people.clients, there, strict=True))

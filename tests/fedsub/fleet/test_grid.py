@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from fedsub.engines.simulation import build_grid, build_strategy
-from fedsub.fleet.grid import DaysOver, FleetClock
+from fedsub.fleet.clock import DaysOver, FleetClock
 from fedsub.fleet.habits import DAY
 from fedsub.testing.runs import assert_equal
 from fedsub_core.config.run_config import RunConfig
