@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from flwr.app import Context, Message
+from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 
 from fedsub_client.device import Device
+from fedsub_client.policy import Unwilling
 from fedsub_core.pytorch import HERE, torch
 
 __all__ = ["app"]
@@ -34,4 +35,7 @@ def evaluate(message: Message, context: Context) -> Message:
 def _answered(kind: str, message: Message, context: Context) -> Message:
     if HERE:  # several nodes share a core in simulation, and OpenMP teams fight over it
         torch.set_num_threads(1)
-    return Message(Device(context).answer(kind, message.content), reply_to=message)
+    try:
+        return Message(Device(context).answer(kind, message.content), reply_to=message)
+    except Unwilling as error:  # no crash, after which it would be asked again at once
+        return Message(Error(0, str(error)), reply_to=message)

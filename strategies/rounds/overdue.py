@@ -65,9 +65,9 @@ class OverdueMessages:
             self._messages[identity] = Overdue(kind, client, round, since, expires, pace)
 
     def expired(self, now: float) -> Iterator[Overdue]:
-        """Yield, and forget, the messages that can be answered no more."""
+        """Yield, and forget, messages whose uploads would be of no use any more."""
         for identity, one in list(self._messages.items()):
-            if now >= one.expires:
+            if self.keeps and now >= one.expires:
                 del self._messages[identity]
                 yield one
 
