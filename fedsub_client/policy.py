@@ -41,7 +41,7 @@ class Present:
 
     @classmethod
     def read(cls) -> Present:
-        """Return what this machine says; what it does not say stands in nobody's way."""
+        """Return the present of this machine; what it does not say stands in nobody's way."""
         levels, mains = list[float](), list[bool]()
         for supply in sorted(POWER.glob("*")):
             if (level := _text(supply / "capacity")).isdigit():

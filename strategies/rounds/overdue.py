@@ -101,7 +101,7 @@ class OverdueMessages:
         return self._answered.get(reply.metadata.reply_to_message_id)
 
     def awaited(self) -> dict[int, set[str]]:
-        """Return who may still send an upload, by the round in which it was asked for it."""
+        """Return the people who may still send an upload, by the round that it is of."""
         found = defaultdict[int, set[str]](set)
         for one in self._messages.values():
             if one.round:
