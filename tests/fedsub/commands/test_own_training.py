@@ -27,7 +27,12 @@ def stop(done):
     return done.round == 2
 """
 LOSS, SHIFT, STOP = "mine.py:smooth(alpha=0.3)", "jitter(0.1),mine.py:shift", "mine.py:stop"
-OWN = {"loss": LOSS, "augment": SHIFT, "optimiser": "AdamW(eps=1e-6)", "schedule": "linear(9)"}
+OWN: dict[str, Any] = {
+    "loss": LOSS,
+    "augment": SHIFT,
+    "optimiser": "AdamW(eps=1e-6)",
+    "schedule": "linear(9)",
+}
 WHERE = ("--data", "town", "--threads", 1, "--device", "cpu", "--out", "runs")
 BASE: tuple[Any, ...] = ("run", *WHERE, "--method", "ditto", "--beside", "", "--rounds", 3)
 

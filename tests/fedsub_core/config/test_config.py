@@ -351,6 +351,8 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
     if o.key in ("loss", "optimiser", "augment"):  # others than depthfl's and scalefl's are refused
         named = ["cross-entropy", "SGD(nesterov=True)", "my.py:f(a=(1, 2))"]
         return st.sampled_from(named[o.key == "optimiser" : 1 + 2 * (o.key != "loss")])
+    if o.key == "on-round":
+        return st.sampled_from(["", "my.py:f"])
     if o.key == "schedule":
         return st.sampled_from(["constant", "cosine(30),warmup(rounds=5)"])
     if o.choices:
@@ -386,6 +388,7 @@ def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, A
     )
     several = flat.get("evaluate-every", 1) < flat.get("rounds", 60)
     assume(flat.get("best-by") != "validation" or (several and not held_out))
+    assume(not flat.get("patience") or flat.get("best-by") == "validation")
     methods = f"{flat.get('method', '')},{flat.get('beside', '')}"
     assume(not flat.get("steps") or flat.get("epochs", 1) == 1)
     if flat.get("capacity-mode") == "dynamic":

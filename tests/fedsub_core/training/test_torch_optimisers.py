@@ -52,11 +52,11 @@ def test_each_client_has_an_optimiser_of_its_own(
         optimiser = kind(list(own.values()), lr=0.05, **arguments)
         for stream in Passes.of(how).streams:
             order, _ = order_of_epoch(stack, size, TURN, stream)
-            for batch in order[i, :count].split(size):
+            for batch in torch.split(order[i, :count], size):
                 stacked = {n: t.unsqueeze(0) for n, t in own.items()}
                 logits = MODEL.forward(stacked, stack.x[i, batch].unsqueeze(0))[0]
                 optimiser.zero_grad()
-                F.cross_entropy(logits, stack.y[i, batch]).backward()
+                torch.autograd.backward(F.cross_entropy(logits, stack.y[i, batch]))
                 if most := settings.get("clip_norm"):
                     torch.nn.utils.clip_grad_norm_(own.values(), most)
                 optimiser.step()
