@@ -55,9 +55,11 @@ def made_by_training(config: RunConfig, people: Federation) -> dict[str, Made]:
         note(part.person.client, part.plan.name.round, payload)
         return masked(part, payload, origin)
 
-    def accepted(client: str, upload: Bundle, content: Content, round: Round) -> None:
+    def accepted(
+        client: str, upload: Bundle, content: Content, round: Round, late: bool = False
+    ) -> None:
         note(client, round.number, payload_of(content))
-        accept(client, upload, content, round)
+        accept(client, upload, content, round, late=late)
 
     noted = patch.object(AcceptedSum, "masked", before_masks)
     with noted, patch.object(strategy.transport, "accept", accepted):
