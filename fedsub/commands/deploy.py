@@ -32,8 +32,7 @@ def _settings(such: str) -> Command:
 def deploy() -> None:
     """Run on real devices: SuperLink, SuperNodes, TLS and keys.
 
-    Start with `fedsub deploy local`: it rehearses a complete deployment on this machine. Devices
-    without Python need Flower 1.42 (docs/web-device.md).
+    Start with `fedsub deploy local`, a rehearsal. Devices without Python need Flower 1.42.
     """
 
 
@@ -79,8 +78,8 @@ def local(
     """Rehearse a deployment on this machine, with TLS and a key for each SuperNode.
 
     CONFIG is a TOML file with the keys of `fedsub run`. Its `beside` is ignored: use --set for it.
-    The command creates certificates and keys, and starts SuperLink, SuperNodes and SuperExecs on
-    loopback. It runs all rounds, prints the results, and stops every process, also after Ctrl-C.
+    It makes certificates and keys, starts SuperLink, SuperNodes and SuperExecs on loopback,
+    runs all rounds, prints the results, and stops every process, also after Ctrl-C.
     """
     from fedsub.commands.progress import progress
     from fedsub.deploy.signals import Interrupted
@@ -93,22 +92,21 @@ def local(
 
     console = Console()
     given = key_values(settings, "--set", "rounds=2")
-    own = {"data": data, "out": out, "capacities": capacities}
-    given |= {key: value for key, value in own.items() if value is not None}
+    own = ("data", data), ("out", out), ("capacities", capacities)
+    given |= {key: value for key, value in own if value is not None}
     resolved = read_config(config, {"beside": "", **given})
     check_given(resolved, given, "command line")
     check_deployed(resolved)
     if config is not None:
         check_named(resolved, config, given, lambda key, value: f"--set {key}={value}")
     note_named(resolved)
-    rounds = resolved.rounds * len(resolved.methods)
     with progress(console, "rounds", [resolved.method]) as tell:
 
         def say(text: str) -> None:
             console.print(text, highlight=False, soft_wrap=True, markup=False)
 
         def count(finished: int) -> None:
-            tell(resolved.method, finished, rounds)
+            tell(resolved.method, finished, resolved.rounds * len(resolved.methods))
 
         rehearsal = (
             PageRehearsal(resolved, clients, browsers, say, count)

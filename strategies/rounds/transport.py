@@ -234,11 +234,7 @@ class Transport:
             log.warning("round %d, client %s: refused: %s", round, client, why)
 
     def forget_silent(self) -> None:
-        """Send whole tensors next time to those who did not answer the last exchange.
-
-        Whether they hold what they would have sent, and have differences counted from it, is
-        unknown.
-        """
+        """Send whole tensors next time to those who were silent: what they hold is unknown."""
         for client in self.delivery.silent:
             self.references.pop(client, None)
 
