@@ -1,7 +1,7 @@
 """RayGrid: a federation on the workers of a Ray cluster that runs already.
 
 Each worker holds some clients, their data and a CohortGrid of them; messages go there and replies
-come back as they are, with what the clients keep. A worker that dies is replaced by one that goes
+come back pickled, with what the clients keep. A worker that dies is replaced by one that goes
 on from there with the same messages: the numbers are those of one machine, bit for bit.
 """
 
@@ -56,6 +56,9 @@ class RayGrid(SimulationGrid):
     RunError
         If the cluster has no CPU.
     """
+
+    #: What many are sent alike goes to a worker once.
+    by_reference = True
 
     def __init__(
         self, ray: Any, settings: DeviceSettings, card: Card, clients: Sequence[SplitClient]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copyreg
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from fedsub_core.wire.frame import compress
 from fedsub_core.wire.raw_tensor import RawTensor, field_bytes
@@ -62,3 +65,17 @@ class LazyMessage:
     @cached_property
     def _size(self) -> int:
         return len(self.to_bytes()) if self.zstd else self.opened_size
+
+
+def _message(kind: str, data: bytes) -> pb.Bundle | pb.Tensor:
+    found: pb.Bundle | pb.Tensor = getattr(pb, kind).FromString(data)
+    return found
+
+
+def _pickled(message: pb.Bundle | pb.Tensor) -> tuple[Callable[..., Any], tuple[str, bytes]]:
+    return _message, (type(message).__name__, message.SerializeToString())
+
+
+# Generated classes name a module that there is not.
+for _kind in (pb.Bundle, pb.Tensor):
+    copyreg.pickle(_kind, _pickled)  # type: ignore[arg-type]

@@ -59,6 +59,7 @@ class Pickled(CohortGrid):
         """Note of each exchange: bytes of replies and states as they are, and of their numbers."""
         replies = list(super().answers(messages))
         states = alone(self.state())
+        left = len(pickle.dumps((replies, states)))  # first: who looks at a reply has it written
         held = sum(t.nbytes for own in states.values() for t in own.values())
         sent = sum(
             len(exchange.unpack(reply.content))
@@ -66,7 +67,7 @@ class Pickled(CohortGrid):
             if exchange.PAYLOAD in reply.content
         )
         numbers = held + sent
-        SIZES.append((len(pickle.dumps((replies, states))), numbers))
+        SIZES.append((left, numbers))
         yield from replies
 
 
