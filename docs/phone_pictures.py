@@ -47,6 +47,7 @@ class Pictured(PageRehearsal):
         super()._replay(tab, url, client)
         shoot(tab, "taking-part", "#now")
         tab.run("document.querySelector('#record-press').click()")
+        tab.until("document.querySelector('#record-press').textContent === 'Stop'")
         tab.run(MEASURED)
         tab.until("/ s,/.test(document.querySelector('#record-says').textContent)")
         shoot(tab, "recording", "#record")

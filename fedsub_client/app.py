@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from flwr.app import Context, Message
+from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 
 from fedsub_client.device import Device
 from fedsub_client.leaving import farewell
+from fedsub_client.policy import Unwilling
 from fedsub_core.pytorch import HERE, torch
 
 __all__ = ["app"]
@@ -36,5 +37,8 @@ def _answered(kind: str, message: Message, context: Context) -> Message:
     if HERE:  # several nodes share a core in simulation, and OpenMP teams fight over it
         torch.set_num_threads(1)
     answer = farewell(context.node_config, message.content)
-    answer = Device(context).answer(kind, message.content) if answer is None else answer
+    try:
+        answer = Device(context).answer(kind, message.content) if answer is None else answer
+    except Unwilling as error:  # no crash, after which it would be asked again at once
+        return Message(Error(0, str(error)), reply_to=message)
     return Message(answer, reply_to=message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.kept_states import KeptStates
 from fedsub_client.model_file import model_bytes
 from fedsub_client.person import Person, encoder_here
+from fedsub_client.policy import check_policy
 from fedsub_client.protections.accepted_sum import AcceptedSum, rounded_again
 from fedsub_client.protections.device_roster import take_roster
 from fedsub_client.protections.device_sums import DeviceSums
@@ -81,7 +83,11 @@ class Device:
         ------
         MessageRefused
             Where a joined message is none; and as the kind's own method.
+        Unwilling
+            Where the owner's policy does not allow to compute now.
         """
+        if kind != "query" and "state-dir" in self.node:
+            check_policy(Path(str(self.node["state-dir"])), self.client)
         verbs = {"query": self.query, "train": self.train, "evaluate": self.evaluate}
         reply = verbs[kind](separate(content, self.client))
         if handshake.HANDSHAKE in reply:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -55,10 +55,13 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
 
 
-def replace_file(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
+def replace_file(
+    path: Path, data: bytes | Iterable[bytes], check: Callable[[Path], object] | None = None
+) -> None:
     """Write `data` beside `path`, let `check` see it there, and only then give it its name.
 
-    What stands at `path` is at any moment the old content or the new, also after power loss.
+    Parts of `data` may be made as they are written. What stands at `path` is at any moment the old
+    content or the new, also after power loss.
 
     Raises
     ------
@@ -70,7 +73,7 @@ def replace_file(path: Path, data: bytes, check: Callable[[Path], object] | None
     try:
         new.unlink(missing_ok=True)  # of a process that was killed and had the same number
         with open(new, "xb", opener=private) as file:
-            file.write(data)
+            file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
             os.fsync(file.fileno())
         if check is not None:
@@ -107,7 +110,9 @@ def lock(file: IO[Any], wait: bool = True) -> bool:
     return True
 
 
-def write_whole(path: Path, data: bytes, check: Callable[[Path], object] | None = None) -> None:
+def write_whole(
+    path: Path, data: bytes | Iterable[bytes], check: Callable[[Path], object] | None = None
+) -> None:
     """Do as :func:`replace_file`, with an error that says what to do.
 
     Raises

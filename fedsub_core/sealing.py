@@ -67,7 +67,7 @@ def seal(data: bytes, name: str) -> bytes:
 
 
 def unseal(data: bytes, name: str) -> bytes:
-    """Return what was sealed under a name; a plain block as it is.
+    """Return the content of a block that was sealed under a name; a plain block as it is.
 
     Raises
     ------

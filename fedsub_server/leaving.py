@@ -80,7 +80,7 @@ def take_leaves(folder: Path, clients: Collection[str]) -> None:
 
 
 def left_of(folder: Path, client: str) -> Left:
-    """Return what was deleted of a forgotten person, whoever forgot it."""
+    """Return the record of a forgotten person, whoever forgot it."""
     kept = _records(folder).get(read_forgotten(folder).digest(client), {})
     deleted, remains = kept.get("deleted", DELETED), kept.get("remains", REMAINS)
     return Left(deleted, remains)

@@ -18,6 +18,7 @@ from fedsub.api.modules import is_given, places_in
 from fedsub.api.settings import flat_settings
 from fedsub.api.shown import Report, shown_with_place, table
 from fedsub.commands.progress import study_progress
+from fedsub.predictions.several import tested_in
 from fedsub.studies.engine import Underway, federation_of, train_run, what_went_wrong
 from fedsub.studies.folds import name_of_fold
 from fedsub.studies.kept_study import keep_study, kept_study
@@ -80,6 +81,14 @@ class Comparison:
             for run in self._runs
             for person, score in sorted(run.people.items())
         )
+
+    @cached_property
+    def predictions(self) -> pd.DataFrame:
+        """Each tested sample of each run: ``row``, what varies, then as ``run.predictions``.
+
+        Raises RunError where the data do not lie where the study found them.
+        """
+        return table(row for one in tested_in(self.folder) for row in one.predictions())
 
     @property
     def report(self) -> Report:

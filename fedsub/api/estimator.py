@@ -65,7 +65,7 @@ class FedSubClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name, those of the run among them."""
-        return super().get_params(deep) | self.options
+        return {**super().get_params(deep), **self.options}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, those of the run among them."""
@@ -110,14 +110,14 @@ class FedSubClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         try:
             with tempfile.TemporaryDirectory(prefix="fedsub-estimator-") as out:
-                found = run(
-                    Federation(card, clients),
-                    self.method,
-                    self.rounds,
-                    **{"beside": "", "progress": False, "standardise": "federation"}
-                    | self.options
-                    | {"split": "given", "out": out, "seed": self.random_state or 0},
-                )
+                keys: dict[str, Any] = {
+                    "beside": "",
+                    "progress": False,
+                    "standardise": "federation",
+                }
+                keys |= self.options | {"split": "given", "out": out}
+                keys |= {"seed": self.random_state or 0, "rounds": self.rounds}
+                found = run(Federation(card, clients), self.method, **keys)
                 self.models_ = {one: found.model(ids[one]) for one in self.persons_}
         except FedSubError as error:
             raise ValueError(f"{type(self).__name__}: {error}") from error
@@ -161,7 +161,9 @@ class FedSubClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(accuracy_score(y, self.predict(X, groups), sample_weight=sample_weight))
 
     def _of_everybody(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
-        return np.mean([_said(model, x) for model in self.models_.values()], axis=0)
+        found: NDArray[np.float64]
+        found = np.mean([_said(model, x) for model in self.models_.values()], axis=0)
+        return found
 
 
 def _said(model: PersonModel, x: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -129,7 +129,7 @@ def compare(
     """
     from fedsub.commands.progress import study_progress
     from fedsub.studies.absent_data import check_some_data
-    from fedsub.studies.kept_study import keep_study, shortened
+    from fedsub.studies.kept_study import as_asked, keep_study
     from fedsub.studies.local_engine import local_engine
     from fedsub.studies.ray_engine import ray_engine
     from fedsub.studies.runner import RunsFailedError, run_study
@@ -142,7 +142,7 @@ def compare(
     from fedsub_core.files import make_folder
 
     console = console_beside(as_json)
-    wanted = shortened(read_study(study, data), **asdict(asked))
+    wanted = as_asked(read_study(study, data), asdict(asked))
     for option, value in wanted.values_of(asdict(code)):
         check_option(option, value, study, getattr(code, option))
         note_option(option, value)

@@ -48,3 +48,25 @@ def join(
     answer = join_federation(url, code, client, folder, ca, fingerprint)
     click.echo(f"{client} has joined {answer['federation']}, as node {answer['node']}")
     click.echo(f"{folder / SETTINGS}: who it is and where to go; start the services next")
+
+
+@device.command(short_help="Say when this device may take part.")
+@click.argument("folder", type=click.Path(file_okay=False, exists=True, path_type=Path))
+@click.option("--charging", is_flag=True, help="only at the mains")
+@click.option("--wifi", is_flag=True, help="only on a link that is not metered")
+@click.option("--hours", default="", help="only in these hours of the device's clock, such as 22-7")
+@click.option("--battery", default=0.0, help="only with more of the battery left, such as 0.5")
+def policy(folder: Path, charging: bool, wifi: bool, hours: str, battery: float) -> None:
+    """Say when the device whose state-dir is FOLDER may take part; without options: always.
+
+    While its policy does not allow it, the device answers that it does not take part now, and the
+    server goes on without it. A policy that never allows anything is refused.
+    """
+    from fedsub_client.policy import POLICY_FILE, Policy
+    from fedsub_core.files import write_whole
+
+    chosen = Policy(charging, wifi, hours, battery)
+    given = {key: value for key, value in vars(chosen).items() if value}
+    lines = [f"{key} = {value!r}\n".replace("True", "true") for key, value in given.items()]
+    write_whole(folder / POLICY_FILE, "".join(lines).encode())
+    click.echo(f"{folder / POLICY_FILE}: {', '.join(map(str.strip, lines)) or 'always'}")

@@ -41,7 +41,7 @@ def predictions(
     parquet: bool,
     as_json: bool,
 ) -> None:
-    """Write predictions.csv and splits.csv of the run in FOLDER, and print scores of them.
+    """Write predictions.csv and splits.csv of the run or study in FOLDER, and print their scores.
 
     predictions.csv has a row for each tested sample: person, method, seed, fold, round, index in
     the person's file, time, true class, predicted class, and each class's probability. splits.csv
@@ -49,26 +49,28 @@ def predictions(
     are means over people. AUROC and kappa are of people with two classes or more; the table says of
     how many where it is not all.
 
-    A report that is there is renewed, with a picture of calibration. Where models stay on devices,
-    so do their predictions. The data have to lie where the run found them, the same to the last
-    bit.
+    Of a study the files have its rows' names, too, and a person's score is the mean over seeds and
+    folds. A report of a run that is there is renewed, with a picture of calibration. Where models
+    stay on devices, so do their predictions. The data have to lie where the run found them, the
+    same to the last bit.
     """
     from fedsub.predictions.files import write_rows
     from fedsub.predictions.scores import SCORES, score_named
-    from fedsub.predictions.tables import mean_rows, prediction_rows, score_rows, split_rows
-    from fedsub.predictions.tested import RunSamples
+    from fedsub.predictions.several import tested_in
+    from fedsub.predictions.tables import mean_rows, score_rows
     from fedsub.report.report import REPORT_FILE, write_report
+    from fedsub.studies.study import STUDY_FILE
 
-    run, ending = RunSamples(folder), "parquet" if parquet else "csv"
+    ending = "parquet" if parquet else "csv"
     scores = [score_named(name) for name in metrics or SCORES]
-    predicted = list(run.predictions(methods))
-    people = list(score_rows(predicted, scores))
+    tested = list(tested_in(folder, methods))
+    people = [row for one in tested for row in score_rows(one.predicted, scores, one.label)]
     means, names = mean_rows(people), [name for name, _ in scores]
     to = out or folder
     files = [to / f"predictions.{ending}", to / f"splits.{ending}"]
-    write_rows(files[0], prediction_rows(run, predicted))
-    write_rows(files[1], split_rows(run))
-    if (folder / REPORT_FILE).is_file():
+    write_rows(files[0], (row for one in tested for row in one.predictions()))
+    write_rows(files[1], (row for one in tested for row in one.parts()))
+    if (folder / REPORT_FILE).is_file() and not (folder / STUDY_FILE).is_file():
         write_report(folder)
     console = console_beside(as_json)
     console.print(_table(means, names))

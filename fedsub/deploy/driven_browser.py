@@ -127,7 +127,7 @@ class Driven:
             time.sleep(0.1)
 
     def text(self) -> str:
-        """Return what the page shows."""
+        """Return the text that the page shows."""
         return str(self.run("document.body.innerText"))
 
     def choose_file(self, selector: str, path: Path) -> None:
@@ -137,7 +137,7 @@ class Driven:
         self.call("DOM.setFileInputFiles", files=[str(path)], nodeId=node)
 
     @contextmanager
-    def beside(self, url: str) -> Iterator[None]:
+    def second_tab(self, url: str) -> Iterator[None]:
         """Drive a second tab while a ``with`` block lasts, and close it."""
         first = self._session, self._target
         self.open(url)

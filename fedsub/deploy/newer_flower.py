@@ -60,7 +60,7 @@ def lacking_in(release: str) -> Iterator[str]:
 
 
 def lacking(uses: Mapping[str, set[str]], sources: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield what `uses` asks of modules, and modules with these `sources` lack."""
+    """Yield the modules and names in `uses` that modules with these `sources` lack."""
     for module, names in sorted(uses.items()):
         if module not in sources:
             yield f"{module}: no such module"

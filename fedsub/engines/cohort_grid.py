@@ -96,7 +96,7 @@ class CohortGrid(SimulationGrid):
         self._pool = pool
 
     def stacks(self, round: int) -> list[list[str]]:
-        """Return who is in a stack together after a round."""
+        """Return the clients of each stack after a round."""
         self._begin_round(round)
         return [[client.client for client in cohort.clients] for cohort in self.cohorts]
 

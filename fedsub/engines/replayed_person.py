@@ -32,8 +32,10 @@ _REPLAY = """
 async (places, windows, label, step, gap) => {
   const show = selector => document.querySelector(selector);
   show("#activity").value = label;
-  show("#record-press").click();
-  await new Promise(done => setTimeout(done, 50));
+  const press = show("#record-press"), idle = press.textContent;
+  press.click();
+  // The page asks for the sensors first.
+  while (press.textContent === idle) await new Promise(done => setTimeout(done, 10));
   window.replayed = Math.max(window.replayed ?? 0, performance.now());
   for (const rows of windows) {
     for (const row of rows) {
@@ -45,7 +47,7 @@ async (places, windows, label, step, gap) => {
     }
     window.replayed += gap * step;
   }
-  show("#record-press").click();
+  press.click();
 }
 """
 

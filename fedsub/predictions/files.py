@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -19,24 +20,34 @@ from fedsub_core.files import make_folder, write_whole
 
 #: A run's predictions in its folder.
 PREDICTIONS = "predictions.csv"
+#: Bytes that are copied at a time.
+_BLOCK = 2**20
 _WHOSE = ("person", "method", "seed", "round")
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Write rows with the same columns into a file that ends in .csv or .parquet, whole.
 
+    Rows are written as they come, so there may be more than memory holds.
+
     Raises
     ------
     ConfigError
-        If it is Parquet, and DuckDB or pandas is not installed.
+        If it is Parquet, and DuckDB is not installed.
     RunError
-        If there is no row, or the file cannot be written.
+        If there is no row, rows differ in their columns, or the file cannot be written.
     """
-    found = list(rows)
-    if not found:
-        raise RunError(f"{path}: got no row, expected one at least")
     make_folder(path.parent)
-    write_whole(path, _parquet(found) if path.suffix == ".parquet" else _csv(found))
+    if path.suffix != ".parquet":
+        write_whole(path, _csv(path, rows))
+        return
+    require("Parquet files", "duckdb")
+    with tempfile.TemporaryDirectory(prefix="fedsub-rows-") as folder:
+        texts, made = Path(folder, "rows.csv"), Path(folder, "rows.parquet")
+        write_whole(texts, _csv(path, rows))
+        _to_parquet(texts, made)
+        with made.open("rb") as file:
+            write_whole(path, iter(partial(file.read, _BLOCK), b""))
 
 
 def read_predictions(path: Path) -> list[Predicted]:
@@ -77,21 +88,41 @@ def read_predictions(path: Path) -> list[Predicted]:
     return found
 
 
-def _csv(rows: list[Row]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+def _csv(path: Path, rows: Iterable[Row]) -> Iterator[bytes]:
+    """Yield the lines of a table."""
+    text, names = io.StringIO(newline=""), list[str]()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        if not names:
+            names = list(row)
+            writer.writerow(names)
+        elif names != list(row):
+            raise RunError(
+                f"{path}: got rows with {', '.join(row)}, expected {', '.join(names)}, as the "
+                "first: runs of other classes do not go into one file"
+            )
+        writer.writerow(row.values())
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
+    if not names:
+        raise RunError(f"{path}: got no row, expected one at least")
 
 
-def _parquet(rows: list[Row]) -> bytes:
-    for package in ("duckdb", "pandas"):
-        require("Parquet files", package)
+def _to_parquet(texts: Path, made: Path) -> None:
+    """Write a CSV file's rows as Parquet; what names somebody or something stays text."""
     import duckdb
-    import pandas as pd
 
-    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
-        path = Path(folder, "rows.parquet")
-        connection.from_df(pd.DataFrame.from_records(rows)).write_parquet(str(path))
-        return path.read_bytes()
+    with texts.open(encoding="utf-8") as file:
+        names = next(csv.reader(file))
+    numbers = {"seed", "round", "index"}
+    kinds = {
+        name: "BIGINT" if name in numbers else "DOUBLE" if _measured(name) else "VARCHAR"
+        for name in names
+    }
+    with duckdb.connect() as connection:
+        connection.read_csv(str(texts), header=True, dtype=kinds).write_parquet(str(made))
+
+
+def _measured(name: str) -> bool:
+    return name == "t" or name.startswith(PROBABILITY)

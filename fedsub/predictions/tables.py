@@ -53,27 +53,31 @@ def split_rows(run: RunSamples) -> Iterator[Row]:
 
 
 def score_rows(
-    predicted: Iterable[Predicted], scores: Sequence[tuple[str, Score]]
+    predicted: Iterable[Predicted], scores: Sequence[tuple[str, Score]], label: str = ""
 ) -> Iterator[Row]:
-    """Yield a row of scores for each person and method."""
+    """Yield a row of scores for each person and method, which a study calls `label`."""
     for one in predicted:
-        whose: Row = {"person": one.person, "method": one.method, "tested": len(one.y)}
+        whose: Row = {"person": one.person, "method": label or one.method, "tested": len(one.y)}
         yield whose | scored(one, scores)
 
 
 def mean_rows(rows: Sequence[Row]) -> list[Row]:
     """Return a row for each method: each score's mean over people, and over how many.
 
-    People who have no number of a score are not in its mean.
+    A person who was tested in several runs has the mean over them. People who have no number of a
+    score are not in its mean.
     """
     found = []
     for method in dict.fromkeys(row["method"] for row in rows):
         of = [row for row in rows if row["method"] == method]
-        means: Row = {"method": method, "people": len(of)}
+        means: Row = {"method": method, "people": len({row["person"] for row in of})}
         for name in [key for key in of[0] if key not in ("person", "method", "tested")]:
-            values = np.array([row[name] for row in of])
-            there = ~np.isnan(values)
-            means[name] = float(values[there].mean()) if there.any() else None
-            means[f"{name}: people"] = int(there.sum())
+            each: dict[str, list[float]] = {}
+            for row in of:
+                if not np.isnan(row[name]):
+                    each.setdefault(row["person"], []).append(row[name])
+            values = [np.mean(own) for own in each.values()]
+            means[name] = float(np.mean(values)) if values else None
+            means[f"{name}: people"] = len(values)
         found.append(means)
     return found

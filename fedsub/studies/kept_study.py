@@ -44,11 +44,21 @@ def kept_study(folder: Path) -> Study:
         asked = json.loads((folder / ASKED_FILE).read_text("utf-8"))
         name, places = asked.pop("name", folder.name), [Path(p) for p in asked.pop("places")]
         study = read_in(folder / STUDY_FILE, places, name)
-        return shortened(study, **asked)
+        return as_asked(study, asked)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"{folder / ASKED_FILE}: cannot be read ({type(error).__name__}: {cut(error)})"
         ) from error
+
+
+def as_asked(study: Study, asked: Mapping[str, Any]) -> Study:
+    """Return the study as its command asks for it: ``folds``, and what :func:`shortened` takes."""
+    others = {key: value for key, value in asked.items() if key != "folds"}
+    study = shortened(study, **others)
+    if (folds := asked.get("folds")) is not None:
+        study = replace(study, folds=read_folds(where := Path("--folds"), folds))
+        check_study(where, study)
+    return study
 
 
 def shortened(
@@ -60,7 +70,6 @@ def shortened(
     settings: Sequence[str] = (),
     tune: Sequence[str] = (),
     lr: str | None = None,
-    folds: str | None = None,
 ) -> Study:
     """Return the study with other seeds, such as ``0,1,2``, rounds, fewer tables, fewer rows.
 
@@ -68,7 +77,6 @@ def shortened(
     `settings` are keys of a run with a value, such as ``lr=0.1`` or ``ditto.lam=0.5``, which
     replace the file's, also where that varies or tunes them. `tune` are keys with several, such as
     ``epochs=1,5``, and `lr` several rates: of these each row takes the best on validation data.
-    `folds` is a number or ``person``.
 
     Raises
     ------
@@ -85,9 +93,6 @@ def shortened(
     grid = grid_of([*tune, *([] if lr is None else [f"lr={lr}"])])
     if given or grid:
         study = _set(study, given, grid)
-    if folds is not None:
-        study = replace(study, folds=read_folds(where := Path("--folds"), folds))
-        check_study(where, study)
     for text in only:
         has = {cell: [f"{key}={shown(value)}" for key, value in cell] for cell in study.cells}
         kept = tuple(cell for cell in study.cells if text in has[cell])

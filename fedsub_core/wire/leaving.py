@@ -27,7 +27,7 @@ class Left:
     remains: Sequence[str]
 
     def record(self) -> ConfigRecord:
-        """Return it as plain values."""
+        """Return the record as plain values."""
         return ConfigRecord({"deleted": list(self.deleted), "remains": list(self.remains)})
 
 
@@ -37,7 +37,7 @@ def leave_record(client: str) -> ConfigRecord:
 
 
 def read_left(record: object, client: str) -> Left:
-    """Return what a server says that it deleted of `client`.
+    """Return the record that a server sends of `client`, who left.
 
     Raises
     ------

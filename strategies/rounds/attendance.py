@@ -88,7 +88,7 @@ class Attendance:
         return {group: of.count(group) / len(of) for group in GROUPS}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return it as plain named tensors, for the server's state; none if nobody was noted."""
+        """Return the attendance as plain named tensors, for the server's state; none of nobody."""
         if not self.first:
             return {}
         kept = json.dumps(vars(self), sort_keys=True).encode()

@@ -65,9 +65,9 @@ class OverdueMessages:
             self._messages[identity] = Overdue(kind, client, round, since, expires, pace)
 
     def expired(self, now: float) -> Iterator[Overdue]:
-        """Yield, and forget, the messages that can be answered no more."""
+        """Yield, and forget, messages whose uploads would be of no use any more."""
         for identity, one in list(self._messages.items()):
-            if now >= one.expires:
+            if self.keeps and now >= one.expires:
                 del self._messages[identity]
                 yield one
 
@@ -101,7 +101,7 @@ class OverdueMessages:
         return self._answered.get(reply.metadata.reply_to_message_id)
 
     def awaited(self) -> dict[int, set[str]]:
-        """Return who may still send an upload, by the round in which it was asked for it."""
+        """Return the people who may still send an upload, by the round that it is of."""
         found = defaultdict[int, set[str]](set)
         for one in self._messages.values():
             if one.round:

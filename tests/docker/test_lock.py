@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -16,9 +17,8 @@ from packaging.utils import canonicalize_name
 
 from .containers import ROOT, VENV
 
-sys.path.insert(0, str(ROOT / "docker"))
-from lock import LOCKS, constraints  # a script of that folder
-
+SCRIPT = runpy.run_path(str(ROOT / "docker/lock.py"))
+LOCKS, constraints = SCRIPT["LOCKS"], SCRIPT["constraints"]
 #: The lock of the Flower that is here, and its constraints.
 LOCK = ROOT / "docker" / (list(LOCKS)[version("flwr") >= "1.42"])
 CLIENT = ROOT / "docker/client.Dockerfile"

@@ -25,7 +25,7 @@ FAILS = {
 OPTIONS: dict[str, Any] = {"rounds": 2, "encoder": "relu:20"}
 
 
-@parametrize_with_checks(
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
     [FedSubClassifier(**OPTIONS)],
     expected_failed_checks=lambda estimator: FAILS,
     xfail_strict=True,
@@ -79,8 +79,9 @@ def test_options_are_parameters(town: Any) -> None:
 
 def test_it_goes_into_a_pipeline_a_search_and_a_file(town: Any, fitted: FedSubClassifier) -> None:
     x, y, groups = town
-    asked = FedSubClassifier(**OPTIONS).set_fit_request(groups=True).set_score_request(groups=True)
     with config_context(enable_metadata_routing=True):
+        asked = FedSubClassifier(**OPTIONS)
+        asked.set_fit_request(groups=True).set_score_request(groups=True)
         pipe = make_pipeline(StandardScaler(), asked).fit(x, y, groups=groups)
         assert pipe.score(x, y, groups=groups) > 0.9
     grid = {"encoder": ["relu:5", "relu:20"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -27,6 +28,10 @@ class Link:
 
     def __init__(self) -> None:
         self.began = 0
+        #: Seconds that an answer takes; how many are made now, and at most at once.
+        self.takes, self.open, self.most = 0.0, 0, 0
+        #: What it says beside the path and the length.
+        self.says = b""
         #: What came, by path.
         self.bodies = dict[str, bytes]()
 
@@ -43,8 +48,13 @@ class Link:
             if not event.get("more_body"):
                 break
         self.bodies[scope["path"]] = body
+        self.most = max(self.most, self.open + 1)
+        self.open += 1
+        await asyncio.sleep(self.takes)
+        self.open -= 1
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": f"{scope['path']} {len(body)}".encode()})
+        said = f"{scope['path']} {len(body)}".encode() + self.says
+        await send({"type": "http.response.body", "body": said})
 
 
 class Served:
@@ -90,11 +100,15 @@ class Served:
         try:
             # It may be refused before all of it is sent.
             with suppress(ConnectionError):
-                connection.request("POST", path, body, over_http(signed_headers(self.key)))
+                connection.request("POST", path, body, self.signed())
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
             connection.close()
+
+    def signed(self) -> dict[str, bytes]:
+        """Return the headers of one more call of the device."""
+        return over_http(signed_headers(self.key))
 
     def close(self) -> None:
         """End it."""

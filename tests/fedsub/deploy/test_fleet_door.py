@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.client import HTTPConnection
+from time import monotonic, sleep
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -93,3 +95,30 @@ def test_an_address_that_is_taken_is_named(served: Served) -> None:
     with pytest.raises(RunError, match=f"127.0.0.1:{served.fleet}: cannot be listened at"):
         # Whoever listens there keeps it: a port is never shared.
         bound_socket("127.0.0.1", served.fleet).listen()
+
+
+def test_calls_are_answered_one_after_another_and_heartbeats_at_once(served: Served) -> None:
+    """A SuperNode gives a heartbeat up after 5 s, however many calls came before it."""
+    served.link.takes = 0.3
+    with ThreadPoolExecutor(6) as pool:
+        begun = monotonic()
+        calls = [pool.submit(served.ask, served.fleet, f"{PATH}pull-messages") for _ in range(5)]
+        sleep(0.1)
+        assert served.ask(served.fleet, f"{PATH}send-node-heartbeat")[0] == 200
+        beat = monotonic() - begun
+        assert [call.result()[0] for call in calls] == [200] * 5
+        assert beat < monotonic() - begun and monotonic() - begun >= 1.5
+    assert served.link.most == 2
+
+
+def test_who_takes_an_answer_slowly_keeps_nobody_waiting(served: Served) -> None:
+    served.link.says = b"x" * 2**23
+    connection = HTTPConnection("127.0.0.1", served.fleet, timeout=30)
+    connection.request("POST", f"{PATH}pull-object", b"", served.signed())
+    # Nothing of the answer is read, which is more than fits on its way.
+    sleep(0.5)
+    served.link.says = b""
+    begun = monotonic()
+    assert served.ask(served.fleet, f"{PATH}pull-messages")[0] == 200
+    assert monotonic() - begun < 10
+    connection.close()

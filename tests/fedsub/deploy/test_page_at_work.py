@@ -192,7 +192,7 @@ def test_a_person_takes_part_in_a_browser(
         tab.until("document.querySelector('#file')")
         bring(tab, files[0], str(FIRST))
         tab.until("/Waits/.test(document.querySelector('#now-says').textContent)")
-        with tab.beside(rehearsal.url):
+        with tab.second_tab(rehearsal.url):
             tab.until("/Another tab/.test(document.querySelector('#now-says')?.textContent)")
         assert "Waits" in tab.run("document.querySelector('#now-says').textContent")
 

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from flwr.proto.message_pb2 import ObjectTree
 from flwr.server.superlink.linkstate import LinkStateFactory, linkstate_factory
 from flwr.supercore import sql_mixin
 from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
+from flwr.supercore.corestate import sql_corestate
+from flwr.supercore.date import now
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.federation import NoOpFederationManager
@@ -43,7 +46,7 @@ def link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         database, federations = str(tmp_path / "link.db"), NoOpFederationManager()
         return LinkStateFactory(database, federations, ObjectStoreFactory(database)).state()
 
-    monkeypatch.setattr(linkstate_factory, "SqlLinkState", linkstate_factory.SqlLinkState)
+    monkeypatch.setattr(linkstate_factory, "SqlLinkState", SqlLinkState)
     replace_state(SqlLinkState, QuickLinkState)
     return make
 
@@ -146,8 +149,8 @@ def test_a_message_is_found_however_often_none_was(running: Any) -> None:
         assert took(state, other) == []
         assert took(state, node) == [sent]
     # A second one waits behind the first.
-    sent = {send(state, run, node, text) for text in ("d", "e")}
-    assert {*took(state, node), *took(state, node)} == sent and took(state, node) == []
+    both = {send(state, run, node, text) for text in ("d", "e")}
+    assert {*took(state, node), *took(state, node)} == both and took(state, node) == []
 
 
 def test_a_look_without_messages_asks_the_database_once(
@@ -253,11 +256,6 @@ def test_a_run_that_ends_is_known_to_have_ended_at_once(running: Any) -> None:
 def test_a_run_that_nobody_hears_of_ends_a_moment_later_at_most(
     running: Any, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from datetime import timedelta
-
-    from flwr.supercore.corestate import sql_corestate
-    from flwr.supercore.date import now
-
     state, run, _ = running
     assert state.get_run_status({run})[run].status == Status.RUNNING
     monkeypatch.setattr(sql_corestate, "now", lambda: now() + timedelta(hours=1))

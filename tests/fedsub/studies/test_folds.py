@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import fedsub
+from fedsub.cli import cli
 from fedsub.studies.folds import folds_of, read_folds
-from fedsub.studies.kept_study import shortened
+from fedsub.studies.kept_study import as_asked
 from fedsub.studies.study import task_of, tasks, tuning_tasks
 from fedsub.studies.study_file import read_study
 from fedsub.studies.tuning import tuning_run
@@ -54,7 +56,8 @@ def test_folds_are_runs_of_their_own_which_share_a_row(place: Path) -> None:
     assert len(runs) == len({task.name for task in runs}) == 6
     assert {task.config.fold for task in runs} == {"1/3", "2/3", "3/3"}
     assert len(list(tuning_tasks(study))) == 2 * 2 * 3
-    assert shortened(study, None, None, folds="2").folds == 2
+    asked = {"seeds": None, "rounds": None, "folds": "2"}
+    assert as_asked(study, asked).folds == 2
 
 
 def test_people_are_left_out_once_each_and_groups_as_named(place: Path) -> None:
@@ -108,7 +111,12 @@ def test_a_person_who_is_left_out_is_served_as_a_newcomer(tmp_path: Path) -> Non
     town = people(((0, 1, 2),) * 5, samples=40)
     settings: dict[str, Any] = {"beside": "", "encoder": "relu:12", "progress": False}
     settings |= {"standardise": "federation", "robust": "none"}
-    left_out = {"split": "unseen", "unseen_people": "p5", "unseen_labels": 2, "unseen_rounds": 1}
+    left_out: dict[str, Any] = {
+        "split": "unseen",
+        "unseen_people": "p5",
+        "unseen_labels": 2,
+        "unseen_rounds": 1,
+    }
     run = fedsub.run(town, "fedsub-ridge", rounds=4, out=str(tmp_path), **settings, **left_out)
     others = {name: one for name, one in town.clients.items() if name != "p5"}
     before = fedsub.run(
@@ -143,3 +151,11 @@ def test_a_comparison_of_folds_has_everybody_once(tmp_path: Path) -> None:
     with (tmp_path / "study" / "runs.csv").open() as file:
         assert {row["fold"] for row in csv.DictReader(file)} == set(names)
     assert made.report.path.is_file()
+    predicted = made.predictions
+    assert (predicted["fold"] == predicted["person"]).all()
+    assert set(predicted["row"]) == {"local", "fedavg"}
+    assert (
+        CliRunner().invoke(cli, ["predictions", str(made.folder), "--metric", "ece"]).exit_code == 0
+    )
+    with (made.folder / "predictions.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == len(predicted)

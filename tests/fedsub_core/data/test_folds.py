@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,7 +78,8 @@ def test_parts_are_as_the_file_says_but_for_windows_that_overlap() -> None:
     last = split_client(client(parts=parts), CARD, SplitSettings("given"))
     assert last.train.tolist() == list(range(9)) and last.validation is None
     without = split_client(client(parts=np.repeat([0, 1], 20)), CARD, settings)
-    assert without.holds_back and not np.intersect1d(without.train, without.validation).size
+    assert without.validation is not None and len(without.validation)
+    assert not np.intersect1d(without.train, without.validation).size
     grown = split_grown(client(parts=parts), CARD, "given", 0.3, 0, [15, 40])
     assert grown[0].tolist() == list(range(9))
 
@@ -118,7 +120,7 @@ def test_people_who_are_named_are_left_out_with_few_labels() -> None:
         ({"unseen-labels": 3, "split": "unseen"}, "unseen-labels: got 3"),
     ],
 )
-def test_a_fold_that_is_none_is_refused(keys: dict[str, object], said: str) -> None:
+def test_a_fold_that_is_none_is_refused(keys: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as error:
         read_config(None, keys)
     assert said in str(error.value)
