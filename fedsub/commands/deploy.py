@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -103,9 +104,7 @@ def local(
     note_named(resolved)
     rounds = resolved.rounds * len(resolved.methods)
     with progress(console, "rounds", [resolved.method]) as tell:
-
-        def say(text: str) -> None:
-            console.print(text, highlight=False, soft_wrap=True, markup=False)
+        say = partial(console.print, highlight=False, soft_wrap=True, markup=False)
 
         def count(finished: int) -> None:
             tell(resolved.method, finished, rounds)

@@ -371,7 +371,7 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
     return st.booleans()
 
 
-#: Without those of protections and of late uploads, which need each other: they are refused by name.
+#: Without those of protections and late uploads, which need each other: refused by name.
 PROTECTIONS = {o.key for settings in (NoiseSettings, SecureSettings) for o in describe(settings)}
 PROTECTIONS |= {"ask", "draw", "asynchronous", "late-hours"}
 KEYS = {o.key: values_of(o) for o in describe(RunConfig) if o.key not in PROTECTIONS} | {
