@@ -109,11 +109,10 @@ def local(
         def count(finished: int) -> None:
             tell(resolved.method, finished, rounds)
 
-        rehearsal = (
-            PageRehearsal(resolved, clients, browsers, say, count)
-            if browsers
-            else Rehearsal(resolved, clients, say, count)
-        )
+        if browsers:
+            rehearsal: Rehearsal = PageRehearsal(resolved, clients, browsers, say, count)
+        else:
+            rehearsal = Rehearsal(resolved, clients, say, count)
         say(f"Folder: {rehearsal.place.folder}")
         try:
             folder = rehearsal()
@@ -121,9 +120,9 @@ def local(
             say(f"{interrupted}; all processes have been ended")
             say_interrupted(interrupted, "A rehearsal begins anew:")
     print_results(console, method_summaries(folder))
-    console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
+    say(f"Run folder: {folder}")
     if (report := folder / REPORT_FILE).is_file():
-        console.print(f"Report: {report}", soft_wrap=True, markup=False)
+        say(f"Report: {report}")
 
 
 _FOLDER = click.option(
