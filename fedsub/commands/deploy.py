@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -101,18 +102,15 @@ def local(
         check_named(resolved, config, given, lambda key, value: f"--set {key}={value}")
     note_named(resolved)
     with progress(console, "rounds", [resolved.method]) as tell:
-
-        def say(text: str) -> None:
-            console.print(text, highlight=False, soft_wrap=True, markup=False)
+        say = partial(console.print, highlight=False, soft_wrap=True, markup=False)
 
         def count(finished: int) -> None:
             tell(resolved.method, finished, resolved.rounds * len(resolved.methods))
 
-        rehearsal = (
-            PageRehearsal(resolved, clients, browsers, say, count)
-            if browsers
-            else Rehearsal(resolved, clients, say, count)
-        )
+        if browsers:
+            rehearsal: Rehearsal = PageRehearsal(resolved, clients, browsers, say, count)
+        else:
+            rehearsal = Rehearsal(resolved, clients, say, count)
         say(f"Folder: {rehearsal.place.folder}")
         try:
             folder = rehearsal()
@@ -120,9 +118,9 @@ def local(
             say(f"{interrupted}; all processes have been ended")
             say_interrupted(interrupted, "A rehearsal begins anew:")
     print_results(console, method_summaries(folder))
-    console.print(f"Run folder: {folder}", soft_wrap=True, markup=False)
+    say(f"Run folder: {folder}")
     if (report := folder / REPORT_FILE).is_file():
-        console.print(f"Report: {report}", soft_wrap=True, markup=False)
+        say(f"Report: {report}")
 
 
 _FOLDER = click.option(

@@ -371,8 +371,9 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
     return st.booleans()
 
 
-#: Without those of protections, which need each other: they are refused by name above.
+#: Without those of protections and late uploads, which need each other: refused by name.
 PROTECTIONS = {o.key for settings in (NoiseSettings, SecureSettings) for o in describe(settings)}
+PROTECTIONS |= {"ask", "draw", "asynchronous", "late-hours"}
 KEYS = {o.key: values_of(o) for o in describe(RunConfig) if o.key not in PROTECTIONS} | {
     f"fedsub.{o.key}": values_of(o) for o in describe(FedSubHyperparameters)
 }

@@ -14,17 +14,21 @@ export const SCHEMA = "fedsub.v2";
 /** Keys by which a device goes, and those of the server alone. */
 const KNOWN = new Set(
   (
-    "batch-size beside best-by capacities capacity-mode checkpoint-seconds class-counts clients-per-round clip-norm data device download-encoding " +
-    "dp-clip dp-delta dp-noise encoder epochs evaluate-every folder hidden identity join-timeout largest-number lr lr-decay message-limit method " +
-    "min-clients model momentum most-examples norm optimiser out quorum robust robust-share round-timeout rounds secure-aggregation secure-least " +
-    "secure-range seed set sizes split standardise steps test-share threads train-share unlabelled unlabelled-classes unseen-by unseen-rounds " +
+    "augment batch-size beside best-by capacities capacity-mode checkpoint-seconds class-counts clients-per-round clip-norm data device download-encoding " +
+    "dp-clip dp-delta dp-noise encoder epochs evaluate-every folder hidden identity join-timeout largest-number loss lr lr-decay message-limit method " +
+    "min-clients model momentum most-examples norm on-round optimiser out patience precision quorum robust robust-share " +
+    "round-timeout rounds schedule secure-aggregation secure-least secure-range seed set sizes split standardise steps test-share threads train-share unlabelled unlabelled-classes unseen-by unseen-rounds " +
     "unseen-share upload-encoding weight-decay"
   ).split(" "),
 );
 
 /** Keys of which this device has one value alone. */
 const ALONE: readonly (readonly [key: string, value: number | string])[] = [
+  ["loss", "cross-entropy"],
   ["optimiser", "sgd"],
+  ["schedule", "constant"],
+  ["augment", ""],
+  ["precision", "float32"],
   ["clip-norm", 0],
   ["best-by", "last"],
   ["train-share", 1],
