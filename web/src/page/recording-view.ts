@@ -45,14 +45,15 @@ export function recordingView(page: Page): HTMLElement {
     try {
       const some = await page.recorder?.end();
       page.recorder = undefined;
+      shown();
       show(line, texts.say(some ? "recorded" : "nothingMeasured"));
       const refused = await page.recordingsChanged();
       if (some && refused) show(line, texts.say("tooSlow", { why: refused }));
     } catch (error) {
       // It stays in the page's memory until there is space: the button then keeps it.
       show(line, texts.say("unkept", { why: error instanceof Error ? error.message : String(error) }));
+      shown();
     }
-    shown();
   };
   press.onclick = () => void (page.recorder ? stop() : start());
   shown();
