@@ -73,7 +73,7 @@ link.asks_at_once = lambda grid: False
 
 
 def taken_away(step: str) -> list[str]:
-    """Return what a deployment with a step, or all, goes without."""
+    """Return the steps that a deployment with this one, or with all, does without."""
     return [] if step in STEPS[-2:] else [other for other in ALONE if other != step]
 
 

@@ -12,6 +12,8 @@ FROM ${PYTHON_IMAGE} AS build
 # have; empty: whatever that index has.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG TORCH_SHA256=""
+# Flower 1.39, whose SuperNodes speak gRPC; images-1.42.lock: 1.42, with HTTP.
+ARG LOCK=images.lock
 # A device that trains needs PyTorch. With "" the image has none, for fedsub-ridge alone. Encodings
 # with zstd need "[train,zstd]".
 ARG EXTRAS="[train]"
@@ -22,9 +24,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 RUN python -m venv --without-pip /opt/venv
 # All that may be installed is fetched here, by its hashes. The steps below reach no index.
-COPY constraints.txt docker/images.lock ./
+COPY constraints.txt docker/images*.lock ./
 RUN pip download --no-cache-dir --no-deps --only-binary :all: --dest /wheels --require-hashes \
-    --requirement images.lock \
+    --requirement "${LOCK}" \
     && case "${EXTRAS}" in *train*) \
     pip download --no-cache-dir --no-deps --only-binary :all: --dest /wheels \
     --constraint constraints.txt --index-url "${TORCH_INDEX}" torch \

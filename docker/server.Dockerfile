@@ -12,6 +12,8 @@ FROM ${PYTHON_IMAGE} AS build
 # have; empty: whatever that index has.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ARG TORCH_SHA256=""
+# Flower 1.39, whose SuperNodes speak gRPC; images-1.42.lock: 1.42, with HTTP.
+ARG LOCK=images.lock
 WORKDIR /src
 # For the compiled kernels; it stays behind in this stage.
 # hadolint ignore=DL3008
@@ -19,9 +21,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 RUN python -m venv --without-pip /opt/venv
 # All that may be installed is fetched here, by its hashes. The steps below reach no index.
-COPY constraints.txt docker/images.lock ./
+COPY constraints.txt docker/images*.lock ./
 RUN pip download --no-cache-dir --no-deps --only-binary :all: --dest /wheels --require-hashes \
-    --requirement images.lock \
+    --requirement "${LOCK}" \
     && pip download --no-cache-dir --no-deps --only-binary :all: --dest /wheels \
     --constraint constraints.txt --index-url "${TORCH_INDEX}" torch \
     && if [ -n "${TORCH_SHA256}" ]; then \

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedsub.api.comparing import Comparison, compare
     from fedsub.api.data import federation, save
+    from fedsub.api.estimator import FedSubClassifier
     from fedsub.api.loading import load
     from fedsub.api.models import PersonModel
     from fedsub.api.running import Run, run
 
 _WHERE = {
     "Comparison": "comparing",
+    "FedSubClassifier": "estimator",
     "PersonModel": "models",
     "Run": "running",
     "compare": "comparing",
@@ -34,7 +36,17 @@ _WHERE = {
     "save": "data",
 }
 
-__all__ = ["Comparison", "PersonModel", "Run", "compare", "federation", "load", "run", "save"]
+__all__ = [
+    "Comparison",
+    "FedSubClassifier",
+    "PersonModel",
+    "Run",
+    "compare",
+    "federation",
+    "load",
+    "run",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

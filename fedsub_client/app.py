@@ -6,6 +6,7 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 
 from fedsub_client.device import Device
+from fedsub_client.leaving import farewell
 from fedsub_client.policy import Unwilling
 from fedsub_core.pytorch import HERE, torch
 
@@ -36,6 +37,8 @@ def _answered(kind: str, message: Message, context: Context) -> Message:
     if HERE:  # several nodes share a core in simulation, and OpenMP teams fight over it
         torch.set_num_threads(1)
     try:
-        return Message(Device(context).answer(kind, message.content), reply_to=message)
+        answer = farewell(context.node_config, message.content)
+        answer = Device(context).answer(kind, message.content) if answer is None else answer
+        return Message(answer, reply_to=message)
     except Unwilling as error:  # no crash, after which it would be asked again at once
         return Message(Error(0, str(error)), reply_to=message)

@@ -28,6 +28,7 @@ from fedsub_core.encoders.ranks_encoder import PLACES
 from fedsub_core.errors import ConfigError, FedSubError, RunError
 from fedsub_core.models.unbuilt import Unbuilt
 from fedsub_core.pytorch import as_numpy
+from fedsub_core.sealing import Locked, unseal
 
 
 def load_model(where: Path | str, named: str = "", encoder: str = "") -> PersonalModel:
@@ -56,6 +57,7 @@ def load_model(where: Path | str, named: str = "", encoder: str = "") -> Persona
     except OSError as error:
         raise RunError(f"{file}: cannot be read ({error}). Check its permissions") from error
     try:
+        data = unseal(data, file.parent.name)
         if is_model_file(data):
             model = model_of(data, file.parent)
         else:
@@ -65,6 +67,8 @@ def load_model(where: Path | str, named: str = "", encoder: str = "") -> Persona
                     f"client {saved.client!r}: got a state without a model (round {saved.round})"
                 )
             model = saved.model
+    except Locked as error:
+        raise Locked(f"{file}: {error}") from error
     except RunError as error:
         raise RunError(
             f"{file}: {error}; expected a state that a device saved after training a round, or a "

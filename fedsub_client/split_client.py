@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_client.held_back import comes, held_back
 from fedsub_core.capacity import WHOLE, Capacity
 from fedsub_core.config.settings import SplitSettings
 from fedsub_core.data.client_data import ClientData
@@ -19,7 +20,7 @@ from fedsub_core.data.edges import Edges
 from fedsub_core.data.federation import Card
 from fedsub_core.data.findings import SplitNote, how_split, split_note, with_sides
 from fedsub_core.data.grown_splits import split_grown
-from fedsub_core.data.held_out import labelled, thinned
+from fedsub_core.data.held_out import few_of_each, labelled, thinned
 from fedsub_core.data.samples import NODE, Samples, kept_shape
 from fedsub_core.data.sensors import Sensors
 from fedsub_core.data.splits import SplitKind, split, split_kind
@@ -178,18 +179,20 @@ def split_client(
     s, kind = settings, split_kind(settings.split, client, card)
     grown = len(sizes) > 1
     if grown:
-        both = split_grown(client, card, s.split, s.test_share, s.seed, sizes)
+        both = split_grown(client, card, s.split, s.test_share, s.seed, sizes, s.tested_fold)
     else:
-        both = split(client, card, kind, s.test_share, s.seed)
+        both = split(client, card, kind, s.test_share, s.seed, s.tested_fold)
     words, test = with_sides(how_split(client, card, kind), client, card, both), both[1]
     train = thinned(both[0], client, s.train_share, s.seed)
+    if s.unseen_labels and client.client in s.kept_out:
+        train = few_of_each(train, client, s.unseen_labels, s.seed)
     y, since = client.y, client.since
     first = np.ones(len(y), np.bool_) if since is None else since <= 1
     first[sizes[0] if sizes else len(y) :] = False
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)
     validation = None
     if s.validation:
-        train, validation = _held_back(train, client, card, kind, s, grown)
+        train, validation = held_back(train, client, card, kind, s, grown)
     parts = SplitClient(client.client, client.x, train, test, y[train], y[test], kind=kind)
     parts = replace(parts, capacity=capacity.share, drawn=capacity.drawn, edges=client.edges)
     parts = replace(parts, together=together(client, card), t=client.t, copies=client.first_copies)
@@ -197,7 +200,7 @@ def split_client(
     if validation is not None:
         parts = replace(parts, validation=validation, validation_y=y[validation])
     parts = replace(parts, note=split_note(words, client, (train, test, validation)))
-    if since is None or not _comes(client):
+    if since is None or not comes(client):
         return parts
     parts = replace(parts, train_since=since[train], test_since=since[test])
     if 0 in parts.held(1):
@@ -208,42 +211,3 @@ def split_client(
             "keep more classes from the start, or change split or test-share."
         )
     return parts
-
-
-def _comes(client: ClientData) -> bool:
-    """Return whether samples come during the run."""
-    return client.since is not None and bool((client.since > 1).any())
-
-
-def _held_back(
-    train: NDArray[np.int64],
-    client: ClientData,
-    card: Card,
-    kind: SplitKind,
-    settings: SplitSettings,
-    grown: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the training part without, and the validation part; cut as what is tested is cut.
-
-    Of windows that overlap none is on both sides. Who has too few for that holds none back. Nor
-    does a device whose file has `grown` during the run: other samples would judge than before.
-
-    Raises
-    ------
-    DataError
-        Where samples come during the run.
-    """
-    if _comes(client):
-        raise DataError(
-            f"client {client.client!r}: best-by = validation: got samples that come during the "
-            "run, expected all of them from the start: rounds before and after are judged by "
-            "other samples. Set best-by = last"
-        )
-    none = np.empty(0, np.int64)
-    if grown:
-        return train, none
-    try:
-        left, held = split(client.part(train), card, kind, settings.test_share, settings.seed)
-    except DataError:
-        return train, none
-    return train[left], train[held]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fedsub_client.saved_state import Saved
 from fedsub_core.errors import OtherRelease, RunError
+from fedsub_core.sealing import Locked, unseal
 
 log = logging.getLogger("fedsub")
 KEPT, FINISHED = "kept-", "finished-"
@@ -31,6 +32,8 @@ def load_state(path: Path, client: str) -> Saved | None:
     ------
     OtherRelease
         Where a release wrote it whose files this one does not read. It stays as it is.
+    Locked
+        Where it is sealed, and there is no passphrase or another one. It stays as it is.
     RunError
         Where there is a file that cannot be read or moved.
     """
@@ -41,9 +44,11 @@ def load_state(path: Path, client: str) -> Saved | None:
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error})") from error
     try:
-        saved = Saved.of_bytes(data)
+        saved = Saved.of_bytes(unseal(data, client))
         if saved.client != client:
             raise RunError(f"it is client {saved.client!r}'s, expected {client!r}'s")
+    except Locked as error:
+        raise Locked(f"{path}: {error}. The file is left as it is") from error
     except OtherRelease as error:
         raise OtherRelease(
             f"client {client!r}: {path}: {error}. The file is left as it is: install a release "
@@ -66,7 +71,7 @@ def load_state(path: Path, client: str) -> Saved | None:
 def read_state(path: Path) -> Saved | None:
     """Return a file's state, None where there is none that this release can read."""
     try:
-        return Saved.of_bytes(path.read_bytes())
+        return Saved.of_bytes(unseal(path.read_bytes(), path.parent.name))
     except (OSError, RunError):
         return None
 

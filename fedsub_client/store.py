@@ -24,6 +24,7 @@ from fedsub_client.state_files import (
 )
 from fedsub_core.errors import RunError
 from fedsub_core.files import lock, make_folder, private, remove_drafts, replace_file
+from fedsub_core.sealing import seal, unseal
 from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
@@ -181,14 +182,15 @@ class FolderStore:
 
         def keep(_: Path) -> None:
             if new_run and self.path.exists():
-                name = kept_name(Saved.of_bytes(self.path.read_bytes()))
+                before = unseal(self.path.read_bytes(), self.client)
+                name = kept_name(Saved.of_bytes(before))
                 os.replace(self.path, self._at(name))
                 log.warning("client %s: another run; kept the one before as %s", self.client, name)
 
         try:
             make_folder(self.folder)
             remove_drafts(self.folder)
-            replace_file(self.path, saved.to_bytes(), keep)
+            replace_file(self.path, seal(saved.to_bytes(), self.client), keep)
             if new_run:
                 self._remove_others(saved)
                 make_room(self.folder, self.client)

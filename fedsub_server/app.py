@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from fedsub_core.wire import exchange
 from fedsub_server.data_notes import data_in_words, note_devices, read_notes
 from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
+from fedsub_server.leaving import PeopleLeft, left_of, take_leaves
 from fedsub_server.live import Live
 from fedsub_server.live_file import nodes_of, read_live
 from fedsub_server.members import read_members
@@ -104,13 +106,47 @@ def run_method(
     the configuration as it came. Return what this one standardises by.
     """
     make_folder(folder)
+    before = None
+    while True:
+        strategy = build(config, name, folder, known, run_config)
+        try:
+            begun = run_rounds(grid, config, name, folder, strategy)
+        finally:  # a run that ends early forgets them, too
+            left = strategy.leaving
+            take_leaves(folder.parent, left)
+        before = begun if before is None else before
+        if not left or strategy.finished_rounds >= config.rounds:
+            break
+    if strategy.finished_rounds > before:
+        most = strategy.card.prediction.models(strategy.hyper) * strategy.model.full_bytes
+        population, run = strategy.population, strategy.run_name
+        collect_models(strategy.connection.link, population, most, folder / MODELS, run)
+    return strategy.population.agreed.scaling
+
+
+def build(
+    config: RunConfig,
+    name: str,
+    folder: Path,
+    known: Scaling | None,
+    run_config: Mapping[str, Any],
+) -> PersonalizedStrategy:
+    """Return the strategy of method `name`, which knows what earlier processes left in `folder`."""
     settings = replace(config.server_settings(name), card=card_here(config.data))
-    strategy = PersonalizedStrategy(settings)
+    strategy, run = PersonalizedStrategy(settings), folder.parent
     strategy.standardised_before, strategy.run_config = known, run_config
-    strategy.roster = read_roster(folder.parent) if config.secure_aggregation else b""
-    strategy.departures.forgotten = read_forgotten(folder.parent)
-    strategy.departures.members = read_members(folder.parent)
-    strategy.departures.recall(*nodes_of(read_live(folder.parent)))
+    strategy.roster = read_roster(run) if config.secure_aggregation else b""
+    strategy.departures.forgotten = read_forgotten(run)
+    strategy.departures.members = read_members(run)
+    strategy.departures.left = partial(left_of, run)
+    strategy.departures.recall(*nodes_of(read_live(run)))
+    return strategy
+
+
+def run_rounds(
+    grid: Grid, config: RunConfig, name: str, folder: Path, strategy: PersonalizedStrategy
+) -> int:
+    """Run the rounds that are left, or until people leave; return how many were finished before."""
     package, path = package_build(name), folder / DATABASE_FILE
     with RunDatabase(path, decisive(config, name), package) as database:
         before, strategy.run_name = database.last_round(), database.meta().get("run", "")
@@ -132,14 +168,10 @@ def run_method(
             elif round:
                 log.warning("%s: going on after round %d", folder, round)
 
-        with Live(folder.parent, strategy):
-            drive(strategy, grid, database, progress=progress)
+        with Live(folder.parent, strategy), suppress(PeopleLeft):
+            drive(strategy, grid, database, whole=config.whole_rounds, progress=progress)
         export_csv(database, folder / METRICS_FILE)
-    if strategy.finished_rounds > before:
-        most = strategy.card.prediction.models(strategy.hyper) * strategy.model.full_bytes
-        population, run = strategy.population, strategy.run_name
-        collect_models(strategy.connection.link, population, most, folder / MODELS, run)
-    return strategy.population.agreed.scaling
+    return before
 
 
 def standardised_before(folder: Path) -> Scaling | None:

@@ -12,6 +12,7 @@ from flwr.serverapp import Grid
 from fedsub_core.metric_names import VALIDATION
 from fedsub_core.metrics import MetricRow
 from fedsub_server.ending import EndedEarly, Ending
+from fedsub_server.leaving import PeopleLeft
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import TRANSCRIPT_FILE
 from fedsub_server.rundb import RunDatabase
@@ -50,7 +51,7 @@ class Checkpoints:
         self.ending = ending
         self.at_end, self.server_seconds = at_end, server_seconds
         self.database, self.rounds, self.clients = database, rounds, clients
-        self.seconds, self.progress = seconds, progress
+        self.seconds, self.progress, self.whole = seconds, progress, 0
         self._rows: list[MetricRow] = []
         self._rounds = 0
         self._last = time.monotonic()
@@ -81,6 +82,7 @@ class Checkpoints:
         clients = {} if self.clients is None else self.clients.state()
         took = self.server_seconds(), self._rounds
         self.database.commit(round, {SERVER: state, **clients}, self._rows, took)
+        self.database.thin(self.whole, self.rounds)
         self._rows, self._rounds = [], 0
         self._last = time.monotonic()
 
@@ -92,6 +94,7 @@ def drive(
     *,
     clients: ClientStates | None = None,
     seconds: float = 0.0,
+    whole: int = 0,
     progress: Callable[[int], None],
     at_end: Callable[[], list[MetricRow]] = list,
 ) -> int:
@@ -101,8 +104,14 @@ def drive(
     ----------
     clients : whose states are kept in the database, too; None: real devices keep their own.
     seconds : between two commits; 0: each round is committed before the next one begins.
+    whole : newest rounds whose metrics stay whole in a long run; 0: all.
     progress : told the round that the run goes on from, and every one that is finished.
     at_end : what is measured once, after the last round.
+
+    Raises
+    ------
+    PeopleLeft
+        After a round in which somebody left, unless it was the last.
     """
     finished, state = database.load()
     if state:
@@ -116,8 +125,15 @@ def drive(
     folder, asked = database.path.parent, strategy.settings.rounds
     ending = Ending(asked, strategy.card.name, folder, database.metrics(VALIDATION))
     checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took, ending)
+    checkpoints.whole = whole
     strategy.on_connected = lambda: database.note_model(strategy.model_record())
-    strategy.on_round, strategy.on_begun = checkpoints, checkpoints.begun
+
+    def finished_round(round: int, state: State, rows: Sequence[MetricRow]) -> None:
+        checkpoints(round, state, rows)
+        if strategy.leaving and round < rounds:
+            raise PeopleLeft
+
+    strategy.on_round, strategy.on_begun = finished_round, checkpoints.begun
     with suppress(EndedEarly):
         strategy.start(grid, num_rounds=ending.rounds)
     return finished

@@ -42,6 +42,10 @@ class Forgotten:
         """Return whether a client is one of them."""
         return bool(self.digests) and _digest(str(client), self.salt) in self.digests
 
+    def digest(self, client: str) -> str:
+        """Return the digest under which the run's files know a client without naming it."""
+        return _digest(client, self.salt)
+
     def __len__(self) -> int:
         """Return the number of forgotten people."""
         return len(self.digests)

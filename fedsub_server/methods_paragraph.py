@@ -20,6 +20,8 @@ _SPLITS = {
     "where windows overlap, may overlap or stand in order of time, else at random in each class",
     "stratified": "at random in each class of each person",
     "blocked": "the last in time of each class of each person",
+    "grouped": "by whole recordings, days or sessions",
+    "given": "as people's files say",
     "unseen": "some people are held out, and join in the last rounds",
 }
 _HELD_OUT = {
@@ -62,8 +64,15 @@ def split_in_words(flat: Mapping[str, Any]) -> str:
     if lacking := flat.get("unlabelled", 0.0):
         rest += f"; {lacking} of the people have no labels of some classes, which are tested, too"
     if kind == "unseen":
-        rest += f"; held out: {_HELD_OUT[flat.get('unseen-by', 'people')]}"
-    return f"{kind}: {_SPLITS.get(kind, kind)}; {share} of each class is tested{rest}"
+        rest += (
+            f"; held out: {flat.get('unseen-people') or _HELD_OUT[flat.get('unseen-by', 'people')]}"
+        )
+        labels = flat.get("unseen-labels", 0)
+        rest += f", with {labels} training samples of each class" if labels else ""
+    fold = flat.get("fold", "")
+    tested = f"fold {fold}" if fold else f"{share} of each class"
+    tested = "" if kind == "given" else f"; {tested} is tested"
+    return f"{kind}: {_SPLITS.get(kind, kind)}{tested}{rest}"
 
 
 def split_people(notes: DataNotes) -> str:

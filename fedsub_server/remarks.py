@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from fedsub_core.config.tested import read_people
 from fedsub_core.data.fingerprint import fingerprint_key
 from fedsub_core.data.held_out import unseen_clients
 from fedsub_core.errors import DataError, listed
@@ -66,6 +67,8 @@ def _held_out(
     """Return the people whom a run with split=unseen tests at its end: those held out."""
     if not {"unseen-share", "seed"} <= config.keys():
         return set()
+    if named := read_people(str(config.get("unseen-people", ""))):
+        return set(named).intersection(known)
     share, by = float(config["unseen-share"]), str(config.get("unseen-by", "people"))
     try:
         return set(unseen_clients(known, share, int(config["seed"]), by, capacities))
@@ -131,28 +134,33 @@ def _methods_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def in_rounds(db: RunDatabase, method: str) -> str:
     """Return the remarks on a method's rounds that a table must not go without; "" for none."""
     sentences = []
-    if wild := _rounds(db, DIVERGED):
+    if wild := db.rounds_above_0(DIVERGED):
         sentences.append(
             f"What came of {_who(wild)} held NaN, infinite or huge numbers, as of training that "
             f"diverged, and was not used.{lower(method)}"
         )
     refused = {
         client: [round for round in rounds if round not in wild.get(client, ())]
-        for client, rounds in _rounds(db, "refused_replies").items()
+        for client, rounds in db.rounds_above_0("refused_replies").items()
     }
     if refused := {client: rounds for client, rounds in refused.items() if rounds}:
         sentences.append(f"What came could not be used of {_who(refused)}; the log says why.")
-    if out := _rounds(db, "left_out"):
+    if out := db.rounds_above_0("left_out"):
         sentences.append(f"Left out from then on, as the others' training broke: {_who(out)}.")
     sentences += [
         f"{words}: {_who(rounds)}."
         for metric, words in _DEVICES.items()
-        if (rounds := _rounds(db, metric))
+        if (rounds := db.rounds_above_0(metric))
     ]
-    undone = sorted({row.round for row in db.metrics("undone")})
+    undone = sorted({r for rounds in db.rounds_above_0("undone").values() for r in rounds})
     if undone:
         when = f"round{'s' * (len(undone) > 1)} {', '.join(map(str, undone))}"
         sentences.append(f"The server went back to an earlier state in {when}.")
+    if left := db.thinned():
+        sentences.append(
+            f"Of {db.last_round()} rounds, {left} are shown: older ones were thinned with age. "
+            "Means of bytes and what is said of rounds here are of all."
+        )
     return " ".join(sentences)
 
 
@@ -178,19 +186,10 @@ def why_untested(db: RunDatabase, since: Mapping[str, int]) -> dict[str, str]:
         ("refused_replies", "what it sent in round {} could not be used"),
         (DIVERGED, "training diverged: what it sent in round {} held NaN or huge numbers"),
     ):
-        for client, rounds in _rounds(db, metric).items():
+        for client, rounds in db.rounds_above_0(metric).items():
             if client in since and rounds[-1] > since[client]:
                 reasons[client] = words.format(rounds[-1])
     return reasons
-
-
-def _rounds(db: RunDatabase, metric: str) -> dict[str, list[int]]:
-    """Return the rounds in which a metric counts something, by client, ascending."""
-    by_client = defaultdict[str, set[int]](set)
-    for row in db.metrics(metric):
-        if row.value > 0 and row.round > 0:
-            by_client[row.client].add(row.round)
-    return {client: sorted(rounds) for client, rounds in sorted(by_client.items())}
 
 
 def _who(rounds: Mapping[str, list[int]]) -> str:

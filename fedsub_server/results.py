@@ -96,8 +96,12 @@ def export_csv(db: RunDatabase, path: Path) -> None:
     """Write all metrics as CSV (round, client, class, metric, value), whole or not at all.
 
     The class is empty for a metric that is not per class, the client for one of the whole run;
-    values read back exactly.
+    values read back exactly. Of a long run, whose metrics are thinned, there is no second copy: the
+    file is removed.
     """
+    if db.thinned():
+        path.unlink(missing_ok=True)
+        return
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("round", "client", "class", "metric", "value"))

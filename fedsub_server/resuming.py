@@ -30,6 +30,7 @@ MAY_CHANGE = frozenset(
         "out",
         "folder",
         "checkpoint-seconds",
+        "whole-rounds",
     }
 )
 

@@ -7,10 +7,13 @@ loses power at any moment reopens exactly at its last committed round.
 from __future__ import annotations
 
 import json
+import math
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 
 from fedsub_core.data.fingerprint import fingerprint_key
@@ -104,6 +107,52 @@ class RunDatabase(RunNotes):
         write_back(self._connection)
         self._since = time.monotonic()
 
+    def thin(self, whole: int, end: int) -> None:
+        """Thin old metrics of a long run, some rounds at a time, in a transaction of its own.
+
+        Parameters and rule are those of :class:`fedsub_server.rundb_thinning.Thinning`.
+
+        Raises
+        ------
+        RunError
+            If the file cannot be written; then it is as it was.
+        """
+        with self._reading():
+            due = self._thinning.due(self._last_round() or 0, whole, end)
+        if due:
+            with self._writing():
+                self._thinning(due)
+            write_back(self._connection)
+
+    def thinned(self) -> int:
+        """Return the number of rounds of which metrics are left, if some were thinned; else 0."""
+        with self._reading():
+            return sum(r > 0 for r in self._thinning.rounds()) if self._thinning.any else 0
+
+    def mean(self, metric: str) -> float | None:
+        """Return a metric's mean over all rows from round 1 on, of bytes those thinned, too."""
+        # Round 0 is the handshake and no round.
+        values = [row.value for row in self.metrics(metric) if row.round > 0]
+        with self._reading():
+            rows, total = self._thinning.summed(metric)
+        if rows:
+            return (math.fsum(values) + total) / (len(values) + rows)
+        return float(np.mean(values)) if values else None
+
+    def rounds_above_0(self, metric: str) -> dict[str, list[int]]:
+        """Return, by client, the rounds from 1 on in which a metric was above 0.
+
+        Of the metrics in ``EVENTS`` of the thinning these are all, also of rounds thinned since.
+        """
+        rounds = defaultdict[str, set[int]](set)
+        for row in self.metrics(metric):
+            if row.value > 0 and row.round > 0:
+                rounds[row.client].add(row.round)
+        with self._reading():
+            for client, gone in self._thinning.events(metric).items():
+                rounds[client].update(gone)
+        return {client: sorted(of) for client, of in sorted(rounds.items())}
+
     def clients(self) -> list[str]:
         """Return the clients that have metrics, ascending."""
         with self._reading(metrics=True):
@@ -150,6 +199,7 @@ class RunDatabase(RunNotes):
                     )
                 self._state.replace(state)
                 self._metrics.rename(client, alias)
+                self._thinning.rename(client, alias)
                 meta = self.meta()
                 config = json.loads(meta["config"])
                 config.pop(fingerprint_key(client), None)
@@ -161,9 +211,7 @@ class RunDatabase(RunNotes):
                     ],
                 )
             self._forgotten += 1
-            # What was deleted still stands in free pages and in the log.
-            self._connection.execute("VACUUM")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._vacuum()
 
     def load(self) -> tuple[int, State]:
         """Return the last committed round and its state; ``(0, {})`` if nothing was committed.

@@ -12,6 +12,7 @@ import zlib
 
 from safetensors import deserialize
 
+from fedsub_core.sealing import unseal
 from fedsub_server.resuming import SERVER
 
 #: What :class:`strategies.rounds.agreement.Agreement` keeps its facts under. Named here once more,
@@ -33,5 +34,5 @@ def agreed_classes(connection: sqlite3.Connection) -> tuple[str, ...]:
         return ()
     if zlib.crc32(blob) != crc:
         raise sqlite3.DatabaseError(f"the checksum of state {SERVER!r} is wrong")
-    facts = dict(deserialize(blob)).get(_FACTS)  # type: ignore[no-untyped-call]
+    facts = dict(deserialize(unseal(blob, SERVER))).get(_FACTS)  # type: ignore[no-untyped-call]
     return () if facts is None else tuple(json.loads(bytes(facts["data"]))["classes"])

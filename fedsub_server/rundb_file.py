@@ -13,14 +13,16 @@ from pathlib import Path
 from fedsub_core.config.run_config import default
 from fedsub_core.errors import ConfigError, RunError, cut
 from fedsub_core.files import PRIVATE
+from fedsub_core.sealing import NotOpened
 from fedsub_core.version import VERSION, code_digest
 from fedsub_server.resuming import differences
 from fedsub_server.rundb_log import write_back
 from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
-#: Of a new file, of one with tensors that stand once for several people, and all that are read.
-SCHEMA_VERSION, SHARING = 3, 5
-SCHEMA_VERSIONS = str(SCHEMA_VERSION), str(SHARING)
+#: Of a new file, of one with thinned metrics, of one with tensors that stand once for several
+#: people, and all that are read. An older release would read wrong means in the second.
+SCHEMA_VERSION, THINNING, SHARING = 3, 4, 5
+SCHEMA_VERSIONS = str(SCHEMA_VERSION), str(THINNING), str(SHARING)
 #: Where in `meta` the package stands that offers the method, if it is none of FedSub's own.
 PACKAGE = "package"
 # Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.
@@ -163,6 +165,8 @@ def database_errors(path: Path, action: str) -> Iterator[None]:
         yield
     except sqlite3.ProgrammingError:
         raise
+    except NotOpened as error:
+        raise type(error)(f"{path}: state {error}") from error
     except sqlite3.OperationalError as error:
         # What SQLite or Python do not understand of fixed queries is damage, too.
         if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 from fedsub_core.errors import RunError
 from fedsub_core.metric_names import ANEW, OWN_HEADS
+from fedsub_core.sealing import Locked
 from fedsub_server.rundb_classes import agreed_classes
 from fedsub_server.rundb_file import APPLICATION_ID, SCHEMA_VERSIONS, database_errors
 
@@ -118,7 +119,9 @@ def glance(path: Path) -> Glance:
             (last,),
         ):
             clusters.setdefault(label, {})[client] = value
-        classes = agreed_classes(connection) if clusters else ()
+        classes: tuple[str, ...] = ()
+        with suppress(Locked):  # who only looks need not have the passphrase
+            classes = agreed_classes(connection) if clusters else ()
     # A commit can hold several rounds, the first none.
     paces, before = [], 0
     for round, seconds in commits:

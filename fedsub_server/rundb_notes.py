@@ -55,6 +55,24 @@ class RunNotes(OpenDatabase):
         kept = self.meta().get(_MEMORY)
         return None if kept is None else int(kept)
 
+    def seal_anew(self, plain: bool) -> None:
+        """Seal the state by the passphrase that is asked for, or make it `plain`, all or nothing.
+
+        Of what stood there before, nothing is left in the file.
+
+        Raises
+        ------
+        Locked
+            If it is sealed by another passphrase; the database is as it was.
+        RunError
+            If it cannot be written; then, too.
+        """
+        self._connection.execute("PRAGMA secure_delete=ON")
+        with self._writing():
+            self._state.seal_anew(plain)
+        self._state.forget()
+        self._vacuum()
+
     def note_backend(self, backend: str) -> None:
         """Keep the backend that trains, kernels or PyTorch, where it was none or another before."""
         with database_errors(self.path, "written"):

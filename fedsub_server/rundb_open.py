@@ -13,6 +13,7 @@ from fedsub_server.rundb_log import lost_commits
 from fedsub_server.rundb_metrics import MetricRows
 from fedsub_server.rundb_seal import Checked, sealed, transaction
 from fedsub_server.rundb_state import StateRows
+from fedsub_server.rundb_thinning import Thinning
 
 log = logging.getLogger("fedsub")
 
@@ -32,6 +33,7 @@ class OpenDatabase:
         self._check = Checked(self._connection)
         self._state = StateRows(self._connection)
         self._metrics = MetricRows(self._connection)
+        self._thinning = Thinning(self._connection)
         if lost:
             log.warning(
                 "%s-wal is damaged, or power failed while it was written: commits in it cannot be "
@@ -89,6 +91,12 @@ class OpenDatabase:
         except BaseException:
             self._state.forget()  # what was written is not there
             raise
+
+    def _vacuum(self) -> None:
+        """Overwrite what was deleted, which still stands in free pages and in the log."""
+        with database_errors(self.path, "written"):
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _last_round(self) -> int | None:
         row = self._connection.execute("SELECT max(round) FROM rounds").fetchone()

@@ -17,11 +17,14 @@ from contextlib import contextmanager
 from itertools import islice
 
 _KEY = "seal"
+#: The table of what stays of metrics that were thinned; there is none before.
+THINNED = "thinned"
 _SEALED = (
     f"SELECT key, value FROM meta WHERE key != '{_KEY}' ORDER BY key",
     "SELECT round, seconds, metrics_crc FROM rounds ORDER BY round",
     "SELECT name, keys, crc FROM state ORDER BY rowid",
 )
+_THINNED = f"SELECT client, metric, rows, total, crc FROM {THINNED} ORDER BY client, metric"
 # Rows whose text is made at once.
 _CHUNK = 10_000
 
@@ -126,7 +129,8 @@ def check_seal(connection: sqlite3.Connection) -> None:
 
 def _seal(connection: sqlite3.Connection) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for query in _SEALED:
+    there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (THINNED,))
+    for query in (*_SEALED, _THINNED) if there.fetchone() else _SEALED:
         digest.update(repr(connection.execute(query).fetchall()).encode())
     return digest.hexdigest()
 

@@ -38,15 +38,15 @@ def shared(rows: Rows) -> dict[str, tuple[Keys, Mapping[str, Tensor]]]:
         for key, tensor in tensors.items()
         if tensor.nbytes >= _LEAST
     ]
-    glances = [_glance(tensor) for _, _, tensor in places]
-    often, known = Counter(glances), dict[tuple[object, ...], str]()
-    digests: dict[tuple[str, str], str] = {}
-    for (row, key, tensor), glance in zip(places, glances, strict=True):
-        if often[glance] > 1:
-            lies = tensor.data_ptr(), tensor.stride(), *glance
-            if lies not in known:
-                known[lies] = _digest(tensor)
-            digests[row, key] = known[lies]
+    # Rows of a stack that are one place in memory are looked at once.
+    lies = [(t.data_ptr(), t.shape, t.stride(), t.dtype) for _, _, t in places]
+    tensors_at = {at: tensor for at, (_, _, tensor) in zip(lies, places, strict=True)}
+    glances = {at: _glance(tensor) for at, tensor in tensors_at.items()}
+    often = Counter(glances[at] for at in lies)
+    known = {at: _digest(t) for at, t in tensors_at.items() if often[glances[at]] > 1}
+    digests = {
+        (row, key): known[at] for at, (row, key, _) in zip(lies, places, strict=True) if at in known
+    }
     holders = Counter(digests.values())
     digests = {place: digest for place, digest in digests.items() if holders[digest] > 1}
     found: dict[str, tuple[Keys, Mapping[str, Tensor]]] = {}

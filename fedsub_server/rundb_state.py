@@ -19,6 +19,7 @@ from torch import Tensor
 
 from fedsub_core.identifiers import is_client_id
 from fedsub_core.mapped_file import let_go
+from fedsub_core.sealing import seal, unseal
 from fedsub_server.rundb_shared import OF, Keys, note_sharing, shared
 
 Tensors = dict[str, Tensor]
@@ -59,7 +60,7 @@ class StateRows:
             held = [(ref(tensor), tensor._version) for tensor in tensors.values()]
             there = name in self._known and name.startswith(_OF)  # its name is of its content
             if not there and not _same(self._known.get(name), (keys, held)):
-                blob = to_bytes(tensors)
+                blob = seal(to_bytes(tensors), name)
                 self._connection.execute(_WRITE, (name, json.dumps(keys), zlib.crc32(blob), blob))
                 for tensor in tensors.values():
                     let_go(tensor.data_ptr(), tensor.nbytes)
@@ -100,7 +101,15 @@ class StateRows:
         ):
             if zlib.crc32(blob) != crc:
                 raise sqlite3.DatabaseError(f"the checksum of state {name!r} is wrong")
-            yield (name, names), load_tensors(blob)
+            yield (name, names), load_tensors(unseal(blob, name))
+
+    def seal_anew(self, plain: bool) -> None:
+        """Write each row again, sealed by today's passphrase or `plain`; its tensors stay."""
+        rows = self._connection.execute("SELECT name, keys, tensors FROM state ORDER BY rowid")
+        for name, keys, blob in rows.fetchall():
+            opened = unseal(blob, name)
+            now = opened if plain else seal(opened, name)
+            self._connection.execute(_WRITE, (name, keys, zlib.crc32(now), now))
 
     def _in_order(self, state: Mapping[str, object]) -> bool:
         """Whether what rows there are stand in the groups' order, new ones behind them."""

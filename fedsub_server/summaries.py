@@ -143,8 +143,8 @@ def _of_own_heads(
 
 def _sizes(db: RunDatabase) -> dict[str, Any]:
     """Return the bytes of a client's messages of a round as fields of a summary."""
-    full = _per_client_and_round(db, "bytes_full_model")
-    sizes = {name: _per_client_and_round(db, f"bytes_{name}") for name in _MESSAGES}
+    full = db.mean("bytes_full_model")
+    sizes = {name: db.mean(f"bytes_{name}") for name in _MESSAGES}
     ratios = {f"full_models_{name}": _ratio(size, full) for name, size in sizes.items()}
     return {"bytes_up": sizes["up_sent"], **ratios}
 
@@ -188,11 +188,6 @@ def _of_the_run(db: RunDatabase, metric: str) -> float | None:
     """Return the newest value of a metric of the run as a whole."""
     values = [row.value for row in db.metrics(metric) if row.client == "" and row.label is None]
     return values[-1] if values else None
-
-
-def _per_client_and_round(db: RunDatabase, metric: str) -> float | None:
-    # Round 0 is the handshake and no round.
-    return _mean(row.value for row in db.metrics(metric) if row.round > 0)
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -11,7 +11,7 @@ TUNED_FILE = "tuned.json"
 
 
 def read_tuned(folder: Path) -> dict[str, Any]:
-    """Return what was tried and chosen for a run; empty where nothing was."""
+    """Return the values that were tried and chosen for a run; empty where there are none."""
     try:
         found: dict[str, Any] = json.loads((folder / TUNED_FILE).read_text("utf-8"))
         return found if isinstance(found, dict) else {}
@@ -20,7 +20,7 @@ def read_tuned(folder: Path) -> dict[str, Any]:
 
 
 def tuned_in_words(folder: Path) -> str:
-    """Return sentences on what was chosen for a run, and of what; "" where nothing was."""
+    """Return sentences on the values that were chosen for a run; "" where none were."""
     found = read_tuned(folder)
     try:
         chosen, grid, method = found["chosen"], found["grid"], found["method"]

@@ -463,6 +463,11 @@ class PersonalizedStrategy(Strategy):
         assert self.state is not None
         return self.state | self.memory.tensors()
 
+    @property
+    def leaving(self) -> set[str]:
+        """The clients whose person leaves, and whom the run has not forgotten yet."""
+        return self.transport.left | self.departures.leaving
+
     def forget(self, client: str) -> None:
         """Remove a client from what :meth:`resume` brought back: what others learnt of it stays."""
         assert self.state is not None

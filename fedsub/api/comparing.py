@@ -19,6 +19,7 @@ from fedsub.api.settings import flat_settings
 from fedsub.api.shown import Report, shown_with_place, table
 from fedsub.commands.progress import study_progress
 from fedsub.studies.engine import Underway, federation_of, train_run, what_went_wrong
+from fedsub.studies.folds import name_of_fold
 from fedsub.studies.kept_study import keep_study, kept_study
 from fedsub.studies.local_engine import local_engine
 from fedsub.studies.runner import choose, run_study
@@ -72,6 +73,7 @@ class Comparison:
             {
                 "row": run.task.entry.label,
                 "seed": run.task.config.seed,
+                **({"fold": name_of_fold(run.task.fold)} if run.task.fold else {}),
                 "person": person,
                 "macro_f1": score,
             }
@@ -111,8 +113,8 @@ def compare(
     Parameters
     ----------
     data, rounds, settings
-        As `fedsub.run` takes them. A `model` or `encoder` in memory is used in this process, one
-        run after another.
+        As `fedsub.run` takes them, and ``folds``: how many, ``"person"``, or whom each leaves out.
+        A `model` or `encoder` in memory is used in this process, one run after another.
     methods
         Names, also as one text with commas; or rows by a label, each with ``method`` and
         hyperparameters of its own.
@@ -132,16 +134,16 @@ def compare(
         As ``fedsub compare`` does.
     """
     places = places_in(settings)
+    told = {"seeds": list(seeds), "folds": settings.pop("folds", 0)}
     keys = flat_settings(settings) | places
     keys |= {"rounds": rounds} if rounds is not None else {}
     names = methods.split(",") if isinstance(methods, str) else methods
     own = names if isinstance(names, Mapping) else {name: {} for name in names}
-    chosen = {label: dict(keys) for label, keys in own.items()}
     to = Path(folder) if folder is not None else stamped_folder(Path("runs"), "compare")
     make_folder(to)
     with _lying(data) as source, tempfile.TemporaryDirectory(prefix="fedsub-study-") as draft:
         file = Path(draft, "comparison.toml")
-        told = {"seeds": list(seeds), "run": {**keys, "data": source}, "methods": chosen}
+        told |= {"run": {**keys, "data": source}, "methods": {k: dict(v) for k, v in own.items()}}
         told["tune"] = {key: list(values) for key, values in (tune or {}).items()}
         file.write_text(tomli_w.dumps(told), "utf-8")
         study = read_study(file)

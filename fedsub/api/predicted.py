@@ -28,8 +28,9 @@ class Samples:
     def predictions(self) -> pd.DataFrame:
         """Each tested sample by each method, in the round that was tested last.
 
-        Columns: ``person``, ``method``, ``seed``, ``round``, ``index`` of the row in the person's
-        data, ``t`` in seconds, ``class``, ``predicted``, and ``probability NAME`` of each class.
+        Columns: ``person``, ``method``, ``seed``, ``fold``, ``round``, ``index`` of the row in the
+        person's data, ``t`` in seconds, ``class``, ``predicted``, and ``probability NAME`` of each
+        class.
 
         Raises
         ------
@@ -41,7 +42,7 @@ class Samples:
 
     @cached_property
     def splits(self) -> pd.DataFrame:
-        """Each sample's part: ``person``, ``index``, ``t``, ``class``, ``part``.
+        """Each sample's part: ``person``, ``index``, ``t``, ``class``, ``fold``, ``part``.
 
         A part is ``training``, ``validation``, ``test`` or ``unused``. Raises as `predictions`.
         """

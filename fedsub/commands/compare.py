@@ -33,6 +33,7 @@ class StudyAsked:
     settings: tuple[str, ...]
     tune: tuple[str, ...]
     lr: str | None
+    folds: str | None
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,12 @@ class CodeNamed:
         "epochs=1,5, instead of the file's",
     ),
     click.option("--lr", metavar="FLOATS", help="learning rates to choose among so: lr=FLOATS"),
+    click.option(
+        "--folds",
+        metavar="N",
+        help="runs of each seed that test one fold each, of samples, or with split=unseen of "
+        "people; 'person': each leaves one person out [default: the file's]",
+    ),
 )
 @with_options(
     "code",

@@ -13,6 +13,7 @@ from fedsub.commands.invite import invite
 from fedsub.commands.nearest import Group
 from fedsub.commands.people import people
 from fedsub.commands.roster import roster
+from fedsub.commands.seal import seal
 from fedsub.commands.simulate import simulate
 from fedsub.commands.verify import verify
 from fedsub_core.config.idle import check_given
@@ -36,7 +37,7 @@ def deploy() -> None:
     """
 
 
-for command in (roster, verify, invite, people, simulate):
+for command in (roster, verify, invite, people, seal, simulate):
     deploy.add_command(command)
 
 
@@ -56,10 +57,20 @@ for command in (roster, verify, invite, people, simulate):
     help="share of the model that each SuperNode holds, such as 1,1/4,1/16 or 01=1/4; it tells the "
     "server its share [default: 1]",
 )
+@click.option(
+    "--browser",
+    "browsers",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="how many of the clients have the page in headless Chromium, with their recordings "
+    "replayed as a phone's sensors give them; needs Flower 1.42 and `make web`",
+)
 @_settings("rounds=2, method=fedavg or fedsub.fusion=avg")
 def local(
     config: str | None,
     clients: int,
+    browsers: int,
     data: str | None,
     out: str | None,
     capacities: str | None,
@@ -73,6 +84,7 @@ def local(
     """
     from fedsub.commands.progress import progress
     from fedsub.deploy.signals import Interrupted
+    from fedsub.engines.page_rehearsal import PageRehearsal
     from fedsub.engines.rehearsal import Rehearsal
     from fedsub.report.report import REPORT_FILE
     from fedsub.report.tables import print_results
@@ -95,8 +107,13 @@ def local(
         def say(text: str) -> None:
             console.print(text, highlight=False, soft_wrap=True, markup=False)
 
-        rehearsal = Rehearsal(
-            resolved, clients, say, lambda finished: tell(resolved.method, finished, rounds)
+        def count(finished: int) -> None:
+            tell(resolved.method, finished, rounds)
+
+        rehearsal = (
+            PageRehearsal(resolved, clients, browsers, say, count)
+            if browsers
+            else Rehearsal(resolved, clients, say, count)
         )
         say(f"Folder: {rehearsal.place.folder}")
         try:

@@ -1,4 +1,4 @@
-"""Commands that make a federation out of another: ``fedsub data partition|evolve|statistics``."""
+"""Commands that make a federation out of another: ``fedsub data partition|evolve|...``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def add_derived(group: click.Group) -> None:
     group.add_command(partition)
     group.add_command(evolve)
     group.add_command(statistics)
+    group.add_command(parts)
 
 
 @click.command()
@@ -113,6 +114,32 @@ def statistics(folder: str, out: Path) -> None:
     made, counts = of_windows(load_federation(folder)), Counts()
     counts.add("windows", sum(len(data.y) for data in made.clients.values()))
     _write_derived(out, Prepared(made, counts), folder, "statistics")
+
+
+@click.command()
+@click.argument("folder")
+@click.option(
+    "--file",
+    "table",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="CSV with the columns person, index (of the sample in the person's file, from 0) and part "
+    "(train, validation, test or nothing), such as splits.csv of `fedsub predictions`",
+)
+@OUT
+def parts(folder: str, table: Path, out: Path) -> None:
+    """Give each sample of FOLDER the part that a file says, for runs with split = given."""
+    from fedsub_core.data.client_data import PARTS
+    from fedsub_core.data.sources import load_federation
+    from fedsub_data.importing.parts import with_parts
+    from fedsub_data.preparing.preparation import Counts, Prepared
+
+    check_new_folder(out, DataError)
+    made, counts = with_parts(load_federation(folder), table), Counts()
+    for place, name in enumerate(PARTS):
+        every = (data.parts for data in made.clients.values())
+        counts.add(f"{name} samples", sum(int((p == place).sum()) for p in every if p is not None))
+    _write_derived(out, Prepared(made, counts), folder, "parts")
 
 
 def _write_derived(

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from fedsub.commands.as_json import AS_JSON, print_json
 from fedsub_core.cores import usable_cores
+from fedsub_core.errors import FedSubError
 from fedsub_core.extras import EXTRAS
 from fedsub_core.methods.table import BROKEN
 from fedsub_core.version import VERSION
@@ -119,15 +120,38 @@ def _port(port: int, use: str) -> Finding:
     return Finding(f"port {port}", OK, f"free ({use})")
 
 
+def _flower() -> Iterator[Finding]:
+    """Yield whether the package index has a newer Flower, and what FedSub would miss in it."""
+    from fedsub.deploy.newer_flower import lacking_in, newest, verdict
+
+    try:
+        release = newest()
+        if release == version("flwr"):
+            yield Finding("newest Flower", OK, f"{release}, as here")
+            return
+        lost = list(lacking_in(release))
+    except FedSubError as error:
+        yield Finding("newest Flower", NOTE, f"not known: {error}")
+        return
+    said = f"{verdict(release)}; of what FedSub uses it lacks {len(lost) or 'nothing'}"
+    yield Finding("newest Flower", NOTE, said)
+    yield from (Finding(f"Flower {release}", NOTE, text) for text in lost)
+
+
 @click.command(short_help="Check the installation.")
+@click.option(
+    "--flower",
+    is_flag=True,
+    help="also ask the package index for a newer Flower, and say what of it FedSub would miss",
+)
 @AS_JSON
-def doctor(as_json: bool) -> None:
+def doctor(as_json: bool, flower: bool) -> None:
     """Check what FedSub needs: packages, kernels, disk, ports, clock.
 
-    It does not use the network. The exit code is 1 if something is wrong, else 0. A note is about
-    something optional.
+    It does not use the network, unless --flower asks for it. The exit code is 1 if something is
+    wrong, else 0. A note is about something optional.
     """
-    found = list(findings(Path("runs").absolute()))
+    found = [*findings(Path("runs").absolute()), *(_flower() if flower else ())]
     if as_json:
         print_json([asdict(one) for one in found])
     else:

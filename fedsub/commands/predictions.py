@@ -43,11 +43,11 @@ def predictions(
 ) -> None:
     """Write predictions.csv and splits.csv of the run in FOLDER, and print scores of them.
 
-    predictions.csv has a row for each tested sample: person, method, seed, round, index in the
-    person's file, time, true class, predicted class, and each class's probability. splits.csv says
-    of each sample whether it is in the training, validation or test part. The printed scores are
-    means over people. AUROC and kappa are of people with two classes or more; the table says of how
-    many where it is not all.
+    predictions.csv has a row for each tested sample: person, method, seed, fold, round, index in
+    the person's file, time, true class, predicted class, and each class's probability. splits.csv
+    says of each sample whether it is in the training, validation or test part. The printed scores
+    are means over people. AUROC and kappa are of people with two classes or more; the table says of
+    how many where it is not all.
 
     A report that is there is renewed, with a picture of calibration. Where models stay on devices,
     so do their predictions. The data have to lie where the run found them, the same to the last

@@ -55,7 +55,7 @@ SECTIONS: Mapping[str, tuple[type[Any] | None, tuple[str, ...]]] = {
                             "largest-number")),
     "Where to compute, and what to write": (None, (
         "engine", "ray-address", "device", "threads", "out", "folder", "checkpoint-seconds",
-        "report", "json", "tensorboard", "mlflow")),
+        "whole-rounds",         "report", "json", "tensorboard", "mlflow")),
 }  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def _print_run(
 
     print_results(console, method_summaries(folder))
     said = split_warning([one.split for one in notes.splits.values()])
-    grouped = any(one.split.startswith("by whole") for one in notes.splits.values())
+    grouped = any(one.split.startswith(("by whole", "as its")) for one in notes.splits.values())
     in_time = "Everybody's samples were split in time."
     said = said or (f"{split_people(notes)}." if grouped else in_time)
     console.print(said, soft_wrap=True, highlight=False)

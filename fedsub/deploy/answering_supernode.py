@@ -24,6 +24,7 @@ from typing import Any
 
 import grpc
 
+from fedsub.deploy.parent import hide_memory
 from fedsub.deploy.seconds import LOOK_SECONDS, read_seconds
 from fedsub_core import looks
 from fedsub_core.errors import FedSubError
@@ -149,6 +150,7 @@ def main() -> None:
         release = demand_deployable()
     except FedSubError as error:
         sys.exit(f"fedsub-supernode: {error}")
+    hide_memory()  # the node's key is in it, and a ClientApp's process may be the same user's
     if release == GRPC:  # over HTTP each has 30 s
         bound_calls()
     look_every(seconds)

@@ -148,8 +148,8 @@ class QuickLinkState(SqlLinkState):
         if known.keys() == set(run_ids):
             return known
         found: dict[int, RunStatus] = super().get_run_status(run_ids)
-        going_on = {run: one for run, one in found.items() if one.status == Status.RUNNING}
-        self._running |= {run: (now, one) for run, one in going_on.items()}
+        running = {run: (now, one) for run, one in found.items() if one.status == Status.RUNNING}
+        self._running |= running
         return found
 
     def get_run_info(self, **keys: Any) -> Any:

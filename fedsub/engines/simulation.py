@@ -122,7 +122,8 @@ def unseen_people(config: RunConfig, federation: Federation) -> tuple[str, ...]:
     clients, settings = list(federation.clients), config.capacity_settings
     held = of_people(settings, config.seed, federation.card.capacities, clients)
     shares = {client: own.share for client, own in held.items()}
-    return unseen_clients(clients, config.unseen_share, config.seed, config.unseen_by, shares)
+    share, by, named = config.unseen_share, config.unseen_by, config.kept_out
+    return unseen_clients(clients, share, config.seed, by, shares, named)
 
 
 def build_strategy(config: RunConfig, name: str) -> PersonalizedStrategy:
@@ -176,6 +177,7 @@ def train_method(
                 database,
                 clients=grid,
                 seconds=seconds,
+                whole=config.whole_rounds,
                 progress=progress,
                 at_end=lambda: _at_end(config, federation, strategy),
             )

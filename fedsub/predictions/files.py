@@ -66,6 +66,7 @@ def read_predictions(path: Path) -> list[Predicted]:
                     np.array([float(t) for t in times]) if all(times) else None,
                     np.array([place[row["class"]] for row in rows]),
                     np.array([[float(row[name]) for name in columns] for row in rows], np.float32),
+                    rows[0].get("fold") or "",
                 )
                 found.append(one)
         except (KeyError, TypeError, ValueError) as error:

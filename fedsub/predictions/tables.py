@@ -18,15 +18,16 @@ PROBABILITY = "probability "
 def prediction_rows(run: RunSamples, predicted: Iterable[Predicted]) -> Iterator[Row]:
     """Yield a row for each tested sample of each person and method.
 
-    Columns: ``person``, ``method``, ``seed``, ``round``, ``index`` of the row in the person's file,
-    ``t``, ``class``, ``predicted``, and ``probability NAME`` of each class. Without times ``t`` is
-    empty.
+    Columns: ``person``, ``method``, ``seed``, ``fold``, ``round``, ``index`` of the row in the
+    person's file, ``t``, ``class``, ``predicted``, and ``probability NAME`` of each class. Without
+    times ``t`` is empty.
     """
     names = run.federation.card.classes
     classes, columns = np.array(names), [f"{PROBABILITY}{name}" for name in names]
     for one in predicted:
         times = [None] * len(one.y) if one.t is None else one.t.tolist()
-        whose = {"person": one.person, "method": one.method, "seed": one.seed, "round": one.round}
+        whose = {"person": one.person, "method": one.method, "seed": one.seed, "fold": one.fold}
+        whose |= {"round": one.round}
         true, likeliest = classes[one.y], classes[one.probabilities.argmax(1)]
         for i, shares in enumerate(one.probabilities.tolist()):
             row = {"index": int(one.index[i]), "t": times[i]}
@@ -35,9 +36,10 @@ def prediction_rows(run: RunSamples, predicted: Iterable[Predicted]) -> Iterator
 
 
 def split_rows(run: RunSamples) -> Iterator[Row]:
-    """Yield a row for each sample of each person: ``person``, ``index``, ``t``, ``class``, part.
+    """Yield a row for each sample of each person, with its part.
 
-    A sample without a label has an empty class.
+    Columns: ``person``, ``index``, ``t``, ``class``, ``fold``, ``part``. A sample without a label
+    has an empty class.
     """
     classes = run.federation.card.classes
     for client, part in run.parts():
@@ -45,7 +47,8 @@ def split_rows(run: RunSamples) -> Iterator[Row]:
         times = [None] * len(part) if data.t is None else data.t.tolist()
         for i, y in enumerate(data.y.tolist()):
             name = classes[y] if y >= 0 else ""
-            row = {"index": i, "t": times[i], "class": name, "part": str(part[i])}
+            row = {"index": i, "t": times[i], "class": name}
+            row |= {"fold": run.fold, "part": str(part[i])}
             yield {"person": client} | row
 
 

@@ -42,6 +42,7 @@ class Predicted:
     ----------
     person, method : whose model it is, and how it was trained.
     seed, round : of the run; the round in which the models were last tested.
+    fold : of the run; "" where it tests a share. People who were left out have their names.
     index : int64 [n], rows of the person's file, from 0.
     t : float64 [n], seconds; None where the file has no times.
     y : int64 [n], true classes.
@@ -56,6 +57,7 @@ class Predicted:
     t: NDArray[np.float64] | None
     y: NDArray[np.int64]
     probabilities: NDArray[np.float32]
+    fold: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +86,11 @@ class RunSamples:
         if not (self.folder / RUN_FILE).is_file():
             raise RunError(f"{self.folder}: got no {RUN_FILE}, expected a run's folder")
         return read_config(self.folder / RUN_FILE)
+
+    @property
+    def fold(self) -> str:
+        """The fold that the run tests, or who was left out by name; "" of a share."""
+        return self.config.fold or ",".join(self.config.kept_out)
 
     @cached_property
     def federation(self) -> Federation:
@@ -165,6 +172,7 @@ class RunSamples:
             None if one.t is None else one.t[one.test],
             one.test_y,
             _probabilities(model, one),
+            self.fold,
         )
 
 

@@ -90,11 +90,11 @@ def differences(frame: Frame, first: str, second: str) -> tuple[str, dict[str, f
     found: dict[str, list[float]] = {}
     last = ""
     theirs_of = frame.of(first if second == OWN else second)
-    others = {trace.seed: trace for trace in theirs_of}
+    others = {trace.repeat: trace for trace in theirs_of}
     for trace in frame.of(first):
-        if trace.seed not in others:
+        if trace.repeat not in others:
             continue
-        other = others[trace.seed]
+        other = others[trace.repeat]
         a, b = trace.people["macro_f1"], own_heads(other) if second == OWN else _macro_f1(other)
         both = max(set(a.rounds) & set(b.rounds), default=-1)
         ends = both, both
@@ -173,7 +173,7 @@ def _twins(frame: Frame) -> tuple[dict[str, float], dict[str, float]]:
 
 def _last(traces: Sequence[Trace], of: Callable[[Trace], Grid]) -> dict[str, float]:
     """Return the numbers of each trace's last round with any, by person and seed."""
-    grids = [(trace.seed, grid) for trace in traces if (grid := of(trace)).rounds]
+    grids = [(trace.repeat, grid) for trace in traces if (grid := of(trace)).rounds]
     return {
         f"{person} {seed}": value
         for seed, grid in grids

@@ -85,7 +85,7 @@ def against_own(frame: Frame, most: int | None = None) -> Rows | None:
             if not grids[0].rounds:
                 continue
             round = grids[0].rounds[-1]
-            of = f", seed {trace.seed}" if len(frame.seeds) > 1 else ""
+            of = f", seed {trace.repeat}" if len(frame.seeds) > 1 else ""
             for kept, grid in zip((gain, low, high), grids, strict=True):
                 kept |= {person + of: value for person, value in grid.at(round).items()}
         if not gain:

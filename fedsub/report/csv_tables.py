@@ -57,7 +57,7 @@ def _some_runs(frame: Frame, found: Sequence[Recovery]) -> dict[str, str]:
     """Return the tables that not every run has."""
     files, head = dict[str, str](), tuple[str, ...]()
     weak = [
-        (trace.seed, trace.method, share, *facts.values())
+        (trace.repeat, trace.method, share, *facts.values())
         for trace in frame.traces
         for share, facts in trace.summary.by_capacity.items()
     ]
@@ -98,14 +98,14 @@ def _people_capacities(frame: Frame) -> Iterator[tuple[object, ...]]:
             for person, share in grid.at(round).items():
                 if held.get(person) != share:
                     held[person] = share
-                    yield trace.seed, trace.method, round, person, share
+                    yield trace.repeat, trace.method, round, person, share
 
 
 def _methods(
     traces: Sequence[Trace], rows: Sequence[dict[str, object]], heads: Sequence[str]
 ) -> Iterator[Sequence[object]]:
     for trace, row in zip(traces, rows, strict=True):
-        yield (trace.seed, *(row.get(key) for key in heads))
+        yield (trace.repeat, *(row.get(key) for key in heads))
 
 
 def _rounds(frame: Frame) -> Iterator[Sequence[object]]:
@@ -115,7 +115,7 @@ def _rounds(frame: Frame) -> Iterator[Sequence[object]]:
             grid = trace.people[metric]
             counts = grid.there.sum(1).tolist()
             for round, mean, n in zip(grid.rounds, grid.means.tolist(), counts, strict=True):
-                yield trace.seed, trace.method, round, metric, mean, n, there.count(round)[0]
+                yield trace.repeat, trace.method, round, metric, mean, n, there.count(round)[0]
 
 
 def _absent(frame: Frame) -> Iterator[Sequence[object]]:
@@ -126,14 +126,14 @@ def _absent(frame: Frame) -> Iterator[Sequence[object]]:
             wanted = found.tested[column] > 0 and state != UNKNOWN
             if state in ABSENT or (wanted and state != TESTED):
                 who = found.people[row]
-                yield trace.seed, trace.method, found.rounds[column], who, STATES[state]
+                yield trace.repeat, trace.method, found.rounds[column], who, STATES[state]
 
 
 def _shares(frame: Frame) -> Iterator[Sequence[object]]:
     for trace in frame.traces:
         people, names, values = shares(trace)
         for (row, column), share in np.ndenumerate(values):
-            yield trace.seed, trace.method, people[row], names[column], float(share)
+            yield trace.repeat, trace.method, people[row], names[column], float(share)
 
 
 def _clusters(frame: Frame) -> Iterator[Sequence[object]]:
@@ -142,7 +142,7 @@ def _clusters(frame: Frame) -> Iterator[Sequence[object]]:
         for label, grid in trace.members.items():
             for person, cluster in grid.at(grid.rounds[-1]).items():
                 name = frame.class_name(label)
-                yield trace.seed, trace.method, grid.rounds[-1], name, person, int(cluster)
+                yield trace.repeat, trace.method, grid.rounds[-1], name, person, int(cluster)
 
 
 def _confusion(frame: Frame) -> Iterator[Sequence[object]]:
@@ -151,7 +151,7 @@ def _confusion(frame: Frame) -> Iterator[Sequence[object]]:
         for true, row in trace.confusion.items():
             for predicted, share in sorted(row.shares.items()):
                 names = frame.class_name(true), frame.class_name(predicted)
-                yield trace.seed, trace.method, names[0], row.people, names[1], share
+                yield trace.repeat, trace.method, names[0], row.people, names[1], share
 
 
 def _people_classes(frame: Frame) -> Iterator[Sequence[object]]:
@@ -160,7 +160,7 @@ def _people_classes(frame: Frame) -> Iterator[Sequence[object]]:
         for (row, column), f1 in np.ndenumerate(values):
             if np.isfinite(f1):
                 name = frame.class_name(labels[column])
-                yield trace.seed, trace.method, names[row], name, float(f1)
+                yield trace.repeat, trace.method, names[row], name, float(f1)
 
 
 def _csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -101,6 +101,7 @@ class Trace:
     Parameters
     ----------
     run, seed, method : its place in the frame.
+    fold : what it tests, of several runs of the seed; "" of one alone.
     rounds, wanted : the last committed one, and how many the run was given.
     summary : as ``summary.json`` has it.
     people : metric -> a grid over people, of rounds that were evaluated or in which they report.
@@ -131,6 +132,12 @@ class Trace:
     confusion: Mapping[int, ConfusionRow] = field(default_factory=dict)
     prototypes: Mapping[int, PrototypePlaces] = field(default_factory=dict)
     model: ModelRecord | None = None
+    fold: str = ""
+
+    @property
+    def repeat(self) -> str:
+        """The run's seed, and its fold where it has one."""
+        return f"{self.seed}, fold {self.fold}" if self.fold else str(self.seed)
 
     @property
     def finished(self) -> bool:
@@ -170,14 +177,16 @@ class Frame:
         return f", seed {self.seeds[0]}" if len(self.seeds) > 1 else ""
 
     @property
-    def seeds(self) -> tuple[int, ...]:
-        """Ascending."""
-        return tuple(sorted({trace.seed for trace in self.traces}))
+    def seeds(self) -> tuple[str, ...]:
+        """Ascending; with folds each seed's folds."""
+        return tuple(dict.fromkeys(one.repeat for one in sorted(self.traces, key=_in_order)))
 
     @property
     def unit(self) -> str:
         """What intervals are over."""
-        return "people" if len(self.seeds) == 1 else "seeds"
+        if len(self.seeds) == 1:
+            return "people"
+        return "seeds and folds" if any(trace.fold for trace in self.traces) else "seeds"
 
     @property
     def fewest(self) -> int:
@@ -192,7 +201,7 @@ class Frame:
     def of(self, method: str) -> list[Trace]:
         """Return a method's traces by seed."""
         mine = (trace for trace in self.traces if trace.method == method)
-        return sorted(mine, key=lambda trace: trace.seed)
+        return sorted(mine, key=_in_order)
 
     def units(self, method: str, metric: str) -> Grid:
         """Return a metric by round and unit: people, or seeds (each a mean over its people)."""
@@ -201,7 +210,7 @@ class Frame:
             return traces[0].people[metric]
         return Grid.of(
             {
-                (round, str(trace.seed)): float(mean)
+                (round, trace.repeat): float(mean)
                 for trace in traces
                 for grid in (trace.people[metric],)
                 for round, mean in zip(grid.rounds, grid.means, strict=True)
@@ -211,3 +220,8 @@ class Frame:
     def class_name(self, label: int) -> str:
         """Return a class's name, or its number where none was agreed on."""
         return self.classes[label] if label < len(self.classes) else f"class {label}"
+
+
+def _in_order(trace: Trace) -> tuple[int, int, str]:
+    # Fold 10/12 comes after fold 9/12.
+    return trace.seed, len(trace.fold), trace.fold

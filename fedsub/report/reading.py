@@ -104,9 +104,7 @@ def _trace(
             members.setdefault(r.label, {})[r.round, r.client] = r.value
         elif r.metric == "f1":
             f1.setdefault(r.label, {})[r.round, r.client] = r.value
-    sent = {
-        name: [v for (round, _), v in people.get(name, {}).items() if round > 0] for name in BYTES
-    }
+    sent = {name: db.mean(name) for name in BYTES}
     rounds = int(flat.get("rounds", 0)) if config is None else config.rounds
     return Trace(
         run=folder.resolve().name,
@@ -119,7 +117,7 @@ def _trace(
         f1={label: Grid.of(cells) for label, cells in sorted(f1.items())},
         clusters=Grid.of(clusters),
         members={label: Grid.of(cells) for label, cells in sorted(members.items())},
-        bytes={name: sum(values) / len(values) for name, values in sent.items() if values},
+        bytes={name: mean for name, mean in sent.items() if mean is not None},
         config=flat,
         version=db.trained_by(),
         confusion=_confusion(rows),

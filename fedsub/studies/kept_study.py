@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fedsub.studies.folds import read_folds
 from fedsub.studies.study import STUDY_FILE, Study, shown
 from fedsub.studies.study_file import check_study, read_in
 from fedsub.studies.study_parts import DECIDED, listed_values, run_keys
@@ -59,6 +60,7 @@ def shortened(
     settings: Sequence[str] = (),
     tune: Sequence[str] = (),
     lr: str | None = None,
+    folds: str | None = None,
 ) -> Study:
     """Return the study with other seeds, such as ``0,1,2``, rounds, fewer tables, fewer rows.
 
@@ -66,6 +68,7 @@ def shortened(
     `settings` are keys of a run with a value, such as ``lr=0.1`` or ``ditto.lam=0.5``, which
     replace the file's, also where that varies or tunes them. `tune` are keys with several, such as
     ``epochs=1,5``, and `lr` several rates: of these each row takes the best on validation data.
+    `folds` is a number or ``person``.
 
     Raises
     ------
@@ -82,6 +85,9 @@ def shortened(
     grid = grid_of([*tune, *([] if lr is None else [f"lr={lr}"])])
     if given or grid:
         study = _set(study, given, grid)
+    if folds is not None:
+        study = replace(study, folds=read_folds(where := Path("--folds"), folds))
+        check_study(where, study)
     for text in only:
         has = {cell: [f"{key}={shown(value)}" for key, value in cell] for cell in study.cells}
         kept = tuple(cell for cell in study.cells if text in has[cell])

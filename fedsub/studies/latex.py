@@ -66,7 +66,9 @@ def _table(study: Study, cell: Cell, rows: Sequence[Row], runs: Sequence[Run], p
     title = f"{study.title} ({name_of(cell)})" if cell else study.title
     seeds = sorted({run.task.config.seed for run in runs})
     over = f"One seed, {seeds[0]}"
-    if len(seeds) > 1:
+    if folds := {run.task.fold for run in runs} - {()}:
+        over = f"Mean and standard deviation over {len(seeds)} seeds and {len(folds)} folds"
+    elif len(seeds) > 1:
         over = f"Mean and standard deviation over {len(seeds)} seeds"
     lines = [
         r"\begin{table}",

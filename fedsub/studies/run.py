@@ -44,7 +44,7 @@ from fedsub_server.rundb import RunDatabase
 #: What `fedsub run --resume` may change: how long and on what a run computes, and where the data
 #: lie, which are known by what they hold (:func:`go_on`).
 RESUMABLE = frozenset(
-    {"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds", "data"}
+    {"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds", "whole-rounds", "data"}
 )
 MethodProgress = Callable[[str, int], None]
 

@@ -148,17 +148,17 @@ def final_tasks(study: Study, chosen: dict[str, Values]) -> Iterator[Task]:
 
 
 def choose(study: Study, folder: Path, failed: Container[str] = ()) -> dict[str, Values]:
-    """Return, for every row, the values of the greatest mean macro F1 on the validation parts.
+    """Return, for every row and fold, the values of the greatest macro F1 on validation parts.
 
     Ties go to the first in the file; values with which a run diverged, or is among those that
     `failed`, are never chosen where others are not.
     """
     tried: dict[str, list[Task]] = {}
     for task in tuning_tasks(study):
-        tried.setdefault(row_key(task.entry, task.cell), []).append(task)
+        tried.setdefault(row_key(task.entry, task.cell + task.fold), []).append(task)
     chosen: dict[str, Values] = {}
-    for cell, entry in study.rows():
-        key, candidates = row_key(entry, cell), study.candidates(entry)
+    for cell, entry, fold in ((c, e, f) for c, e in study.rows() for f in study.folds_of(c)):
+        key, candidates = row_key(entry, cell + fold), study.candidates(entry)
         scores = []
         for values in candidates:
             with_these = [task for task in tried.get(key, ()) if task.tuned == values]

@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from fedsub.studies.folds import Fold, Folds, folds_of
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.errors import ConfigError
@@ -25,7 +26,9 @@ BUDGETS = ("rounds", "compute")
 #: In a study's folder.
 STUDY_FILE = "study.toml"
 #: What a run is computed on and where it is kept, which does not change what comes out.
-INDIFFERENT = frozenset({"device", "threads", "out", "checkpoint-seconds", "beside"})
+INDIFFERENT = frozenset(
+    {"device", "threads", "out", "checkpoint-seconds", "whole-rounds", "beside"}
+)
 #: Settings of local training, as a file spells them.
 TRAINING = frozenset(f.name.replace("_", "-") for f in fields(TrainingSettings))
 
@@ -71,6 +74,7 @@ class Study:
     tune_seeds : of the seeds, so many, the first ones, choose values.
     missing : rows, by cell and label, that the tables do without, as runs of them failed.
     made : how federations are made, by name, for who has not made them yet.
+    folds : how what is tested changes between runs of a row.
     """
 
     title: str
@@ -86,6 +90,7 @@ class Study:
     tune_seeds: int = 1
     missing: frozenset[tuple[Cell, str]] = frozenset()
     made: Mapping[str, str] = field(default_factory=dict)
+    folds: Folds = 0
 
     @property
     def choosing(self) -> tuple[int, ...]:
@@ -106,6 +111,11 @@ class Study:
             if (cell, entry.label) not in self.missing:
                 yield cell, entry
 
+    def folds_of(self, cell: Cell) -> list[Fold]:
+        """Return the folds of a table's runs: :func:`fedsub.studies.folds.folds_of`."""
+        keys = {"data": "watch", "split": "auto", **self.run, **dict(cell)}
+        return folds_of(self.folds, str(keys["data"]), str(keys["split"]))
+
     def candidates(self, entry: Entry) -> list[Values]:
         """Return the combinations of tuned values that an entry is tried with; one if none."""
         own = {key: values for key, values in self.tune.items() if concerns(key, entry)}
@@ -122,6 +132,7 @@ class Task:
     tuned : the values that it tries, or that were found best.
     config : all that the run needs.
     tuning : whether it trains on a part of the training data and is tested on the rest of that.
+    fold : what it sets beyond other runs of its seed.
     """
 
     entry: Entry
@@ -129,6 +140,7 @@ class Task:
     config: RunConfig
     tuned: Values = field(default_factory=dict)
     tuning: bool = False
+    fold: Fold = ()
 
     @property
     def name(self) -> str:
@@ -165,10 +177,14 @@ def name_of(cell: Cell) -> str:
 
 
 def tasks(study: Study, best: Any) -> Iterator[Task]:
-    """Yield the runs that the tables are made of; `best(entry, cell)` gives the tuned values."""
+    """Yield the runs that the tables are made of.
+
+    `best(entry, cell)` gives the tuned values, where the cell ends in what the fold sets: each
+    fold has values of its own, as the others train on what it tests.
+    """
     for cell, entry in study.rows():
-        for seed in study.seeds:
-            yield task_of(study, entry, cell, seed, best(entry, cell))
+        for seed, fold in product(study.seeds, study.folds_of(cell)):
+            yield task_of(study, entry, cell, seed, best(entry, cell + fold), fold=fold)
 
 
 def tuning_tasks(study: Study) -> Iterator[Task]:
@@ -176,12 +192,19 @@ def tuning_tasks(study: Study) -> Iterator[Task]:
     for cell, entry in study.rows():
         candidates = study.candidates(entry)
         if len(candidates) > 1:
-            for tuned, seed in product(candidates, study.choosing):
-                yield task_of(study, entry, cell, seed, tuned, tuning=True)
+            folds = study.folds_of(cell)
+            for tuned, seed, fold in product(candidates, study.choosing, folds):
+                yield task_of(study, entry, cell, seed, tuned, tuning=True, fold=fold)
 
 
 def task_of(
-    study: Study, entry: Entry, cell: Cell, seed: int, tuned: Values, tuning: bool = False
+    study: Study,
+    entry: Entry,
+    cell: Cell,
+    seed: int,
+    tuned: Values,
+    tuning: bool = False,
+    fold: Fold = (),
 ) -> Task:
     """Return one run.
 
@@ -191,7 +214,7 @@ def task_of(
         If what it would be configured with is no configuration of a run.
     """
     own = {f"{entry.method}.{key}": value for key, value in entry.hyper.items()}
-    keys = {"threads": 1, **study.run, **dict(cell), **own, **tuned}
+    keys = {"threads": 1, **study.run, **dict(cell), **dict(fold), **own, **tuned}
     keys |= {"method": entry.method, "beside": "", "seed": seed}
     try:
         config = read_config(None, keys)
@@ -199,7 +222,7 @@ def task_of(
             config = _equal_compute(config, entry.method)
     except ConfigError as error:
         raise ConfigError(f"study {study.title!r}: {entry.label}: {error}") from error
-    return Task(entry, cell, config, tuned, tuning)
+    return Task(entry, cell, config, tuned, tuning, fold)
 
 
 def _equal_compute(config: RunConfig, method: str) -> RunConfig:

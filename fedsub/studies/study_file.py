@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedsub.studies.folds import SET_BY_FOLDS, read_folds
 from fedsub.studies.measures import check_measure
 from fedsub.studies.study import BUDGETS, Study, concerns, shown, task_of, tasks
 from fedsub.studies.study_parts import (
@@ -22,8 +23,8 @@ from fedsub_core.errors import ConfigError
 from fedsub_core.options import nearest
 
 _KEYS = (
-    "title", "about", "seeds", "tune-seeds", "budget", "made", "run", "vary", "methods", "tune",
-    "show", "paper",
+    "title", "about", "seeds", "tune-seeds", "folds", "budget", "made", "run", "vary", "methods",
+    "tune", "show", "paper",
 )  # fmt: skip
 
 
@@ -82,6 +83,7 @@ def read_in(path: Path, places: Sequence[Path], name: str) -> Study:
         ),
         choose,
         made=dict(table.get("made", {})),
+        folds=read_folds(path, table.get("folds", 0)),
     )
     check_study(path, study)
     return study
@@ -90,7 +92,7 @@ def read_in(path: Path, places: Sequence[Path], name: str) -> Study:
 #: Keys that decide which samples are tested, and by whom they may be trained.
 _TESTED = frozenset({
     "data", "split", "test-share", "train-share", "unlabelled", "unlabelled-classes",
-    "unseen-by", "unseen-share", "unseen-rounds",
+    "unseen-by", "unseen-share", "unseen-rounds", "unseen-people", "unseen-labels", "fold",
 })  # fmt: skip
 
 
@@ -108,6 +110,9 @@ def check_study(path: Path, study: Study) -> None:
     """
     _check_given_once(path, study)
     _check_tuned(path, study)
+    keys = {*study.run, *(key for cell in study.cells for key, _ in cell)} if study.folds else set()
+    if doubled := sorted(keys.intersection(SET_BY_FOLDS)):
+        raise ConfigError(f"{path}: {doubled[0]}: got it beside folds, expected one of them")
     for printed in study.papers:
         if not any(printed.of(cell) for cell in study.cells):
             raise ConfigError(

@@ -22,6 +22,7 @@ from fedsub.report.protocol import Fact, protocol
 from fedsub.report.reading import read_run, run_config
 from fedsub.report.recovery import recoveries
 from fedsub.report.report import write_files
+from fedsub.studies.folds import name_of_fold
 from fedsub.studies.kept_runs import RUNS
 from fedsub.studies.kept_study import kept_study
 from fedsub.studies.latex import LATEX_FILE, write_latex
@@ -122,7 +123,12 @@ def _frame(folder: Path, runs: Sequence[Run], key: str) -> Frame:
     for run in runs:
         read = read_run(folder / RUNS / run.task.name)
         traces.append(
-            replace(read.traces[0], method=run.task.entry.label, seed=run.task.config.seed)
+            replace(
+                read.traces[0],
+                method=run.task.entry.label,
+                seed=run.task.config.seed,
+                fold=name_of_fold(run.task.fold),
+            )
         )
         classes = classes or read.classes
         warned += read.notes.warnings
@@ -191,8 +197,12 @@ def _part(
 def _whose(runs: Sequence[Run]) -> str:
     seeds, people = {run.task.config.seed for run in runs}, max(len(run.people) for run in runs)
     known = max(run.summary.people for run in runs)
+    folds = {run.task.fold for run in runs} - {()}
+    if folds:
+        people = len({person for run in runs for person in run.people})
     of = f" of {known}" if known > people else ""
-    return f"{people}{of} people, {len(seeds)} seed{'s' * (len(seeds) > 1)}, the best first"
+    runs_of = f"{len(seeds)} seed{'s' * (len(seeds) > 1)}" + f", {len(folds)} folds" * bool(folds)
+    return f"{people}{of} people, {runs_of}, the best first"
 
 
 def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub.report.comparing import interval
+from fedsub.studies.folds import leaves_people_out, name_of_fold
 from fedsub.studies.kept_runs import RUNS, database_of
 from fedsub.studies.measures import mean_of, measured
 from fedsub.studies.runner import final_tasks
@@ -138,7 +139,11 @@ def _twins(runs: Sequence[Run]) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def _of_seeds(each: Iterable[tuple[Run, Mapping[str, float]]]) -> dict[str, float]:
-    return {f"{who} {run.task.config.seed}": f1 for run, of in each for who, f1 in of.items()}
+    return {
+        f"{who} {run.task.config.seed} {name_of_fold(run.task.fold)}": f1
+        for run, of in each
+        for who, f1 in of.items()
+    }
 
 
 def twin_of(runs: Sequence[Run]) -> str:
@@ -166,6 +171,10 @@ def _row(runs: Sequence[Run], twin: str, local: Sequence[Mapping[str, float]]) -
         values = [getattr(run.summary, name) for run in runs]
         return float(np.mean([np.nan if value is None else value for value in values]))
 
+    # In a fold that leaves one person out, the percentile over people would be that person's.
+    apart = len(reached) > 0 and leaves_people_out(runs[0].task.fold)
+    low = float(np.percentile(reached, 10)) if apart else mean("macro_f1_p10")
+
     def sent(name: str) -> float | None:
         return None if getattr(runs[0].summary, name) is None else mean(name)
 
@@ -176,7 +185,7 @@ def _row(runs: Sequence[Run], twin: str, local: Sequence[Mapping[str, float]]) -
         interval(reached),
         mean("weighted_f1"),
         mean("loss"),
-        mean("macro_f1_p10"),
+        low,
         None if gains is None else twin,
         None if gains is None else float(gains.mean()),
         None if gains is None else interval(gains),

@@ -17,6 +17,7 @@ from typing import Any
 
 from fedsub.report.comparing import RESAMPLES
 from fedsub.report.markdown import markdown_table
+from fedsub.studies.folds import folds_in_words, name_of_fold
 from fedsub.studies.latex import write_latex
 from fedsub.studies.measures import SUMMARY, asked, number, printed
 from fedsub.studies.study import Cell, Study, Values, name_of, shown
@@ -63,10 +64,7 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]], runs: Se
 def plain_tables(study: Study, runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return the tables as plain values: what each is ``of``, and its ``rows``."""
     return [
-        {
-            "of": {key: shown(value) for key, value in cell},
-            "rows": [_plain_row(row) for row in rows],
-        }
+        {"of": {key: shown(value) for key, value in cell}, "rows": list(map(_plain_row, rows))}
         for cell, rows in tables(study, runs)
     ]
 
@@ -98,6 +96,7 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
         several = len(study.choosing)
         by = "the first seed" if several == 1 else f"the first {several} seeds"
         tuned = f"; chosen on a validation part of the training data, with {by}: {values}"
+        tuned += ", in each fold for itself" if study.folds else ""
         if len(study.seeds) > 1:
             tuned += " (where splits are drawn at random, other seeds test samples that were there)"
     budget = {
@@ -115,14 +114,16 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
         "gives (not `local`); beyond noise: the 95 % interval over the person's own test samples "
         "excludes 0, which chance does for some 3 % either way; a person counts in each seed"
     )
+    folds = folds_in_words(list(dict.fromkeys(run.task.fold for run in runs)))
+    of, over = ("seeds and folds", ", ") if folds else ("seeds", " and ")
     warning = f"Not all runs are by the same code, which may tell in these numbers: {mixed}."
     return [
         *([warning] if len(codes) > len(packages) else []),
-        f"Seeds {', '.join(map(str, study.seeds))}; {budget}{tuned}. Macro F1 is the mean over "
-        "people and seeds of each person's own test part after the last round, with the 95 % "
-        f"interval over people ({RESAMPLES:,} resamples, each person's mean over seeds; it speaks "
-        "of other people like these, not of other seeds); 10 %: the 10th percentile over people, "
-        "mean over seeds; gain: over what people have without others, own heads or `local`, "
+        f"Seeds {', '.join(map(str, study.seeds))}{folds}; {budget}{tuned}. Macro F1 is the mean "
+        f"over people{over}{of} of each person's own test part after the last round, with the 95 % "
+        f"interval over people ({RESAMPLES:,} resamples, each person's mean over {of}; it speaks "
+        f"of other people like these, not of other {of}); 10 %: the 10th percentile over people, "
+        f"mean over {of}; gain: over what people have without others, own heads or `local`, "
         "whichever has the greater mean in a table; worse: people below it"
         f"{own * any(run.beyond for run in runs)}. "
         "Up and down: full models in float32 a client and round, as really sent; to evaluate: a "
@@ -181,8 +182,9 @@ def _number(name: str, value: float | None) -> str:
 
 def _about(run: Run) -> dict[str, object]:
     """Return the columns that say which run a row is of."""
-    cell = {key: shown(value) for key, value in run.task.cell}
-    return {"label": run.task.entry.label, **cell, "seed": run.task.config.seed}
+    of = {key: shown(value) for key, value in run.task.cell} | {"seed": run.task.config.seed}
+    of |= {"fold": name_of_fold(run.task.fold)} if run.task.fold else {}
+    return {"label": run.task.entry.label, **of}
 
 
 def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
@@ -237,5 +239,5 @@ def ends_in_words(study: Study, runs: Sequence[Run]) -> list[str]:
         for key, value in run.task.tuned.items()
         if key in study.tune and at_end(value, study.tune[key])
     )
-    more = f"At an end of the grid, where a wider one might give more: {', '.join(ends)}."
-    return [more] if ends else []
+    said = f"At an end of the grid, where a wider one might give more: {', '.join(ends)}."
+    return [said] * bool(ends)

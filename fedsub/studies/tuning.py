@@ -30,8 +30,11 @@ def tuning_run(federation: Federation, config: RunConfig) -> tuple[Federation, R
     # Who takes the best of several rounds needs them here, too.
     every = config.rounds if config.best_by == "last" else config.evaluate_every
     again = replace(config, train_share=1.0, seed=seed, evaluate_every=every)
+    again = replace(again, fold="", unseen_people="", unseen_labels=0)
+    if config.split == "given":
+        again = replace(again, split="auto")
     part = _training_part(federation, config)
-    as_the_run, by_class = (replace(again, split=split) for split in (config.split, "stratified"))
+    as_the_run, by_class = again, replace(again, split="stratified")
     kept = _divided(part, federation.card, as_the_run)
     others = _divided(part, federation.card, by_class)
     if 2 * len(kept) < len(others):

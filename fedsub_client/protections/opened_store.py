@@ -16,6 +16,7 @@ from flwr.app import ArrayRecord, RecordDict
 
 from fedsub_core.errors import RunError
 from fedsub_core.files import replace_file
+from fedsub_core.sealing import Locked, seal, unseal
 from fedsub_core.secure.opened_sums import OpenedSum, OpenedSums
 from fedsub_core.wire import exchange
 
@@ -49,12 +50,14 @@ class OpenedStore:
             return OpenedSums.read(record[exchange.PAYLOAD].data, today)
         path = self.folder / OPENED_FILE
         try:
-            return OpenedSums.read(path.read_bytes(), today)
+            return OpenedSums.read(unseal(path.read_bytes(), self.folder.name), today)
         except FileNotFoundError:
             return OpenedSums(_opened_before(self.folder), today)
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error})") from error
-        except ValueError:
+        except Locked:
+            raise
+        except (RunError, ValueError):
             return OpenedSums(lost=f"{path} is damaged")
 
     def save(self, opened: OpenedSums) -> None:
@@ -72,16 +75,16 @@ class OpenedStore:
             return
         path, kept = self.folder / OPENED_FILE, opened.written()
         try:
-            if not path.exists() or path.read_bytes() != kept:
-                replace_file(path, kept)
+            if not path.exists() or unseal(path.read_bytes(), self.folder.name) != kept:
+                replace_file(path, seal(kept, self.folder.name))
         except OSError as error:
             raise RunError(f"{path} could not be written ({error}). Free some space") from error
 
 
 def _opened_before(folder: Path) -> Iterator[OpenedSum]:
     for path in sorted(folder.glob("sums*.json")):
-        with suppress(AttributeError, OSError, TypeError, ValueError):
-            kept: Mapping[str, Any] = json.loads(path.read_bytes())
+        with suppress(AttributeError, OSError, RunError, TypeError, ValueError):
+            kept: Mapping[str, Any] = json.loads(unseal(path.read_bytes(), folder.name))
             for run, sums in kept.get("told", {}).items():
                 for what, (vector, *sent) in sums.items():
                     yield OpenedSum(what, run, 0, vector, tuple(sent))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fedsub_core.errors import RunError
 from fedsub_core.files import replace_file
+from fedsub_core.sealing import Locked, seal, unseal
 
 
 def load_sums(own: Path, before: Path, run: str) -> bytes | None:
@@ -39,7 +40,7 @@ def save_sums(own: Path, before: Path, kept: bytes) -> None:
     OSError
         Where it cannot be written, as on a full disk.
     """
-    replace_file(own, kept)
+    replace_file(own, seal(kept, own.parent.name))
     # Whoever asked first has noted that a damaged one may have named its run; no other run need.
     if not _is_json(_bytes(before) or b"{}"):
         before.unlink()
@@ -47,11 +48,16 @@ def save_sums(own: Path, before: Path, kept: bytes) -> None:
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        data = path.read_bytes()
+        return unseal(data, path.parent.name)
+    except Locked:
+        raise
     except FileNotFoundError:
         return None
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error})") from error
+    except RunError:  # whoever reads it notices the damage
+        return data
 
 
 def _is_json(data: bytes) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fedsub_core.config.run_config import RunConfig
 
 _TRAINING = tuple(one.key for one in describe(TrainingSettings))
-_UNSEEN = ("unseen-share", "unseen-by", "unseen-rounds")
+_UNSEEN = ("unseen-share", "unseen-by", "unseen-people", "unseen-labels", "unseen-rounds")
 
 
 def idle(config: RunConfig) -> dict[str, str]:
@@ -42,6 +42,12 @@ def idle(config: RunConfig) -> dict[str, str]:
         why.setdefault("momentum", f"{config.rule} has moments of its own")
     if config.split != "unseen":
         why |= dict.fromkeys(_UNSEEN, f"nobody is held out with split = {config.split}")
+    elif config.unseen_people:
+        named = "people are kept out by name with unseen-people"
+        why |= dict.fromkeys(("unseen-share", "unseen-by"), named)
+    if config.fold or config.split == "given":
+        by = "fold" if config.fold else "the parts in people's files"
+        why["test-share"] = f"{by} decides what is tested"
     if not config.unlabelled:
         why["unlabelled-classes"] = "everybody has all labels with unlabelled = 0"
     if not any(card.weak.narrow for card in cards):

@@ -16,6 +16,9 @@ from fedsub_core.methods.table import METHODS
 if TYPE_CHECKING:
     from fedsub_core.config.run_config import RunConfig
 
+#: The fewest newest rounds that stay whole.
+FEWEST_WHOLE = 64
+
 
 def check_run(config: RunConfig, where: str) -> None:
     """Refuse values that are right each, and wrong together.
@@ -35,11 +38,17 @@ def check_run(config: RunConfig, where: str) -> None:
             "expected fewer: held-out people must not train from the first round on. Lower it, or "
             "raise rounds."
         )
+    if 0 < config.whole_rounds < FEWEST_WHOLE:
+        raise ConfigError(
+            f"{where}: whole-rounds: got {config.whole_rounds}, expected 0 or at least "
+            f"{FEWEST_WHOLE}: `fedsub status` looks back at the newest rounds"
+        )
     if config.patience and config.best_by != "validation":
         raise ConfigError(
             f"{where}: patience: got {config.patience} with best-by = {config.best_by}, expected "
             "best-by = validation: rounds end by samples that are neither trained on nor tested"
         )
+    _check_split(config, where)
     if config.best_by == "validation":
         _check_best_by(config, where)
     if config.steps and config.epochs != 1:
@@ -69,6 +78,25 @@ def check_run(config: RunConfig, where: str) -> None:
     _check_participation(config, where)
     for name in config.methods:
         _check_method(config, name, where)
+
+
+def _check_split(config: RunConfig, where: str) -> None:
+    """Refuse a fold that is none, or that what is tested does not go by."""
+    got = ""
+    if (fold := config.tested_fold) is not None:
+        if fold[0] > fold[1] or fold[1] < 2:
+            got, expected = config.fold, "one of two folds or more, from 1, such as 1/5"
+        elif config.split in ("given", "unseen"):
+            got = f"{config.fold} with split = {config.split}"
+            expected = "auto, stratified, blocked or grouped"
+            expected += "; for folds of people name unseen-people" * (config.split == "unseen")
+    if got:
+        raise ConfigError(f"{where}: fold: got {got}, expected {expected}")
+    if config.unseen_labels and config.split == "unseen" and not config.unseen_people:
+        raise ConfigError(
+            f"{where}: unseen-labels: got {config.unseen_labels} without names, expected "
+            "unseen-people beside it: a device has to know that it is one of them"
+        )
 
 
 def _check_best_by(config: RunConfig, where: str) -> None:

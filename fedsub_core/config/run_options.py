@@ -41,6 +41,12 @@ class RunOptions:
     )
     threads: int = option(0, "number of threads; 0 = all cores", minimum=0)
     checkpoint_seconds: float = option(5.0, "seconds between two saved states", minimum=0)
+    whole_rounds: int = option(
+        250,
+        "number of newest rounds whose metrics are kept whole in a run of more than four times as "
+        "many; of older rounds, the fewer the older they are; 0: all rounds of all runs",
+        minimum=0,
+    )
     upload_encoding: str = option(
         "float32",
         "encodings of uploads, with commas: float32, bfloat16, int8, delta, top-k:SHARE, zstd",

@@ -13,6 +13,8 @@ from fedsub_core.config.ending import EndSettings
 from fedsub_core.config.own_training import SGD, OwnTraining
 from fedsub_core.config.participation import ParticipationSettings
 from fedsub_core.config.schedules import CONSTANT, rate_factor
+from fedsub_core.config.tested import SplitSettings as SplitSettings
+from fedsub_core.config.tested import TestedSettings, UnseenSettings
 from fedsub_core.models.names import HIDDEN
 from fedsub_core.options import choice, option, text_option
 
@@ -54,66 +56,6 @@ class ModelSettings:
     )
 
 
-#: Of whom people are held out: see :func:`fedsub_core.data.held_out.unseen_clients`.
-UNSEEN_BY = ("people", "capacity", "smallest")
-
-
-@dataclass(frozen=True)
-class TestedSettings:
-    """What is tested: samples of everybody, or people who join late; and the run's seed."""
-
-    split: str = choice(
-        "auto",
-        "stratified",
-        "blocked",
-        "unseen",
-        doc="how test samples are chosen; stratified: at random, as in the paper; blocked: in "
-        "time; unseen: some people train in the last rounds alone; auto: whole recordings, days "
-        "or sessions that files name, else blocked if windows may overlap or have an order",
-    )
-    unseen_share: float = option(0.2, "share of clients that unseen keeps out", above=0, below=1)
-    unseen_by: str = choice(
-        *UNSEEN_BY,
-        doc="whom split=unseen keeps out of training: that share of all people; of each capacity; "
-        "or all people of the smallest capacity",
-    )
-    unseen_rounds: int = option(5, "number of last rounds, in which unseen clients join", minimum=1)
-    seed: int = option(0, "seed of all random numbers of the run", minimum=0, maximum=2**63 - 1)
-
-
-@dataclass(frozen=True)
-class SplitSettings(TestedSettings):
-    """How each client's samples are split."""
-
-    test_share: float = option(
-        0.3, "share of each class's samples that is used for testing", above=0, below=1
-    )
-    train_share: float = option(
-        1.0, "share of each class's training samples that is used", above=0, maximum=1
-    )
-    unlabelled: float = option(
-        0.0, "share of people who lack the labels of some of their classes", minimum=0, maximum=1
-    )
-    unlabelled_classes: float = option(
-        0.8,
-        "largest share of their classes without labels; all classes are tested",
-        minimum=0,
-        below=1,
-    )
-    best_by: str = choice(
-        "last",
-        "validation",
-        doc="which model of a person is tested, saved and used; last: that of the last round; "
-        "validation: the person's best of all evaluated rounds, by macro F1 on a validation part "
-        "of the training samples, never on test samples",
-    )
-
-    @property
-    def validation(self) -> bool:
-        """Whether a part of the training part is held back, as large a share as is tested."""
-        return self.best_by == "validation"
-
-
 @dataclass(frozen=True)
 class TrainingSettings(OwnTraining):
     """How a device trains in a round; a partial last batch is kept."""
@@ -148,15 +90,6 @@ class TrainingSettings(OwnTraining):
 
 
 @dataclass(frozen=True)
-class UnseenSettings:
-    """People held out until the last rounds: their share, of whom, and how many rounds."""
-
-    share: float
-    rounds: int
-    by: str = "people"
-
-
-@dataclass(frozen=True)
 class RoundSettings(ParticipationSettings, EndSettings, TestedSettings):
     """How many rounds, with whom, and how patiently."""
 
@@ -185,7 +118,7 @@ class RoundSettings(ParticipationSettings, EndSettings, TestedSettings):
     @property
     def unseen(self) -> UnseenSettings | None:
         """People held out, None where nobody is."""
-        held = UnseenSettings(self.unseen_share, self.unseen_rounds, self.unseen_by)
+        held = UnseenSettings(self.unseen_share, self.unseen_rounds, self.unseen_by, self.kept_out)
         return held if self.split == "unseen" else None
 
     def evaluated(self, round: int) -> bool:

@@ -15,7 +15,9 @@ from fedsub_core.data.edges import Edges, inner_edges
 from fedsub_core.data.samples import Samples
 
 #: What a client's file may hold; other arrays are ignored.
-ARRAYS = ("x", "y", "t", "since", "edges", "group")
+ARRAYS = ("x", "y", "t", "since", "edges", "group", "parts")
+#: What the numbers of ``parts`` mean; samples of no part are neither trained nor tested.
+PARTS = ("training", "test", "validation", "unused")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +38,8 @@ class ClientData:
         other samples.
     group : int64 [n], of each sample the recording, day or session: those of one are on one side
         of a split. None: nobody said.
+    parts : int64 [n], of each sample its part in a split that is given, a place in :data:`PARTS`.
+        None: nobody said.
     """
 
     client: str
@@ -45,6 +49,7 @@ class ClientData:
     since: NDArray[np.int64] | None = None
     edges: Edges | None = None
     group: NDArray[np.int64] | None = None
+    parts: NDArray[np.int64] | None = None
 
     def __repr__(self) -> str:
         """Return whose samples these are, and of which shape."""
@@ -85,7 +90,8 @@ class ClientData:
         since = None if self.since is None else self.since[rows]
         edges = None if self.edges is None else inner_edges(self.edges, rows, len(self.y))
         group = None if self.group is None else self.group[rows]
-        part = ClientData(self.client, self.x[rows], self.y[rows], t, since, edges, group)
+        parts = None if self.parts is None else self.parts[rows]
+        part = ClientData(self.client, self.x[rows], self.y[rows], t, since, edges, group, parts)
         if "first_copies" in self.__dict__:  # what is known is not computed again
             part.__dict__["first_copies"] = copies_within(self.first_copies, rows)
         return part

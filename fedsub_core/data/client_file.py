@@ -5,7 +5,8 @@ The file holds ``x [n, F]`` or ``x [n, F, time]`` (any float or integer type), i
 labels and, where known, ``t [n]`` seconds. Of a graph's nodes ``x [n, F]`` there are also
 ``edges [2, m]``, pairs of rows of ``x`` (:mod:`fedsub_core.data.edges`). A client that gains data
 during a run (a scenario) also has ``since [n]``, the round from which on it has each sample.
-``group [n]``, integers, says which samples stay together in a split, such as those of one day.
+``group [n]``, integers, says which samples stay together in a split, such as those of one day;
+``parts [n]`` in which part each is, where the run goes by that (``split = given``).
 """
 
 from __future__ import annotations
@@ -18,18 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
-from fedsub_core.data.client_data import ARRAYS, ClientData
+from fedsub_core.data.client_data import ARRAYS, PARTS, ClientData
 from fedsub_core.data.edges import Refuse, check_edges
 from fedsub_core.data.npz import read_npz
 from fedsub_core.data.samples import FEATURES, IMAGE, KINDS, NODE, TOKENS, WINDOW, Samples
 from fedsub_core.data.standardise import LARGEST_VALUE
+from fedsub_core.data.window_checks import check_windows
 from fedsub_core.errors import DataError
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
-
-#: Steps from window to window of which this share are alike, and so many at least, are a rule.
-_REGULAR, _FEWEST = 0.9, 10
-#: How far they may lie apart, in steps; and how far from what the card says, in windows.
-_ALIKE, _NEAR = 0.1, 0.05
 
 
 def read_client(path: Path | str, card: Card) -> ClientData:
@@ -108,10 +105,14 @@ def check_client(
         raise refused(f"y, row {wrong[0]}", f"label {y[wrong[0]]}", expected, do)
     t = _seconds(arrays["t"], len(y), refused) if "t" in arrays else None
     since = _rounds(arrays["since"], len(y), refused) if "since" in arrays else None
-    _check_windows(x.shape, t, card, refused)
+    check_windows(x.shape, t, card, refused)
     edges = check_edges(arrays, x.shape, graph, refused)
     group = _whole("group", arrays["group"], len(y), refused) if "group" in arrays else None
-    return ClientData(client, x, y.astype(np.int64), t, since, edges, group)
+    parts = _whole("parts", arrays["parts"], len(y), refused) if "parts" in arrays else None
+    if parts is not None and len(odd := np.flatnonzero((parts < 0) | (parts >= len(PARTS)))):
+        expected = ", ".join(f"{i} ({name})" for i, name in enumerate(PARTS))
+        raise refused(f"parts, row {odd[0]}", parts[odd[0]], expected, "Correct it.")
+    return ClientData(client, x, y.astype(np.int64), t, since, edges, group, parts)
 
 
 #: How each kind's ``x`` is shaped, and which types it may have.
@@ -209,41 +210,3 @@ def _whole(name: str, given: Any, n: int, refused: Refuse) -> NDArray[np.int64]:
         raise refused(name, got, f"whole numbers [{n}]", do)
     numbers: NDArray[np.int64] = given.astype(np.int64)
     return numbers
-
-
-def _check_windows(
-    shape: tuple[int, ...], t: NDArray[np.float64] | None, card: Card, refused: Refuse
-) -> None:
-    """Refuse windows whose length or spacing is another than the card's.
-
-    Parameters
-    ----------
-    shape : of ``x``, [n, F], [n, F, time] or [n, F, height, width].
-    t : seconds, float64 [n].
-
-    Notes
-    -----
-    Samples of a raw window may be one more or less than length times rate, or 1 %. Steps in time
-    are compared where the card says that windows overlap and they are regular: samples that were
-    left out, or devices that record at once, make others.
-    """
-    rate, length = card.sampling_rate_hz, card.window_s
-    if len(shape) == 4 and (rate or length or card.overlap):
-        got = f"sampling_rate_hz, window_s or overlap for images of shape {shape[1:]}"
-        raise refused("federation.toml", got, "none of them", "Remove them.")
-    if len(shape) == 3 and rate is not None:
-        if length is not None and abs(shape[2] - length * rate) > 1 + 0.01 * shape[2]:
-            expected = f"{length * rate:g}, the card's window_s = {length:g} at {rate:g} Hz"
-            do = f"Correct window_s ({shape[2] / rate:g}?) or sampling_rate_hz in federation.toml."
-            raise refused("x", f"windows of {shape[2]} samples", expected, do)
-        length = shape[2] / rate
-    if t is None or length is None or not card.overlap or len(t) <= _FEWEST:
-        return
-    # Devices that record at once have windows that begin at one time.
-    steps = np.diff(np.unique(t)) if t.min() < t.max() else np.zeros(1)
-    step, said = float(np.median(steps)), length * (1 - card.overlap)
-    regular = np.mean(np.abs(steps - step) <= _ALIKE * step) >= _REGULAR
-    if regular and abs(step - said) > _NEAR * length:
-        expected = f"{said:g} s, by the card's windows of {length:g} s that overlap by "
-        do = "Give t in seconds, or correct overlap in federation.toml."
-        raise refused("t", f"a window every {step:g} s", f"{expected}{card.overlap:g}", do)

@@ -72,6 +72,8 @@ def how_split(client: ClientData, card: Card, kind: SplitKind) -> str:
         return f"{_WHOLE}{card.groups or 'group'}s"
     if kind == "grouped":
         return f"all of one {card.groups or 'group'}: {how_split(client, card, 'blocked')}"
+    if kind == "given":
+        return "as its file says"
     if kind == "stratified":
         return NODES_AT_RANDOM if card.sample == NODE else AT_RANDOM
     known, length = time_known(client, card), window_seconds(client, card)

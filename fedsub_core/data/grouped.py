@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.config.tested import Fold
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.errors import DataError
 
 BoolArray = NDArray[np.bool_]
 Counts = NDArray[np.int64]
@@ -57,6 +59,26 @@ def grouped_tests(
     if not tested.any() and (len(new) > 1 or train.any()):
         chosen = [min(new, key=lambda g: (not trained_without(g), away(counts[g])))]
     return added | (fresh & np.isin(group, chosen))
+
+
+def grouped_fold(client: ClientData, fold: Fold) -> BoolArray:
+    """Return the mask of the samples of a fold, bool [n]: successive groups, in order of time.
+
+    Raises
+    ------
+    DataError
+        Where there are fewer groups than folds.
+    """
+    number, of = fold
+    groups = [] if client.group is None else _latest_first(client)[::-1]
+    if len(groups) < of:
+        raise DataError(
+            f"client {client.client!r}: fold = {number}/{of}: got {len(groups)} recordings, days "
+            "or sessions, expected as many as folds at least. Ask for fewer folds, or set split = "
+            "blocked"
+        )
+    assert client.group is not None
+    return np.isin(client.group, np.array_split(groups, of)[number - 1])
 
 
 def one_sided(client: ClientData, train: NDArray[np.int64], test: NDArray[np.int64]) -> Counts:

@@ -1,4 +1,7 @@
-"""Training and test parts of a client's samples whose file grew: no sample changes sides."""
+"""Training and test parts of a client's samples whose file grew: no sample changes sides.
+
+A model that has trained on a sample must never be tested on it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.config.tested import Fold
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.copies import different, same_as
@@ -17,28 +21,31 @@ from fedsub_core.data.grouped import grouped_tests
 from fedsub_core.data.splits import (
     BoolArray,
     IntArray,
-    fenced,
     split,
     split_kind,
     split_rng,
     tested_count,
 )
-from fedsub_core.data.windows import clear_of, first_alike, window_places
+from fedsub_core.data.windows import clear_of, fenced, first_alike, window_places
 
 
 def split_grown(
-    client: ClientData, card: Card, wanted: str, test_share: float, seed: int, sizes: Sequence[int]
+    client: ClientData,
+    card: Card,
+    wanted: str,
+    test_share: float,
+    seed: int,
+    sizes: Sequence[int],
+    fold: Fold | None = None,
 ) -> tuple[IntArray, IntArray]:
     """Return training and test indices of a file that had `sizes` samples when it was looked at.
 
-    No sample ever changes sides: a model that has trained on a sample must never be tested on it.
-
     Parameters
     ----------
-    client, card, test_share, seed : as for :func:`split`.
+    client, card, test_share, seed : of :func:`split`.
     wanted : the run's ``split``; ``auto`` chooses by what was there at each look alone.
     sizes : ascending; the last is the number of samples now. The first ``sizes[i]`` samples are
-        split as if the file ended there.
+        split as if the file ended there, the first of all by `fold`.
 
     Notes
     -----
@@ -57,7 +64,10 @@ def split_grown(
     if list(sizes) != sorted(set(sizes)) or sizes[-1] != len(client.y):
         raise ValueError(f"got sizes {list(sizes)}, expected ascending up to {len(client.y)}")
     first = _head(client, sizes[0])
-    trained, tested = split(first, card, split_kind(wanted, first, card), test_share, seed)
+    kind = split_kind(wanted, first, card)
+    if kind == "given":  # what comes says its part, too
+        return split(client, card, kind, test_share, seed)
+    trained, tested = split(first, card, kind, test_share, seed, fold)
     train, test = np.zeros(len(client.y), np.bool_), np.zeros(len(client.y), np.bool_)
     train[trained], test[tested] = True, True
     for old, new in pairwise(sizes):
@@ -76,16 +86,29 @@ def split_grown(
             apart = clear_of(place, place[test[:new]], width) & ~same_as(copies, test[:new])
             train[:new] |= fresh & ~added & apart
         else:
-            copies = first_alike(head, card)
             rng = split_rng(seed, head.client, f"split from sample {old}")
-            drawn = fresh & different(copies, new)
-            added = _added_tests(head.y, test[:new], drawn, test_share, rng.permutation)
-            test[:new] |= added
-            train[:new] |= fresh & ~added
-            if copies is not None:
-                train[:new] = np.where(fresh, train[copies], train[:new])
-                test[:new] = np.where(fresh, test[copies], test[:new])
+            _draw(head, card, test_share, fresh, train[:new], test[:new], rng)
     return np.flatnonzero(train), np.flatnonzero(test)
+
+
+def _draw(
+    head: ClientData,
+    card: Card,
+    share: float,
+    fresh: BoolArray,
+    train: BoolArray,
+    test: BoolArray,
+    rng: np.random.Generator,
+) -> None:
+    """Draw the tests among the `fresh` samples; all of them come into `train` or `test`."""
+    copies = first_alike(head, card)
+    drawn = fresh & different(copies, len(head.y))
+    added = _added_tests(head.y, test, drawn, share, rng.permutation)
+    test |= added
+    train |= fresh & ~added
+    if copies is not None:
+        train[:] = np.where(fresh, train[copies], train)
+        test[:] = np.where(fresh, test[copies], test)
 
 
 def _in_time(place: NDArray[np.float64], rows: IntArray) -> IntArray:
@@ -110,4 +133,6 @@ def _head(client: ClientData, n: int) -> ClientData:
     t = None if client.t is None else client.t[:n]
     since = None if client.since is None else client.since[:n]
     group = None if client.group is None else client.group[:n]
-    return replace(client, x=client.x[:n], y=client.y[:n], t=t, since=since, group=group)
+    parts = None if client.parts is None else client.parts[:n]
+    grown = replace(client, x=client.x[:n], y=client.y[:n], t=t, since=since, group=group)
+    return replace(grown, parts=parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.splits import BoolArray, IntArray, split_rng, tested_count
-from fedsub_core.errors import DataError
+from fedsub_core.errors import DataError, listed
 
 
 def unseen_clients(
@@ -20,6 +20,7 @@ def unseen_clients(
     seed: int,
     by: str = "people",
     capacities: Mapping[str, float] | None = None,
+    named: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return the ids of the clients that are held out, ascending; at least one, never all.
 
@@ -30,13 +31,16 @@ def unseen_clients(
     by : ``people``, a share of all; ``capacity``, that share of the clients of each capacity, of
         one alone none; ``smallest``, all of the smallest capacity.
     capacities : by client; 1 where it is not named.
+    named : the clients themselves; (): they are drawn.
 
     Raises
     ------
     DataError
-        If nobody could be held out, or nobody would be left.
+        If nobody could be held out, nobody would be left, or a named one is not there.
     """
     ordered = sorted(set(ids))
+    if named:
+        return _named(ordered, frozenset(named))
     if len(ordered) < 2:
         raise DataError(
             f"holding clients out: got {len(ordered)} client(s), expected two at least. Use "
@@ -67,6 +71,20 @@ def unseen_clients(
             "or fewer capacities"
         )
     return tuple(sorted(chain.from_iterable(drawn)))
+
+
+def _named(ordered: Sequence[str], named: frozenset[str]) -> tuple[str, ...]:
+    if absent := sorted(named.difference(ordered)):
+        raise DataError(
+            f"unseen-people: got {listed(map(repr, absent), 5)}, expected people of the run: "
+            f"{listed(ordered, 20)}"
+        )
+    if len(named) == len(ordered):
+        raise DataError(
+            f"unseen-people: got all {len(ordered)} people, expected that one at least is left to "
+            "train"
+        )
+    return tuple(sorted(named))
 
 
 def _drawn(ordered: Sequence[str], share: float, seed: int, purpose: str) -> tuple[str, ...]:

@@ -133,6 +133,12 @@ def window_places(client: ClientData, card: Card) -> tuple[FloatArray, float]:
     return place, gap + 0.5
 
 
+def fenced(client: ClientData, card: Card) -> tuple[FloatArray, float]:
+    """Return windows' places and the distance below which they overlap; without seconds, 0."""
+    when, width = window_places(client, card)
+    return when, width if time_known(client, card) == "seconds from t" else 0.0
+
+
 def clear_of(times: FloatArray, others: FloatArray, width: float) -> BoolArray:
     """Return bool [times]: which lie `width` or more from every one of `others`."""
     if len(others) == 0:

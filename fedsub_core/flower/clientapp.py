@@ -13,6 +13,7 @@ __all__ = [
     "ObjectUnavailableError",
     "clientapp_calls",
     "clientapp_program",
+    "loader_of_apps",
     "objects",
 ]
 
@@ -26,6 +27,11 @@ def clientapp_program() -> Any:
 def clientapp_calls(*names: str) -> Any:
     """Return the module that calls the SuperNode for a task; raises as :func:`flower_module`."""
     return flower_module("flwr.supernode.runtime.run_clientapp", *names)
+
+
+def loader_of_apps(*names: str) -> Any:
+    """Return the module that loads an app from a bundle; raises as :func:`flower_module`."""
+    return flower_module("flwr.clientapp.utils", *names)
 
 
 def objects(*names: str) -> Any:

@@ -25,7 +25,7 @@ class _Given:
         return getattr(self._client, name)
 
     def PullMessages(self, request: PullAppMessagesRequest) -> PullAppMessagesResponse:
-        """Return what was given."""
+        """Return the answer."""
         return self._answer
 
 
@@ -36,7 +36,7 @@ def asks_at_once(grid: Grid) -> bool:
 
 
 def announced(grid: Any, ids: Sequence[str]) -> dict[str, PullAppMessagesResponse]:
-    """Return which messages of these have been answered, with what stands for each reply.
+    """Return the announcements of replies to these messages, by the id of the message.
 
     The SuperLink now counts them as taken: each must be read, by :func:`reply_of`.
     """
@@ -51,7 +51,7 @@ def announced(grid: Any, ids: Sequence[str]) -> dict[str, PullAppMessagesRespons
 
 
 def reply_of(grid: Any, identity: str, answer: PullAppMessagesResponse) -> list[Message]:
-    """Return the reply that was announced, fetched as Flower does: none, or one."""
+    """Return the reply of an announcement, fetched as Flower does: none, or one."""
     one = copy(grid)
     one._client = _Given(grid._runtime_client, answer)
     return list(one.pull_messages([identity]))

@@ -14,7 +14,6 @@ from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
 from flwr.supercore.constant import NodeStatus
 from flwr.supercore.date import now
 from flwr.supercore.run import RunStatus
-from sqlalchemy import text
 
 from fedsub_core.errors import RunError
 from fedsub_core.flower.modules import GRPC, HTTP, flower_module
@@ -53,7 +52,6 @@ def replace_state(flowers: type[Any], ours: type[Any]) -> None:
 
 def add_indices(state: SqlLinkState, columns: dict[str, str]) -> None:
     """Add an index to a column of each of these tables, unless it is there."""
-    with state.session() as session:
-        for table, column in columns.items():
-            name = f"fedsub_{table}_{column}"
-            session.execute(text(f"CREATE INDEX IF NOT EXISTS {name} ON {table} ({column})"))
+    for table, column in columns.items():
+        name = f"fedsub_{table}_{column}"
+        state.query(f"CREATE INDEX IF NOT EXISTS {name} ON {table} ({column})")

@@ -83,7 +83,7 @@ class Batch:
         return Batch(x, y, weight, self.number, streams, self.rows[some], whole)
 
     def at(self, i: int) -> str:
-        """Return whose samples the `i`-th client's are and when, in words."""
+        """Return the name of the `i`-th client, and the round, in words."""
         if self.streams is None:
             return f"the stack's client {i}"
         return f"client {self.streams.clients[i]!r}, round {self.streams.turn.round}"

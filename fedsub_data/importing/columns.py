@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fedsub_data.importing.dates import date_in_sql, is_of_day
+from fedsub_data.importing.parts import BETWEEN
 from fedsub_data.importing.roles import Roles, is_number
 from fedsub_data.importing.text_files import EMPTY, literal, name
 from fedsub_data.importing.zones import NAMED
@@ -57,6 +58,9 @@ class Columns:
         what = "NULL" if self.roles.label is None else name(self.roles.label)
         what = what if label is None else literal(label)
         recording = name(self.roles.recording) if self.roles.recording else "NULL"
+        if self.roles.part is not None:
+            both = (f"coalesce({one}::VARCHAR, '')" for one in (name(self.roles.part), recording))
+            recording = f" || {literal(BETWEEN)} || ".join(both)
         time = [] if self.roles.time is None else [self._time(self.roles.time, ticks)]
         numbers = [self._number(feature) for feature in self.roles.features]
         texts = (f"{text}::VARCHAR" for text in (what, recording))

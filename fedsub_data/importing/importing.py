@@ -62,11 +62,21 @@ def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
             made = layout_source(files, options, folder) if kind == TEXT else None
             source = made or TableSource(files, options, folder)
             folder = None  # the source removes it
+        if options.part and getattr(source, "part_of", None) is None:
+            source.close()
+            raise _no_parts(options)
         source.notes[:0] = notes
         return source
     finally:
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _no_parts(options: ImportOptions) -> ConfigError:
+    return ConfigError(
+        f"part: got {options.part!r} for data that are no tables, expected CSV, TSV or Parquet. "
+        "Import them without it; `fedsub data parts` takes a file with the part of each sample"
+    )
 
 
 def import_files(
@@ -143,6 +153,8 @@ def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federa
             f"memory has labels. `fedsub data import FILES {spelt('unlabelled', 'keep')}` keeps "
             "samples without labels in a folder"
         )
+    if options.part:
+        raise _no_parts(options)
     planned = plan(source, options, options.name or name)
     check_card(planned.card, Path(name, CARD_FILE))
     made = begun(planned, options)

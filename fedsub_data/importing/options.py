@@ -41,6 +41,11 @@ class ImportOptions(LoggerOptions):
     recording: str = option(
         "", "column with the recording of each row, if a file holds several; no window spans two"
     )
+    part: str = option(
+        "",
+        "column with the part of each row, train, validation or test, for a run's split = given; "
+        "no window spans two; of tables alone",
+    )
     features: str = option(
         "",
         "columns of the signals or features, with commas; if left out, all other numeric columns",

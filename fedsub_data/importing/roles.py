@@ -57,10 +57,12 @@ class Roles:
     notes: tuple[str, ...]
     rising: tuple[str, ...] = ()
     recording: str | None = None
+    part: str | None = None
 
     def check_columns(self, columns: Collection[str], where: str, first: str) -> None:
         """Refuse a table that lacks a column of the first one; raises DataError."""
-        needed = [self.subject, self.label, self.time, self.recording, *self.features]
+        needed = [self.subject, self.label, self.time, self.recording, self.part]
+        needed += self.features
         if lacking := [name for name in needed if name is not None and name not in columns]:
             raise DataError(
                 f"{where}: got columns {', '.join(columns)}, expected {', '.join(lacking)} as in "
@@ -101,7 +103,7 @@ def roles(
     notes: list[str] = []
     # Axes are called x, y and z.
     labels = [word for word in LABELS if word != "y" or "z" not in map(plain, names)]
-    given = (options.label, options.time, options.subject, options.recording)
+    given = (options.label, options.time, options.subject, options.recording, options.part)
     taken = {*given, *options.named_features} - {""}
 
     def guessed(key: str, given: str, known: Sequence[str], *more: str | None) -> str | None:
@@ -118,7 +120,7 @@ def roles(
         raise _no_classes(names, named, where)
     timed = options.time != NONE
     time = guessed("time", options.time, TIMES, subject, label) if timed else None
-    used = {subject, label, time, recording := options.recording or None}
+    used = {subject, label, time, options.recording or None, options.part or None}
     if not (features := options.named_features):
         rest = {name: values for name, values in columns.items() if name not in used}
         # A second name of the person or the class would give the answer away.
@@ -128,7 +130,8 @@ def roles(
     _check_features(features, used, names, where)
     numeric = {n: _are_numbers(columns[n]) for n in (*features, time) if n is not None}
     check_unit_rows(numeric, columns, time, options, where)
-    guess = Roles(subject, label, time, features, tuple(notes), (), recording)
+    more = options.recording or None, options.part or None
+    guess = Roles(subject, label, time, features, tuple(notes), (), *more)
     return guess if options.named_features else _checked(guess, columns, options, where)
 
 
@@ -165,7 +168,7 @@ def _checked(
     people = columns[guess.subject or guess.features[0]]
     people = people if guess.subject else [None] * len(people)
     if options.window != NONE and (guess.time is not None or options.rate):
-        used = (guess.subject, guess.label, guess.time, guess.recording)
+        used = (guess.subject, guess.label, guess.time, guess.recording, guess.part)
         check_turns({n: each for n, each in columns.items() if n not in used}, people, where)
     rise = rising({name: _numbers(columns[name]) for name in guess.features}, people)
     return replace(guess, rising=rise)
@@ -177,6 +180,7 @@ def _check_named(options: ImportOptions, names: Sequence[str], where: str) -> No
         ("subject", options.subject),
         ("label", options.label),
         ("recording", options.recording),
+        ("part", options.part),
         ("time", options.time if options.time != NONE else ""),
         *(("features", feature) for feature in options.named_features),
     ):

@@ -23,6 +23,7 @@ from fedsub_data.importing.dropped import Dropped, Why
 from fedsub_data.importing.first_rows import FirstRows
 from fedsub_data.importing.grouping import Grouping
 from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.parts import parts_of
 from fedsub_data.importing.plan import Plan
 from fedsub_data.importing.recordings import in_time, repeated
 from fedsub_data.importing.source import Rows
@@ -115,6 +116,8 @@ def samples_of(
     if Why.FEW in made.dropped.counts:
         made.notes += _seconds_meant(options, planned.cut)
     made.notes += (*at_once.notes(), *grouping.notes(), *made.without_labels())
+    if options.part:
+        made.notes += ("Each sample has a part. A run goes by them with split = given.",)
     if not made.people:
         lines = " ".join((*_seconds_meant(options, planned.cut), *made.dropped.sentences()))
         raise DataError(f"{planned.card.name}: got nobody with samples enough. {lines}")
@@ -160,7 +163,9 @@ def _client(
         rows = rows if options.unlabelled == "keep" else without_labels(rows, dropped)
         rows = repeated(rows, source, options, dropped)
         rows = rows if rows.t is None else rows.at(rows.t * planned.tick)
-        return ClientData(rows.person, rows.x, rows.y, rows.t, group=grouping.of_rows(rows))
+        parts = parts_of(source, rows.file)
+        group = grouping.of_rows(rows)
+        return ClientData(rows.person, rows.x, rows.y, rows.t, group=group, parts=parts)
     recordings = []
     for recording in in_time(rows, source, options):
         kept = repeated(recording, source, options, dropped)
@@ -169,7 +174,9 @@ def _client(
     how = Kept(options.missing == "interpolate", options.unlabelled == "keep")
     own = windows(placed.recordings, cut, how, rows.person, dropped, placed.aligned)
     group = grouping.of_windows(own.t, own.recording, placed)
-    return ClientData(rows.person, own.x, own.y, own.t, group=group)
+    files = np.array([one.file[0] for one in placed.recordings], np.int64)
+    parts = parts_of(source, files[own.recording]) if len(own.t) else None
+    return ClientData(rows.person, own.x, own.y, own.t, group=group, parts=parts)
 
 
 def _seconds_meant(options: ImportOptions, cut: Cut | None) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from fedsub_data.importing.labels import classes_of
 from fedsub_data.importing.layout import SensorLayout
 from fedsub_data.importing.names import Names, names_of
 from fedsub_data.importing.options import ImportOptions
+from fedsub_data.importing.parts import code_recordings
 from fedsub_data.importing.roles import Roles, roles
 from fedsub_data.importing.source import Rows, nobody_in
 from fedsub_data.importing.table_files import TableFiles
@@ -84,7 +85,8 @@ class TableSource:
         """Yield each person's rows, in the order in which people first appear."""
         columns = "".join(f", f{i}" for i in range(len(self.features)))
         timed = "".join(f", {column}" for column in self._times.names)
-        recording = ", recordings.code AS recording" if self._roles.recording else ""
+        several = self._roles.recording or self._roles.part
+        recording = ", recordings.code AS recording" if several else ""
         joined = "LEFT JOIN recordings USING (recording) " if recording else ""
         for first, last in self._batches():
             got = self._db.fetch(
@@ -223,13 +225,7 @@ class TableSource:
         )
         names, self.labels, notes = classes_of(counts, self.options, str(self._files[0]))
         self.notes += notes
-        self._db.run(
-            "CREATE TABLE recordings AS SELECT recording, row_number() OVER (ORDER BY first) - 1 "
-            "AS code FROM (SELECT recording, min(rowid) AS first FROM rows "
-            "WHERE recording IS NOT NULL GROUP BY recording)"
-        )
-        count = self._db.run("SELECT count(*) FROM recordings").fetchone()
-        self._recordings = int(count[0]) + 1
+        self._recordings, self.part_of = code_recordings(self._db, self._roles.part)
         who = {text: codes[client] for text, client in ids.items()}
         y = {text: self.labels.index(n) for text, n in names.items() if n is not None}
         for table, what, coded in (("who (subject", "people", who), ("y (label", "classes", y)):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from flwr.app import Message, MessageType, RecordDict
 
+from fedsub_core.wire.leaving import LEFT, Left
 from strategies.rounds.link import NOT_TAKEN, Link
 
 log = logging.getLogger("fedsub")
@@ -41,12 +42,16 @@ class Departures:
     nodes : the last node id of everybody who was ever admitted, also to an earlier process.
     retired : of these, whose key is registered no more.
     forgotten : whom the run was told to forget.
+    leaving : whose device says that the person leaves, and whom the run has not forgotten yet.
+    left : what a forgotten person is told that was deleted; None: nothing.
     members : who takes part, of all whose devices the SuperLink has; None: everybody.
     """
 
     nodes: dict[str, int] = field(default_factory=dict)
     retired: set[str] = field(default_factory=set)
     forgotten: Forgotten = frozenset()
+    leaving: set[str] = field(default_factory=set)
+    left: Callable[[str], Left] | None = None
     members: frozenset[str] | None = None
     _next: float = -math.inf
     _sent: set[str] = field(default_factory=set)
@@ -80,6 +85,14 @@ class Departures:
         """Note the node of a client who is here, whatever was known before."""
         self.nodes[client] = node
         self.retired.discard(client)
+
+    def leave(self, link: Link, client: str, node: int) -> None:
+        """Note that a person leaves; tell the device once the run has forgotten the person."""
+        if client not in self.forgotten:
+            self.leaving.add(client)
+        elif self.left is not None:
+            content = RecordDict({LEFT: self.left(client).record()})
+            link.push([Message(content, node, MessageType.QUERY, group_id="0")])
 
     def look(self, link: Link, connected: Container[int]) -> None:
         """Find, once in LOOK_SECONDS, the absent clients whose key was unregistered."""

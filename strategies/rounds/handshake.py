@@ -69,8 +69,8 @@ def agree(
     if settings.unseen is not None:
         sizes = {c: one.facts.capacity.share for c, one in registry.introductions.items()}
         unseen = settings.unseen
-        drawn = unseen_clients(registry.nodes, unseen.share, settings.seed, unseen.by, sizes)
-        held_out = frozenset(drawn)
+        how = unseen.share, settings.seed, unseen.by, sizes, unseen.people
+        held_out = frozenset(unseen_clients(registry.nodes, *how))
     return Agreement(classes, shape, None, held_out)
 
 

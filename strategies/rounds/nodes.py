@@ -20,9 +20,12 @@ from fedsub_core.release import behind
 from fedsub_core.version import VERSION
 from fedsub_core.wire import greeting, handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
+from fedsub_core.wire.leaving import LEAVE
 from strategies.rounds.departures import Departures
+from strategies.rounds.farewell import take_leave
 from strategies.rounds.identity import Identities, NodeKey
 from strategies.rounds.link import Fault, Link
+from strategies.rounds.releases import log_release
 
 log = logging.getLogger("fedsub")
 
@@ -106,7 +109,7 @@ class NodeRegistry:
 
     def since(self, client: str) -> str:
         """Return when a client's node was let in last, as Flower writes it; "" if unknown."""
-        return self._key(self.nodes.get(client, 0)).activated
+        return self.key(self.nodes.get(client, 0)).activated
 
     def refresh(self, link: Link) -> None:
         """Note the connected nodes, ask those that are new, and take the answers that have come."""
@@ -124,7 +127,7 @@ class NodeRegistry:
         asked = {
             node
             for node, since, activated in self._questions.values()
-            if now - since < UNANSWERED_SECONDS and self._key(node).activated == activated
+            if now - since < UNANSWERED_SECONDS and self.key(node).activated == activated
         }
         strangers = sorted(connected - asked - set(self.nodes.values()) - self.turned_away.keys())
         self._ask(link, strangers)
@@ -135,9 +138,8 @@ class NodeRegistry:
             self.heard = now
         self._questions = {m: q for m, q in self._questions.items() if q[0] not in answers}
         for node in sorted(answers):
-            self._take_answer(node, answers[node], connected)
-        joins = (client for client, said in self.introductions.items() if said.joined)
-        link.joins = {self.nodes[client] for client in joins}
+            self._take_answer(node, answers[node], connected, link)
+        link.joins = {self.nodes[c] for c, said in self.introductions.items() if said.joined}
         self.online = {client for client, node in self.nodes.items() if node in connected}
         self.departures.look(link, connected)
 
@@ -153,7 +155,7 @@ class NodeRegistry:
         """Bind clients to the keys with which they took part: no other may come in their name."""
         # What is simulated has a new key whenever it goes on.
         for client in clients if self.bound and not self.simulated else ():
-            self.identities.tie(client, self._key(self.nodes[client]))
+            self.identities.tie(client, self.key(self.nodes[client]))
 
     def _ask(self, link: Link, nodes: list[int]) -> None:
         said = {handshake.HANDSHAKE: greeting.greeting(self.version, self.given, self.roster)}
@@ -166,12 +168,14 @@ class NodeRegistry:
         faults, now = link.push(questions), link.clock.now
         for question, node, fault in zip(questions, nodes, faults, strict=True):
             if fault is None:
-                activated = self._key(node).activated
+                activated = self.key(node).activated
                 self._questions[question.metadata.message_id] = node, now, activated
             elif not fault.away:
                 self._refuse(node, f"the question to it: {fault.reason}", AGAIN_SECONDS)
 
-    def _take_answer(self, node: int, reply: Message | Fault, connected: set[int]) -> None:
+    def _take_answer(
+        self, node: int, reply: Message | Fault, connected: set[int], link: Link
+    ) -> None:
         if isinstance(reply, Fault):
             self._refuse(node, f"its answer: {reply.reason}")
             return
@@ -185,6 +189,9 @@ class NodeRegistry:
                 return
             # Its file may be unreadable for a moment: it is asked again, but not at once.
             self._refuse(node, f"error {code}: {cut(reply.error.reason)}", AGAIN_SECONDS)
+            return
+        if LEAVE in reply.content:
+            self._refuse(node, *take_leave(self, node, reply.content[LEAVE], link))
             return
         try:
             record = reply.content.config_records[handshake.HANDSHAKE]
@@ -203,12 +210,12 @@ class NodeRegistry:
             self.forgotten.add(node)
             self._refuse(node, why, math.inf)
             return
-        if self.bound and (why := self.identities.refusal(client, self._key(node))):
+        if self.bound and (why := self.identities.refusal(client, self.key(node))):
             self._refuse(node, why)
             return
         known = self.nodes.get(client)
         if known is not None and known in connected:
-            if self._key(node).names() != client or self._key(known).names() == client:
+            if self.key(node).names() != client or self.key(known).names() == client:
                 why = f"client id {client!r} came from two nodes, {known} and {node}; the second "
                 why += "is refused; give every device an id of its own"
                 self._refuse(node, why, math.inf)
@@ -218,18 +225,11 @@ class NodeRegistry:
         self.nodes[client] = node
         self.introductions[client] = introduction
         self.departures.admit(client, node)
-        releases = client, cut(introduction.version), self.version
-        if behind({client: introduction.version}, self.version):
-            log.warning(
-                "client %s: runs fedsub %s, this server %s: it is behind; upgrade it",
-                *releases,
-            )
-        elif introduction.version != self.version:
-            log.info("client %s: runs fedsub %s, this server %s", *releases)
+        log_release(client, introduction.version, self.version)
 
     def _lives(self, node: int, before: NodeKey | None, now: float) -> bool:
         """Return whether a node came, was let in anew, or had a heartbeat while it starts."""
-        key = self._key(node)
+        key = self.key(node)
         if before is None or key.activated != before.activated:
             return True
         asked = [since for asked_node, since, _ in self._questions.values() if asked_node == node]
@@ -237,11 +237,11 @@ class NodeRegistry:
 
     def _nodes(self, link: Link) -> dict[int, NodeKey]:
         """Return the connected nodes, without those whose keys are of another federation's."""
-        elsewhere = self.departures.elsewhere
-        nodes = link.nodes().items()
+        elsewhere, nodes = self.departures.elsewhere, link.nodes().items()
         return {n: key for n, key in nodes if not (self.bound and elsewhere(key.names()))}
 
-    def _key(self, node: int) -> NodeKey:
+    def key(self, node: int) -> NodeKey:
+        """Return the key of a connected node; an empty one of another."""
         return self._keys.get(node, NodeKey())
 
     def _refuse(self, node: int, why: str, again: float = MISFIT_SECONDS) -> None:

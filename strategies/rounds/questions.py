@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.secure.messages import SECURE
+from fedsub_core.wire.leaving import LEAVE
 from strategies.rounds.link import Link
 from strategies.rounds.transport import Transport
 
@@ -52,6 +53,9 @@ def ask(
         if reply.has_error():
             why = f"error {reply.error.code}: {cut(reply.error.reason)}"
             refuse(client, why)
+            continue
+        if LEAVE in reply.content:
+            transport.left.add(client)
             continue
         record = reply.content.get(SECURE)
         try:

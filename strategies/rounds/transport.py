@@ -21,6 +21,7 @@ from fedsub_core.wire.envelope import Envelope
 from fedsub_core.wire.exchange import Content, Instructions
 from fedsub_core.wire.in_process_message import InProcessMessage, content_of
 from fedsub_core.wire.lazy_message import Tensors
+from fedsub_core.wire.leaving import LEAVE
 from fedsub_core.wire.references import Reference
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
@@ -54,6 +55,8 @@ class Transport:
         self.refused: dict[str, tuple[int, str]] = {}
         #: Who was written to last.
         self.asked: tuple[str, ...] = ()
+        #: Clients that said that their person leaves.
+        self.left: set[str] = set()
         self._refused_now: Counter[str] = Counter()
         self.traffic = Traffic()
 
@@ -180,6 +183,9 @@ class Transport:
                 self.refuse(client, round, f"error {reply.error.code}: {cut(reply.error.reason)}")
                 continue
             content = content_of(reply)
+            if LEAVE in content:
+                self.left.add(client)
+                continue
             try:
                 if isinstance(content, RecordDict):  # it came from elsewhere
                     exchange.require_ours(content, client, round)

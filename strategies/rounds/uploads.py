@@ -196,7 +196,7 @@ def demand_quorum(connection: Connection, round: int, usable: int, diverged: str
     """
     transport = connection.transport
     # Who left for good while it was asked is no part of the round.
-    asked = len(set(transport.asked) - transport.delivery.unregistered)
+    asked = len(set(transport.asked) - transport.delivery.unregistered - transport.left)
     wanted = min(asked, connection.rounds.enough or asked)
     needed = max(1, math.ceil(connection.rounds.quorum * wanted))
     if usable >= needed:

@@ -16,7 +16,11 @@ from packaging.utils import canonicalize_name
 
 from .containers import ROOT, VENV
 
-LOCK = ROOT / "docker/images.lock"
+sys.path.insert(0, str(ROOT / "docker"))
+from lock import LOCKS, constraints  # a script of that folder
+
+#: The lock of the Flower that is here, and its constraints.
+LOCK = ROOT / "docker" / (list(LOCKS)[version("flwr") >= "1.42"])
 CLIENT = ROOT / "docker/client.Dockerfile"
 EXTRAS = ("run", "privacy")
 
@@ -62,20 +66,17 @@ def wanted() -> Iterator[Requirement]:
 def test_the_list_has_all_that_images_need_in_the_tested_versions() -> None:
     """What is missing is written by `python docker/lock.py`."""
     have = locked()
-    if version("flwr") != (images := have["flwr"][0]):
-        pytest.skip(f"images have Flower {images}, which needs others than {version('flwr')}")
+    assert have["flwr"][0] == version("flwr")
     assert have and all(hashes for _, hashes in have.values())
     for need in wanted():
         name = canonicalize_name(need.name)
         if name != "torch":
             assert name in have, f"{need}: run docker/lock.py"
             assert need.specifier.contains(have[name][0], prereleases=True), need
-    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            package, wanted_version = line.split("==")
-            assert have.get(canonicalize_name(package), (wanted_version,))[0] == wanted_version, (
-                line
-            )
+    for line in constraints(LOCKS[LOCK.name]).splitlines():
+        package, wanted_version = line.split("==")
+        there = have.get(canonicalize_name(package), (wanted_version,))[0]
+        assert there == wanted_version, line
     assert not have.keys() & {"torch", "triton"}
 
 
@@ -86,7 +87,7 @@ def test_the_lines_of_a_devices_image_install_all_that_it_needs(tmp_path: Path) 
     build = CLIENT.read_text(encoding="utf-8").split("\nFROM ")[1].replace("\\\n", " ")
     lines = [line for line in re.findall(r"^RUN (.+)$", build, re.MULTILINE) if "apt" not in line]
     assert len(lines) == 4
-    moved = {VENV: f"{tmp_path}/venv", "/wheels": f"{tmp_path}/wheels", "images.lock": str(LOCK)}
+    moved = {VENV: f"{tmp_path}/venv", "/wheels": f"{tmp_path}/wheels", '"${LOCK}"': str(LOCK)}
     for line in lines:
         line = line.replace('--index-url "${TORCH_INDEX}"', "").replace("torch.sha256", "/dev/null")
         line = re.sub(r"^(?:python|pip)(?= )|(?<=&& )pip(?= )", f"{sys.executable} -m pip", line)

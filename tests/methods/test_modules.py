@@ -266,7 +266,7 @@ def test_a_device_runs_no_code_that_its_owner_did_not_name(tmp_path: Path) -> No
     config = RunConfig(method="fedavg", beside="", model=place("recurrent"))
     node = {"client-id": "p1", "data": str(tmp_path / "data"), "state-dir": str(tmp_path)}
     for own in ({}, {"model": "os:getcwd"}):
-        with refused(RunError, "client 'p1'", "build", "code"):
+        with refused(RunError, "client 'p1'", "model", "code"):
             Device(Context(1, 1, node | own, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
     Device(Context(1, 1, node | {"model": config.model}, RecordDict(), to_flat(config)))  # type: ignore[arg-type]
 

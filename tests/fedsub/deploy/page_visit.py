@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fedsub.deploy.driven_browser import Driven
 from fedsub.deploy.joining import Joins
 from fedsub.deploy.page import read_page
 from fedsub.deploy.visitors import Visitors
@@ -15,10 +16,9 @@ from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.watch import watch_federation
 
-from .driven_browser import Driven
 from .joiners import invite, link_nodes
 from .served_door import Served
-from .test_door_in_browser import browser, tls, trusted
+from .test_door_in_browser import browser, tls
 
 WEB = Path(__file__).parents[3] / "web"
 PAGE = WEB / "dist" / "page"
@@ -69,7 +69,7 @@ class Visit:
         )
         (self.code,) = invite(folder / "invitations", "")
         self.url = f"https://localhost:{self.served.fleet}/"
-        command = browser(folder, trusted(folder / "tls" / "server.pem"), "--lang=en-GB")
+        command = browser(folder, folder / "tls" / "server.pem", "--lang=en-GB")
         self.tab = Driven(command, folder / "said")
 
     def press(self, selector: str) -> None:

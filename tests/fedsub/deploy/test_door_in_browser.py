@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
 import time
-from base64 import b64encode
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedsub.deploy.certificates import make_certificates
+from fedsub.deploy.driven_browser import PROGRAMS, browser_command
 from fedsub.deploy.joining import Joins
 from fedsub.deploy.page import read_page
 from fedsub.deploy.visitors import Visitors
@@ -23,27 +20,15 @@ from .joiners import invite, link_nodes
 from .served_door import Served
 from .test_page import write
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+BROWSER = next(filter(None, map(shutil.which, PROGRAMS)), None)
 INDEX = """<!DOCTYPE html><title>door</title><link data-elsewhere="https://127.0.0.1:{other}/">
 <script>window.inlined = true</script><script type="module" src="/page-ABCD2345.js"></script>"""
 
 
-def trusted(certificate: Path) -> str:
-    """A browser's option that trusts one certificate, as if its authority were installed."""
-    key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
-    known = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    digest = b64encode(hashlib.sha256(known).digest()).decode()
-    return f"--ignore-certificate-errors-spki-list={digest}"
-
-
-def browser(folder: Path, *options: str) -> list[str]:
+def browser(folder: Path, certificate: Path, *options: str) -> list[str]:
     """Return a browser's command, with a profile of its own."""
     assert BROWSER is not None
-    profile = f"--user-data-dir={folder / 'profile'}"
-    quiet = "--disable-gpu", "--no-first-run", "--disable-background-networking"
-    return [BROWSER, "--headless", "--no-sandbox", *quiet, profile, *options]
+    return browser_command(BROWSER, folder / "profile", certificate, *options)
 
 
 def tls(folder: Path) -> dict[str, str]:
@@ -75,8 +60,7 @@ def test_a_browser_joins_and_can_do_nothing_else(
     index = INDEX.format(other=served.control).encode()
     files["/"] = read_page(write(tmp_path / "page", {"index.html": index}))["/"]
     (code,) = invite(tmp_path / "invitations", "")
-    known_by = trusted(tmp_path / "tls" / "server.pem")
-    command = browser(tmp_path, "--enable-logging=stderr", known_by)
+    command = browser(tmp_path, tmp_path / "tls" / "server.pem", "--enable-logging=stderr")
     url, bodies = f"https://localhost:{served.fleet}/#{code}", served.link.bodies
     with (tmp_path / "said").open("w") as log:
         process = subprocess.Popen([*command, url], stderr=log)
@@ -118,10 +102,11 @@ def test_without_the_authority_a_browser_shows_nothing(
 ) -> None:
     files = read_page(write(tmp_path / "page", {"index.html": b"<p>the page"}))
     served = Served(monkeypatch, Visitors(files, None, ""), tls=tls(tmp_path / "tls"))
+    tls(tmp_path / "other")
     shown = []
     try:
-        for known_by in ([], [trusted(tmp_path / "tls" / "server.pem")]):
-            command = browser(tmp_path, "--dump-dom", *known_by)
+        for authority in ("other", "tls"):
+            command = browser(tmp_path, tmp_path / authority / "server.pem", "--dump-dom")
             said = subprocess.run(
                 [*command, f"https://localhost:{served.fleet}/"],
                 capture_output=True,

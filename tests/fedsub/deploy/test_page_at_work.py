@@ -3,34 +3,67 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
-from collections.abc import Iterator
+import struct
+from base64 import b64decode
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from fedsub.deploy.driven_browser import Driven
+from fedsub.engines.page_rehearsal import PAGE, PageRehearsal
 from fedsub.engines.simulation import train_method
+from fedsub_client import cohort_messages
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.watch import RATE_HZ, WINDOW, watch_federation, watch_file
 from fedsub_core.flower.modules import HTTP, demand_deployable
+from fedsub_core.wire.codec import compose_upload
+from fedsub_core.wire.v2 import exchange_pb2
 
-from .driven_browser import Driven
 from .equal_runs import metrics_of
-from .page_rehearsal import WithPage
-from .test_door_in_browser import browser, trusted
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(demand_deployable() != HTTP, reason="a page needs Flower 1.42"),
 ]
 
-PAGE = Path(__file__).parents[3] / "web" / "dist" / "page"
-METHOD, WEB, ROUNDS = "fedsub-ridge", "02", 3
+METHODS, WEB, ROUNDS = ("fedsub-ridge", "fedsub"), "02", 3
 #: Of random draws, which are others in each language; and of a tab that is killed.
-OTHERS = ("gain_over_own_low", "gain_over_own_high", "messages_resent")
+OTHERS = ("gain_over_own_low", "gain_over_own_high", "messages_resent", "late_replies")
+#: Rounds of all methods after which the SuperLink dies, and in the next of which the tab does.
+LINK_DIES, TAB_DIES = 1, ROUNDS + 1
+#: Of the recordings those that are imported before the question comes; the others while it waits.
+FIRST = 6
+#: The clock of the page's thread is an hour ahead; and each state that it saves is kept beside.
+AHEAD = """
+{
+  const { now } = Date, { put } = IDBObjectStore.prototype;
+  Date.now = () => now() + 3600000;
+  IDBObjectStore.prototype.put = function (value, key) {
+    const kept = all => all.put(`/${performance.now()}`, new Response(value));
+    if (key === "state") caches.open("states").then(kept);
+    return put.call(this, value, key);
+  };
+}
+"""
+STATES = """
+caches.open("states").then(async all => Promise.all((await all.keys()).map(async key => {
+  const bytes = new Uint8Array(await (await all.match(key)).arrayBuffer());
+  return btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(""));
+})))
+"""
+#: Notes each moment at which the page's own thread was free, and whether a round was worked on.
+FREE = """
+window.free = [];
+const works = () => /Works/.test(document.querySelector("#now-says")?.textContent);
+setInterval(() => free.push([performance.now(), works()]), 10);
+"""
 #: Rows of a recording as the sensors would give them, 50 a second.
 REPLAY = """
 rows => {
@@ -47,8 +80,8 @@ rows => {
 }
 """
 SETTINGS: dict[str, str | int | float | bool] = {
-    "method": METHOD,
-    "beside": "",
+    "method": METHODS[0],
+    "beside": METHODS[1],
     "rounds": ROUNDS,
     "quorum": 1.0,
     "threads": 3,
@@ -63,11 +96,11 @@ def recording(person: str, label: str) -> np.ndarray:
     return np.concatenate([data.x[at + 2 * i].T for i in range(4)])[:500]
 
 
-def write_csv(path: Path, person: str) -> Path:
-    """Write a person's recordings as the page imports them."""
+def write_csv(path: Path, person: str, first: int, last: int) -> Path:
+    """Write some of a person's recordings as the page imports them, and as the data has them."""
     with np.load(watch_file()) as arrays:
         parts = {name: arrays[name] for name in arrays.files}
-    classes, start, t = watch_federation().card.classes, 0, 0.0
+    classes, start, t, own = watch_federation().card.classes, 0, 0.0, 0
     features = watch_federation().card.features
     with path.open("w") as file:
         write = csv.writer(file).writerow
@@ -76,7 +109,9 @@ def write_csv(path: Path, person: str) -> Path:
             if f"{parts['people'][i]:02d}" == person:
                 label = classes[parts["labels"][i]]
                 for row, x in enumerate(parts["signals"][start : start + length]):
-                    write([i, t + row / RATE_HZ, label, *map(float, x)])
+                    if first <= own < last:
+                        write([i, t + row / RATE_HZ, label, *map(float, x)])
+                own += 1
                 t += (length + WINDOW) / RATE_HZ
             start += length
     return path
@@ -97,67 +132,129 @@ def page(federation: Federation, tmp_path: Path) -> Path:
     """The page with the federation's card."""
     shutil.copytree(PAGE, tmp_path / "page")
     shutil.copy(tmp_path / "data" / CARD_FILE, tmp_path / "page")
+    (thread,) = (tmp_path / "page").glob("thread-*.js")
+    thread.write_text(AHEAD + thread.read_text("utf-8"), "utf-8")
     return tmp_path / "page"
 
 
-@pytest.fixture
-def driven(tmp_path: Path) -> Iterator[list[Driven]]:
-    """A place for a browser, which is ended."""
-    found = list[Driven]()
-    yield found
-    for one in found:
-        one.close()
+def uploads(tab: Driven) -> dict[tuple[str, int], dict[str, bytes]]:
+    """Return the tensors of what the page has sent, by method and round."""
+    found = {}
+    for text in tab.run(STATES):
+        block = b64decode(text)
+        # A mark and a digest, the length of a text of JSON, that, and bytes.
+        (length,) = struct.unpack_from("<I", block, 48)
+        kept, data = json.loads(block[52 : 52 + length]), block[52 + length :]
+        for saved in kept["runs"]:
+            at, size = saved["reply"]["at"], saved["reply"]["bytes"]
+            reply = exchange_pb2.Bundle.FromString(data[at : at + size])
+            found[saved["method"], saved["round"]] = tensors(reply)
+    return found
+
+
+def tensors(bundle: exchange_pb2.Bundle) -> dict[str, bytes]:
+    """Return a message's tensors as they were sent."""
+    return {one.name: one.SerializeToString() for one in bundle.tensors}
+
+
+def longest_gap(free: list[tuple[float, bool]]) -> tuple[float, float]:
+    """Return milliseconds of the longest work, and the longest without an answer in any work."""
+    longest = gap = begun = 0.0
+    for (before, worked), (now, works) in pairwise(free):
+        begun = begun if worked else now
+        if worked and works:
+            longest, gap = max(longest, now - begun), max(gap, now - before)
+    return longest, gap
 
 
 def test_a_person_takes_part_in_a_browser(
-    federation: Federation, page: Path, tmp_path: Path, driven: list[Driven]
+    federation: Federation,
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = read_config(None, SETTINGS | {"data": str(tmp_path / "data"), "out": str(tmp_path)})
+    files = [
+        write_csv(tmp_path / f"own-{first}.csv", WEB, first, last)
+        for first, last in ((0, FIRST), (FIRST, 99))
+    ]
 
-    def visit(url: str) -> None:
-        command = browser(tmp_path, trusted(rehearsal.place.credentials.certificate))
-        tab = Driven(command, tmp_path / "said")
-        driven.append(tab)
+    def bring(tab: Driven, file: Path, count: str) -> None:
+        tab.choose_file("#file", file)
+        tab.until(f"/Imported {count} /.test(document.querySelector('#import-says').textContent)")
+
+    def visit(tab: Driven, url: str, client: str) -> None:
         tab.open(url)
         tab.until("document.querySelector('#join-press')")
         tab.run(f"document.querySelector('#name').value = {WEB!r}")
         tab.run("document.querySelector('#agree').click()")
         tab.run("document.querySelector('#join-press').click()")
         tab.until("document.querySelector('#file')")
-        tab.choose_file("#file", write_csv(tmp_path / "own.csv", WEB))
-        tab.until("document.querySelector('#import-says').textContent")
-        assert "14" in tab.run("document.querySelector('#import-says').textContent")
+        bring(tab, files[0], str(FIRST))
         tab.until("/Waits/.test(document.querySelector('#now-says').textContent)")
+        with tab.beside(rehearsal.url):
+            tab.until("/Another tab/.test(document.querySelector('#now-says')?.textContent)")
+        assert "Waits" in tab.run("document.querySelector('#now-says').textContent")
 
-    rehearsal = WithPage(config, len(federation.clients), WEB, page, visit)
+    people = len(federation.clients)
+    rehearsal = PageRehearsal(config, people, [WEB], print, print, page, visit)
     with rehearsal.up():
-        (tab,) = driven
-        agreed = killed = False
+        tab = rehearsal.tabs[WEB]
+        tab.run(FREE)
+        (link,) = (one for one in rehearsal.supervisor.children if one.name == "superlink")
+        agreed = restarted = killed = False
+        gap = (0.0, 0.0)
         for finished in rehearsal.follow(rehearsal.submit()):
             if not agreed and tab.run("!!document.querySelector('#consent-yes')"):
                 assert "means of products" in tab.text()
+                assert "Parts of yours may reach people like you" in tab.text()
+                bring(tab, files[1], str(14 - FIRST))
                 tab.run("document.querySelector('#consent-yes').click()")
                 agreed = True
-            if finished and not killed:
+            if finished == LINK_DIES and not restarted:
+                link.process.kill()
+                restarted = True
+            if finished == TAB_DIES and not killed:
+                tab.until("/Works on round/.test(document.querySelector('#now-says').textContent)")
+                gap = longest_gap(tab.run("free"))
                 tab.kill_tab()
                 tab.open(rehearsal.url)
                 killed = True
-        assert (agreed, killed, finished) == (True, True, ROUNDS)
+        assert (agreed, restarted, killed, finished) == (True, True, True, 2 * ROUNDS)
         tab.until("/After round 3 of 3/.test(document.querySelector('#model').textContent)")
-        assert "Against a model of your data alone" in tab.text()
+        sent = uploads(tab)
         tab.run("document.querySelector('#live').click()")
         tab.run(f"({REPLAY})({recording(WEB, 'ROW').tolist()})")
-        tab.until("/^Now: .*ROW/.test(document.querySelector('#live-says').textContent)")
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    train_method(config, METHOD, federation, alone, lambda round: None)
-    ours, theirs = (
-        {
-            (round, metric, label): value
-            for (round, client, metric, label), value in metrics_of(database).items()
-            if client == WEB and "bytes" not in metric and metric not in OTHERS
-        }
-        for database in (rehearsal.database, alone / "state.db")
-    )
-    assert ours.keys() == theirs.keys()
-    assert ours == pytest.approx(theirs, abs=1e-5)
+        tab.until("/^Now: /.test(document.querySelector('#live-says').textContent)")
+    worked, longest = gap
+    assert worked > 100
+    assert longest < worked / 2
+
+    composed = dict[int, dict[str, bytes]]()
+
+    def note(bundle: Any, address: Any, *arguments: Any, **named: Any) -> Any:
+        made = compose_upload(bundle, address, *arguments, **named)
+        if address.client == WEB:
+            composed[address.round] = tensors(exchange_pb2.Bundle.FromString(made.to_bytes()))
+        return made
+
+    monkeypatch.setattr(cohort_messages, "compose_upload", note)
+    for method in METHODS:
+        alone = tmp_path / method
+        alone.mkdir()
+        train_method(config, method, federation, alone, lambda round: None)
+        if method == "fedsub-ridge":
+            with_sums = {round: theirs for round, theirs in composed.items() if theirs}
+            assert with_sums
+            for round, theirs in with_sums.items():
+                assert sent[method, round] == theirs
+        ours, expected = (
+            {
+                (round, metric, label): value
+                for (round, client, metric, label), value in metrics_of(database).items()
+                if client == WEB and "bytes" not in metric and metric not in OTHERS
+            }
+            for database in (rehearsal.place.run / method / "state.db", alone / "state.db")
+        )
+        assert ours.keys() == expected.keys()
+        assert ours == pytest.approx(expected, abs=1e-5)

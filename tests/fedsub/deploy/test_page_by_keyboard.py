@@ -1,4 +1,4 @@
-"""The page by keyboard and for screen readers: the question before a run, and a model of one's own."""
+"""The page by keyboard and for screen readers: the question before a run, and an own model."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ new Promise(resolve => {
   opening.onsuccess = () => {
     const stores = opening.result.transaction("values", "readwrite");
     const numbers = {macro_f1: 0.874, gain_over_own: 0.061, gain_over_own_low: 0.012};
+    numbers.gain_over_own_high = 0.1;
     stores.objectStore("values").put({
       settings: new Map(), method: "fedsub-ridge", turn: {round: 2, rounds: 3, seed: 0},
-      shared: {}, state: {}, metrics: new Map(Object.entries({...numbers, gain_over_own_high: 0.1})),
+      shared: {}, state: {}, metrics: new Map(Object.entries(numbers)),
     }, "model");
     stores.oncomplete = () => resolve(true);
   };

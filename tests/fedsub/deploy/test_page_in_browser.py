@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome on the path"),
 ]
 
+
 @pytest.fixture
 def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
     """A visit that ends."""

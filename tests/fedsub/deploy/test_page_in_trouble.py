@@ -74,7 +74,9 @@ def test_who_refuses_the_sensors_is_told_and_may_import(visit: Visit, tmp_path: 
     visit.press("#record-press")
     visit.tab.until("document.querySelector('#record-press').textContent === 'Stop'")
     visit.press("#record-press")
-    visit.tab.until("/No measurement came/.test(document.querySelector('#record-says').textContent)")
+    visit.tab.until(
+        "/No measurement came/.test(document.querySelector('#record-says').textContent)"
+    )
     lines = [f"{i / 50},WALK,{','.join([str(i % 7)] * len(FEATURES))}" for i in range(200)]
     file = tmp_path / "own.csv"
     label = watch_federation().card.classes[0]

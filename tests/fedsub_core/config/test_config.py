@@ -230,8 +230,8 @@ UNKNOWN_AND_WRONG = [
     ("checkpoint-seconds = -0.1", "checkpoint-seconds: got -0.1"),
     (
         'split = "blockd"',
-        "one of auto, stratified, blocked, unseen. Did you mean 'blocked'? The option split "
-        "means: ",
+        "one of auto, stratified, blocked, grouped, given, unseen. Did you mean 'blocked'? "
+        "The option split means: ",
     ),
     ('model = "cnn1"', "model: unknown model 'cnn1'. Did you mean 'cnn1d'?"),
     ('encoder = "kernel:10"', "encoder: got encoder 'kernel:10', expected auto, none, kernels:N"),
@@ -344,6 +344,8 @@ def values_of(o: Option) -> st.SearchStrategy[Any]:
         return st.sampled_from(["auto", "none", "kernels:20", "relu:0"])
     if o.key == "capacities":
         return st.sampled_from(["1", "1,1", "p1=1.0"])
+    if o.key == "fold":
+        return st.sampled_from(["", "1/5", "3/3"])
     if o.key == "k-selection":
         return st.sampled_from(["dbi", "dbi-capped", "silhouette", "fixed:12"])
     if o.key in ("loss", "optimiser", "augment"):  # others than depthfl's and scalefl's are refused
@@ -378,6 +380,10 @@ KEYS = {o.key: values_of(o) for o in describe(RunConfig) if o.key not in PROTECT
 def test_round_trips(tmp_path_factory: pytest.TempPathFactory, flat: dict[str, Any]) -> None:
     held_out = flat.get("split") == "unseen"
     assume(not held_out or flat.get("unseen-rounds", 5) < flat.get("rounds", 60))
+    assume(not flat.get("fold") or flat.get("split") not in ("given", "unseen"))
+    assume(
+        not held_out or not flat.get("unseen-labels") or flat.get("unseen-people", "").strip(" ,")
+    )
     several = flat.get("evaluate-every", 1) < flat.get("rounds", 60)
     assume(flat.get("best-by") != "validation" or (several and not held_out))
     methods = f"{flat.get('method', '')},{flat.get('beside', '')}"
@@ -426,7 +432,14 @@ def test_describe() -> None:
     options = {o.key: o for o in describe(RunConfig)}
     assert list(options)[:4] == ["data", "method", "beside", "model"]
     assert options["test-share"].type is float
-    assert options["split"].choices == ("auto", "stratified", "blocked", "unseen")
+    assert options["split"].choices == (
+        "auto",
+        "stratified",
+        "blocked",
+        "grouped",
+        "given",
+        "unseen",
+    )
     assert options["split"].default == "auto"
     assert "hyper" not in options
     classes: list[type[Any]] = [RunConfig, *(m.hyperparameters for m in METHODS.values())]

@@ -82,6 +82,7 @@ OTHERWISE: dict[str, Any] = {
     "threads": 2,
     "out": "elsewhere",
     "checkpoint-seconds": 1.0,
+    "whole-rounds": 64,
 }
 
 

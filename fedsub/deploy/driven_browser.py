@@ -1,16 +1,55 @@
-"""A headless browser that a test drives, over the pipe of Chrome's DevTools protocol."""
+"""A headless Chromium that is driven over the pipe of Chrome's DevTools protocol."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from fedsub_core.errors import RunError
+
+#: Seconds for what a page is to show.
 PATIENCE = 60.0
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def find_browser() -> str:
+    """Return Chromium's path; raise RunError if there is none."""
+    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if found is None:
+        names = ", ".join(PROGRAMS)
+        raise RunError(f"browser: got none on the path, expected {names}: apt-get install chromium")
+    return found
+
+
+def browser_command(program: str, profile: Path, certificate: Path, *options: str) -> list[str]:
+    """Return the command of a headless browser that trusts a certificate as if a CA had signed it.
+
+    Parameters
+    ----------
+    profile : folder of what the browser keeps.
+    certificate : in PEM, of the server.
+    """
+    key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
+    known = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    digest = b64encode(hashlib.sha256(known).digest()).decode()
+    quiet = ["--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    # Chromium has no sandbox for root.
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    trusted = f"--ignore-certificate-errors-spki-list={digest}"
+    own = [f"--user-data-dir={profile}", trusted, *options]
+    return [program, "--headless", *sandbox, *quiet, *own]
 
 
 class Driven:
@@ -58,13 +97,15 @@ class Driven:
         while True:
             answer = self._read()
             if answer.get("id") == self._number:
-                assert "error" not in answer, answer
+                if "error" in answer:
+                    raise RunError(f"browser: {method}: got {answer['error']}, expected a result")
                 return dict(answer["result"])
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._left:
             more = os.read(self._from.fileno(), 2**16)
-            assert more, "the browser has ended"
+            if not more:
+                raise RunError("browser: it has ended, expected that it stays")
             self._left += more
         message, _, self._left = self._left.partition(b"\0")
         return dict(json.loads(message))
@@ -73,18 +114,20 @@ class Driven:
         """Return the value of an expression in the page, which may be a promise."""
         how = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
         answer = self.call("Runtime.evaluate", expression=script, **how)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        if "exceptionDetails" in answer:
+            raise RunError(f"browser: {script[:200]}: got {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
     def until(self, script: str, patience: float = PATIENCE) -> None:
         """Wait until an expression is true."""
         end = time.monotonic() + patience
         while not self.run(f"Boolean({script})"):
-            assert time.monotonic() < end, f"{script}: not so, but {self.text()}"
+            if time.monotonic() > end:
+                raise RunError(f"browser: {script}: not so, but {self.text()}")
             time.sleep(0.1)
 
     def text(self) -> str:
-        """What the page shows."""
+        """Return what the page shows."""
         return str(self.run("document.body.innerText"))
 
     def choose_file(self, selector: str, path: Path) -> None:
@@ -92,6 +135,18 @@ class Driven:
         root = self.call("DOM.getDocument")["root"]["nodeId"]
         node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
         self.call("DOM.setFileInputFiles", files=[str(path)], nodeId=node)
+
+    @contextmanager
+    def beside(self, url: str) -> Iterator[None]:
+        """Drive a second tab while a ``with`` block lasts, and close it."""
+        first = self._session, self._target
+        self.open(url)
+        try:
+            yield
+        finally:
+            second, self._session = self._target, None
+            self.call("Target.closeTarget", targetId=second)
+            self._session, self._target = first
 
     def kill_tab(self) -> None:
         """End the tab's process, as a phone does that is short of memory."""

@@ -1,0 +1,62 @@
+"""Sealing of what lies there already: a run's folder on the server, a device's state-dir."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedsub_client.leaving import LEAVING_FILE
+from fedsub_client.store import FolderStore
+from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.files import replace_file
+from fedsub_core.sealing import FILE, passphrase, seal, seals, unseal
+from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
+from fedsub_server.rundb import RunDatabase
+
+#: Files of a device that tell of its person.
+_OF_DEVICES = ("*.safetensors", "sums*.json", "opened-sums.json")
+
+
+def seal_folder(folder: Path, plain: bool) -> list[str]:
+    """Seal what a folder holds of people, or make it plain again; return what was changed.
+
+    Each database is changed in one transaction, each file as a whole: stopped half-way, each is
+    the old one or the new, and both can be read with the passphrase.
+
+    Raises
+    ------
+    ConfigError
+        If no passphrase is named.
+    Locked
+        If the passphrase cannot be read, or something is sealed by another one.
+    RunError
+        If the folder is no run's and no state-dir, or cannot be written.
+    """
+    if not seals():
+        raise ConfigError(f"{FILE}: got nothing, expected the name of a file with a passphrase")
+    passphrase()
+    changed = list(_run(folder, plain) if (folder / RUN_FILE).is_file() else _states(folder, plain))
+    if not changed:
+        raise RunError(f"{folder}: nothing to seal, expected a run's folder or a state-dir")
+    return changed
+
+
+def _run(folder: Path, plain: bool) -> Iterator[str]:
+    for path in sorted(folder.glob(f"*/{DATABASE_FILE}")):
+        with RunDatabase(path) as database:
+            database.seal_anew(plain)
+        yield str(path.relative_to(folder))
+
+
+def _states(folder: Path, plain: bool) -> Iterator[str]:
+    for own in sorted(path for path in folder.iterdir() if path.is_dir()):
+        if (own / LEAVING_FILE).exists():
+            continue
+        with FolderStore(folder, own.name).lock():
+            for path in sorted({p for pattern in _OF_DEVICES for p in own.glob(pattern)}):
+                try:
+                    opened = unseal(path.read_bytes(), own.name)
+                    replace_file(path, opened if plain else seal(opened, own.name))
+                except OSError as error:
+                    raise RunError(f"{path}: {error}; what was changed stays so") from error
+                yield str(path.relative_to(folder))

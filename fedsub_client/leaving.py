@@ -1,0 +1,100 @@
+"""A person's leave from the device: its state is deleted here, and the server is told.
+
+A file in the person's folder of the state-dir says so. It stays, as a server that is away now, or
+another run, must be told, too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from flwr.app import RecordDict
+
+from fedsub_client.store import FolderStore
+from fedsub_core.errors import RunError
+from fedsub_core.files import write_whole
+from fedsub_core.wire.joined import separate
+from fedsub_core.wire.leaving import LEAVE, LEFT, leave_record, read_left
+
+log = logging.getLogger("fedsub")
+
+#: Says that the person left; and the record for the person, in words.
+LEAVING_FILE, RECORD_FILE = "leaving.json", "what-was-deleted.txt"
+
+
+def leave(state_dir: Path, client: str) -> list[str]:
+    """Note that a person leaves, and delete what the device keeps; return the deleted names.
+
+    The note comes first. Whatever stops this half-way, it can be done again.
+
+    Raises
+    ------
+    RunError
+        If there is no such folder, or something in it cannot be written or deleted.
+    """
+    folder = state_dir / client
+    if not state_dir.is_dir():
+        raise RunError(f"{state_dir}: no such folder, expected the device's state-dir")
+    # A round that is going on ends first: after that nothing is kept any more.
+    with FolderStore(state_dir, client).lock():
+        deleted = sorted(
+            path.name
+            for path in folder.iterdir()
+            if path.name not in ("lock", LEAVING_FILE, RECORD_FILE)
+        )
+        left = json.dumps({"client": client, "since": _now()}) + "\n"
+        if not (folder / LEAVING_FILE).exists():
+            write_whole(folder / LEAVING_FILE, left.encode())
+        try:
+            for name in deleted:
+                (folder / name).unlink()
+        except OSError as error:
+            raise RunError(f"{folder}: {error}; expected files of the device alone") from error
+        _note(folder, "On this device", [f"{name} was deleted" for name in deleted], [])
+    return deleted
+
+
+def farewell(node: Mapping[str, Any], content: RecordDict) -> RecordDict | None:
+    """Return a device's answer once its person left; None where the person takes part.
+
+    What the server says that it deleted is kept in a file for the person.
+
+    Raises
+    ------
+    MessageRefused
+        If that is no such record.
+    RunError
+        If it cannot be written.
+    """
+    client, where = str(node.get("client-id", "")), node.get("state-dir")
+    if not client or not where:
+        return None
+    folder = Path(str(where)) / client
+    if not (folder / LEAVING_FILE).exists():
+        return None
+    content = separate(content, client)
+    if LEFT in content:
+        left = read_left(content[LEFT], client)
+        _note(folder, "On the server", left.deleted, left.remains)
+    else:
+        log.warning("client %s: left: the server is told, and nothing else is answered", client)
+    return RecordDict({LEAVE: leave_record(client)})
+
+
+def _note(folder: Path, where: str, deleted: Sequence[str], remains: Sequence[str]) -> None:
+    """Add to the person's record what was deleted, and what cannot be."""
+    path = folder / RECORD_FILE
+    before = path.read_text("utf-8") if path.exists() else ""
+    lines = [f"{where}, {_now()}:", *(f"- {text}" for text in deleted or ["nothing was kept"])]
+    if remains:
+        lines += ["What cannot be deleted there:", *(f"- {text}" for text in remains)]
+    write_whole(path, (before + "\n".join(lines) + "\n\n").encode())
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
