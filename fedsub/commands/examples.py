@@ -138,6 +138,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub deploy local --clients 5 --data people --set method=fedavg --set rounds=3",
         "fedsub deploy local run.toml --data people --out rehearsals",
     ),
+    "fedsub deploy simulate": (
+        "fedsub deploy simulate --people 1000 --days 30",
+        "fedsub deploy simulate --people 200 --days 7 --every 24 --faults 0.02 --data people",
+        "fedsub deploy simulate --every 0 --set clients-per-round=50 --set ask=1.3 "
+        "--set late-hours=6 --set pause-hours=12",
+    ),
     "fedsub deploy certificates": (
         "fedsub deploy certificates --dir keys --name fl.example.org --name 127.0.0.1 --nodes 10",
         "fedsub deploy certificates --dir keys --nodes 5",
@@ -162,6 +168,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub deploy people --dir invitations --superlink 127.0.0.1:8000 --ca ca.crt",
         "fedsub deploy people --dir in --superlink 127.0.0.1:8000 --ca ca.crt --revoke anna",
         "fedsub deploy people --dir invitations --withdraw 20260101-120000/7",
+    ),
+    "fedsub device policy": (
+        "fedsub device policy /var/lib/fedsub/state --charging --wifi",
+        "fedsub device policy /var/lib/fedsub/state --hours 22-7 --battery 0.5",
+        "fedsub device policy /var/lib/fedsub/state",
     ),
     "fedsub device join": (
         "fedsub device join https://fl.example.org:9092 7XK2-... --name anna --dir /etc/fedsub",

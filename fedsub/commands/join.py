@@ -51,7 +51,7 @@ def join(
 
 
 @device.command(short_help="Say when this device may take part.")
-@click.argument("folder", type=click.Path(file_okay=False, exists=True, path_type=Path))
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--charging", is_flag=True, help="only at the mains")
 @click.option("--wifi", is_flag=True, help="only on a link that is not metered")
 @click.option("--hours", default="", help="only in these hours of the device's clock, such as 22-7")
@@ -65,6 +65,8 @@ def policy(folder: Path, charging: bool, wifi: bool, hours: str, battery: float)
     from fedsub_client.policy import POLICY_FILE, Policy
     from fedsub_core.files import write_whole
 
+    if not folder.is_dir():
+        raise ConfigError(f"{folder}: got no folder, expected the device's state-dir")
     chosen = Policy(charging, wifi, hours, battery)
     given = {key: value for key, value in vars(chosen).items() if value}
     lines = [f"{key} = {value!r}\n".replace("True", "true") for key, value in given.items()]

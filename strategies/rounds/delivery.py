@@ -59,10 +59,9 @@ class Delivery:
         self.missing: Counter[str] = Counter()
         #: Answers, by client, that were used and kept everybody waiting.
         self.slow: Counter[str] = Counter()
-        #: Of the last exchange: who has not answered, and how fast the others have.
+        #: Of the last exchange: who has not answered, how fast the others have, whose node is gone.
         self.silent: frozenset[str] = frozenset()
         self.pace = Pace(0.0)
-        #: Of the last exchange: clients whose node is registered no more.
         self.unregistered: frozenset[str] = frozenset()
         #: By kind of message and client: the time that an answer took, over what most took.
         self._slowness: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -179,11 +178,12 @@ class Delivery:
             seconds, limit = self.pace.took[client], self.pace.limit
             log.warning("client %s: slow: took %.0f s, expected %.0f", client, seconds, limit)
 
-    def note_usable(self, client: str) -> None:
-        """Note that a client's reply of the last exchange can be used."""
-        self.usable += 1
-        came, self.pace.took[client] = self._took.get(client, (0.0, 0.0))
-        self._slowest = max(self._slowest, came)
+    def note_usable(self, client: str, late: bool = False) -> None:
+        """Note that a client's reply of the last exchange, or a late one, can be used."""
+        self.usable += self.asynchronous or not late
+        if not late:
+            came, self.pace.took[client] = self._took.get(client, (0.0, 0.0))
+            self._slowest = max(self._slowest, came)
 
     @property
     def answered(self) -> frozenset[str]:

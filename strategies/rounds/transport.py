@@ -137,8 +137,7 @@ class Transport:
     ) -> Iterator[Message]:
         """Send messages, count their bytes; yield the replies that come in time.
 
-        How many answers `most` and `enough` are is :meth:`Delivery.exchange`'s; `sends` bounds
-        the size of one.
+        `most`, `enough`: as :meth:`Delivery.exchange`; `sends` bounds an answer's size.
 
         Raises
         ------
@@ -210,10 +209,7 @@ class Transport:
         self, client: str, upload: Bundle, content: Content, round: Round, late: bool = False
     ) -> None:
         """Count an upload that passed every check, and remember its numbers."""
-        if late:
-            self.delivery.usable += self.delivery.asynchronous
-        else:
-            self.delivery.note_usable(client)
+        self.delivery.note_usable(client, late)
         self.usable[client] = round.number
         self.traffic.add_message(client, "bytes_up", content)
         if self.wire.upload.delta:
