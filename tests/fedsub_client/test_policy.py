@@ -100,4 +100,4 @@ def test_the_app_answers_kindly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "Device", Asleep)
     asked = Message(RecordDict(), 1, "train")
     reply = app.train(asked, Context(0, 1, {}, RecordDict(), {}))
-    assert reply.has_error() and "not charging" in reply.error.reason
+    assert reply.has_error() and "not charging" in str(reply.error.reason)

@@ -10,7 +10,8 @@ import pytest
 
 from fedsub.studies.study import Study
 from fedsub.studies.study_file import read_study
-from fedsub.studies.study_tables import at_end, tuned
+from fedsub.studies.study_tables import tuned
+from fedsub_server.tuned import at_end
 
 from .made_studies import STUDY
 
@@ -36,6 +37,6 @@ def test_a_value_at_an_end_of_its_grid_is_named(
     study: Study, grid: tuple[Any, ...], value: Any, end: bool
 ) -> None:
     of = replace(study, tune={"lr": grid})
-    assert at_end(of, "lr", value) == end
+    assert at_end(value, grid) == end
     assert tuned(of, "lr", {"lr": value}) == f"{value}" + " (end of the grid)" * end
     assert tuned(of, "lr", {}) == "-"

@@ -25,8 +25,8 @@ from fedsub_core.config.settings import (
     RoundSettings,
     SecureSettings,
     SplitSettings,
-    UnseenSettings,
 )
+from fedsub_core.config.tested import UnseenSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.card import Hyperparameters, ReceivedHyperparameters
 from fedsub_core.methods.fedsub import FedSubHyperparameters

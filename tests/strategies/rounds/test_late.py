@@ -89,7 +89,13 @@ def test_what_cannot_count_is_refused_by_name(
 ) -> None:
     past, now = PastRounds(), past_round(alone, 4, 0.0)
     past.note(past_round(alone, 2, 0.0), {2: {"ben"}})
-    given = {"number": 2, "client": "ben", "now": now, "usable": 0, "known": PEOPLE} | keys
+    given: dict[str, Any] = {
+        "number": 2,
+        "client": "ben",
+        "now": now,
+        "usable": 0,
+        "known": PEOPLE,
+    } | keys
     assert past.of(2, "ben", now, 0, PEOPLE).number == 2
     with refused(MessageRefused, what="late upload", client="ben", got=got):
         past.of(**given)

@@ -99,12 +99,12 @@ CARD = replace(METHODS["fedavg"], sends=lambda *_: DECLARED, receives=lambda *_:
 ROUND = Round(Turn(3, 9, 0), HeldModels(CARD, None, mlp(1, 2), lambda capacity: mlp(1, 2)))
 
 
-def exchanged(grid: MutantGrid) -> tuple[Transport, Callable[[], list[tuple[str, Content]]]]:
+def exchanged(grid: MutantGrid) -> tuple[Transport, Callable[[], list[tuple[str, Content, int]]]]:
     """Return a transport, and what asks its one client and returns its answers."""
     transport, link = Transport(WireSettings(parse_encoding("float32"))), Link(grid, 60.0)
     down = Bundle(tensors=weights(np.zeros))
 
-    def ask() -> list[tuple[str, Content]]:
+    def ask() -> list[tuple[str, Content, int]]:
         told = Instructions(Turn(3, 9, 0), "fedavg")
         messages = transport.write("train", ROUND, {"p1": told}, [down], {"p1": NODE}, 20.0)
         return list(
@@ -133,7 +133,7 @@ def test_mutants_of_uploads() -> None:
 
     def one() -> str:
         before = transport.refusals["p1"]
-        for client, content in ask():
+        for client, content, _ in ask():
             try:
                 found = transport.decode(client, content, ROUND)
             except (MessageRefused, ValueError) as error:
@@ -165,7 +165,7 @@ def test_mutants_of_metrics() -> None:
 
     def one() -> str:
         metrics, before = RoundMetrics(3, CLASSES), transport.refusals["p1"]
-        for client, content in ask():
+        for client, content, _ in ask():
             try:
                 metrics.take(client, content)
             except MessageRefused as error:

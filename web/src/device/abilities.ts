@@ -14,11 +14,11 @@ export const SCHEMA = "fedsub.v2";
 /** Keys by which a device goes, and those of the server alone. */
 const KNOWN = new Set(
   (
-    "augment batch-size beside best-by capacities capacity-mode checkpoint-seconds class-counts clients-per-round clip-norm data device download-encoding " +
-    "dp-clip dp-delta dp-noise encoder epochs evaluate-every folder hidden identity join-timeout largest-number loss lr lr-decay message-limit method " +
-    "min-clients model momentum most-examples norm on-round optimiser out patience precision quorum robust robust-share " +
-    "round-timeout rounds schedule secure-aggregation secure-least secure-range seed set sizes split standardise steps test-share threads train-share unlabelled unlabelled-classes unseen-by unseen-rounds " +
-    "unseen-share upload-encoding weight-decay"
+    "ask asynchronous augment batch-size beside best-by capacities capacity-mode checkpoint-seconds class-counts clients-per-round clip-norm data device download-encoding " +
+    "dp-clip dp-delta dp-noise draw encoder epochs evaluate-every fold folder hidden identity join-timeout largest-number late-hours loss lr lr-decay message-limit method " +
+    "min-clients model momentum most-examples norm on-round optimiser out patience pause-hours precision quorum robust robust-share " +
+    "round-timeout rounds schedule secure-aggregation secure-least secure-range seed set sizes split standardise steps test-share threads train-share unlabelled unlabelled-classes unseen-by unseen-labels unseen-people unseen-rounds " +
+    "unseen-share upload-encoding weight-decay whole-rounds"
   ).split(" "),
 );
 
@@ -32,6 +32,9 @@ const ALONE: readonly (readonly [key: string, value: number | string])[] = [
   ["clip-norm", 0],
   ["best-by", "last"],
   ["train-share", 1],
+  ["fold", ""],
+  ["unseen-people", ""],
+  ["unseen-labels", 0],
   ["unlabelled", 0],
   ["fedsub.prototype-noise", "none"],
   ["fedsub.prototype-clip", 0],

@@ -106,7 +106,7 @@ def test_who_has_not_been_asked_for_long_may_look_late(serve: Serve) -> None:
     server = serve()
     server.ask(most=2)
     assert set(server.delivery.pace.late.values()) == {0.0}
-    server.link.clock.now += 40.0
+    server.link.clock.wait(40.0)
     server.ask("anna", most=1, round=2)
     server.ask(most=2, round=3)
     assert server.delivery.pace.late == {"anna": 0.0, "ben": 17.0, "cleo": 17.0}
