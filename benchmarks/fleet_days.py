@@ -34,7 +34,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 def measured(way: str, given: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """Return what the days of a fleet gave that is asked in a way."""
+    """Return the results of a fleet's days, whose people are asked in one way."""
     few = given.clients_per_round
     keys = {
         "method": given.method,

@@ -123,6 +123,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "fedsub data import 'people/*.csv' --from-name '(\\d+)' --out walks",
         "fedsub data import walks.parquet --label activity --window 2.56s --rate 50 --out walks",
     ),
+    "fedsub data parts": (
+        "fedsub data parts people --file splits.csv --out people-divided",
+        "fedsub data parts walks --file parts.csv --out walks-by-day",
+        "fedsub data parts ward --file runs/seed-0/splits.csv --out ward-as-before",
+    ),
     "fedsub data evolve": (
         "fedsub data evolve people --out people-dynamic",
         "fedsub data evolve people --out people-dynamic --set clients=0.6 --set every=20",
