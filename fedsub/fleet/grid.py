@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
-from flwr.proto.node_pb2 import NodeInfo
 
 from fedsub.engines.in_process_grid import InProcessGrid
 from fedsub.fleet.clock import FleetClock
 from fedsub.fleet.habits import Habits, merged
 from fedsub_client.device import Device
 from fedsub_core.errors import RunError
-from fedsub_core.flower.messages import ErrorCode, stamp_id
+from fedsub_core.flower.messages import ErrorCode, NodeInfo, stamp_id
 from fedsub_core.seeds import derive_seed
 from fedsub_core.wire import exchange
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from flwr.app import Array, Message
 from flwr.common.constant import ErrorCode
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable import inflatable_utils
 from flwr.supercore.inflatable.inflatable_object import (
@@ -23,6 +24,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 __all__ = [
     "ErrorCode",
+    "NodeInfo",
     "Run",
     "chunks_of",
     "is_simulated",

@@ -101,9 +101,9 @@ class OverdueMessages:
         return self._answered.get(reply.metadata.reply_to_message_id)
 
     def awaited(self) -> dict[int, set[str]]:
-        """Return the people who may still send an upload, by the round that it is of."""
+        """Return the people whose upload may come late and be of use, by the round that it is of."""
         found = defaultdict[int, set[str]](set)
-        for one in self._messages.values():
+        for one in self._messages.values() if self.keeps else ():
             if one.round:
                 found[one.round].add(one.client)
         return dict(found)

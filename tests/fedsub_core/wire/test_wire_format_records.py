@@ -147,7 +147,9 @@ def test_a_person_may_leave_out_what_the_table_says_and_nothing_else() -> None:
 #: What a server alone goes by, or a device by its own.
 NOT_DEVICES = {f.key for f in describe(RoundSettings)} | {"data", "dp-delta", "sizes", "device"}
 NOT_DEVICES |= {"threads", "checkpoint-seconds", "robust", "robust-share", "most-examples"}
-NOT_DEVICES |= {"out", "folder"}
+NOT_DEVICES |= {"out", "folder", "whole-rounds"}
+#: Settings of rounds that devices split their samples by.
+SPLITS = {"split", "seed", "fold", "unseen-people", "unseen-labels"}
 
 
 def test_each_option_that_concerns_devices_stands_in_the_table_of_settings() -> None:
@@ -155,7 +157,7 @@ def test_each_option_that_concerns_devices_stands_in_the_table_of_settings() -> 
     named = {key for row in table for key in code(row[0])} - {"METHOD.KEY"}
     options = {option.key for option in describe(RunConfig)}
     assert named <= options
-    assert options - named == NOT_DEVICES - {"split", "seed"}
+    assert options - named == NOT_DEVICES - SPLITS
 
 
 def test_the_turn_has_the_keys_in_the_table() -> None:
