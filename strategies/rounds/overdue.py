@@ -101,7 +101,7 @@ class OverdueMessages:
         return self._answered.get(reply.metadata.reply_to_message_id)
 
     def awaited(self) -> dict[int, set[str]]:
-        """Return the people whose upload may come late and be of use, by the round that it is of."""
+        """Return the people whose upload may come late and be of use, by the round of each."""
         found = defaultdict[int, set[str]](set)
         for one in self._messages.values() if self.keeps else ():
             if one.round:
