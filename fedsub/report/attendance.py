@@ -29,6 +29,9 @@ ATTENDANCE_EXPLAINED = (
     "not be used. Resting: connected and not asked, since it was silent or slow before. Not asked: "
     "not connected, not drawn, or left out. White: nobody had heard of it yet."
 )
+#: Groups of people by the share of rounds in which they took part: words, from, below.
+_OFTEN = (("fewer than a third", 0.0, 1 / 3), ("fewer than two thirds", 1 / 3, 2 / 3),
+          ("more", 2 / 3, np.inf))  # fmt: skip
 _FROM = {TRAINED: "bytes_up_sent", TESTED: "macro_f1", RESTING: "resting",
          REFUSED: "refused_replies", MISSING: "missing_replies"}  # fmt: skip
 _COLOURS = ("#ffffff", LACKING, "#cfe3f2", "#0072B2", "#F0E442", "#CC79A7", "#D55E00")
@@ -87,6 +90,17 @@ class Attendance:
         return int(self.known[round - 1]), int(self.tested[round - 1])
 
     @property
+    def shares(self) -> dict[str, float]:
+        """Share of the rounds since somebody was first heard of in which it took part, by person.
+
+        Who is tested took part, too.
+        """
+        heard = (self.states != UNKNOWN).sum(1)
+        there = np.isin(self.states, (TRAINED, TESTED)).sum(1)
+        each = zip(self.people, there, heard, strict=True)
+        return {person: float(n / of) if of else 0.0 for person, n, of in each}
+
+    @property
     def complete(self) -> bool:
         """Whether nobody was missing, refused or resting in any round, or left."""
         evaluated = self.tested > 0
@@ -102,6 +116,21 @@ def _there(grid: Grid, people: tuple[str, ...], rounds: tuple[int, ...]) -> NDAr
     places = np.ix_([row[name] for name in grid.columns], [grid.rounds[i] - 1 for i in kept])
     found[places] = grid.there[kept].T
     return found
+
+
+def by_attendance(found: Attendance, f1: Grid) -> str:
+    """Return a sentence on people's last macro F1 by how often they took part; "" of one group."""
+    last: dict[str, float] = {}
+    for round in f1.rounds:
+        last |= f1.at(round)
+    shares, parts = found.shares, list[str]()
+    for words, least, below in _OFTEN:
+        own = [last.get(person) for person, share in shares.items() if least <= share < below]
+        tested = [value for value in own if value is not None]
+        if own:
+            mean = f"macro F1 {np.mean(tested):.3f}" if tested else "never tested"
+            parts.append(f"{words}: {len(own)}, {mean}")
+    return f" People by the rounds in which they took part: {'; '.join(parts)}." * (len(parts) > 1)
 
 
 def attendance_maps(frame: Frame) -> Iterator[Drawn]:
@@ -120,7 +149,9 @@ def attendance_maps(frame: Frame) -> Iterator[Drawn]:
         words = (
             f"{len(found.people)} people by {len(found.rounds)} rounds. People who were so in some "
             f"round: {', '.join(counts) or 'none missing, refused or resting'}. Fewest were tested "
-            f"in round {fewest}: {tested} of {known}. Who and when is in tables/."
+            f"in round {fewest}: {tested} of {known}."
+            f"{by_attendance(found, frame.of(name)[0].people['macro_f1'])} Who and when is in "
+            "tables/."
         )
         title = f"{name}: who took part by round{frame.of_seed}"
         yield drawn(f"{frame.key}attendance_{place + 1}", title, words, _map(found))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from fedsub.report.attendance import Attendance, attendance_maps
+from fedsub.report.attendance import NOT_ASKED, Attendance, attendance_maps, by_attendance
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import curves, curves_explained
 from fedsub.report.page import lead
@@ -106,6 +108,20 @@ def test_the_page_says_whose_release_is_behind(tmp_path: Path) -> None:
     assert said not in lead(read_run(folder), [])
     write_notes(folder, DataNotes(behind={"p0": "0.0.9"}))
     assert lead(read_run(folder), [])[-1] == said
+
+
+def test_f1_is_told_by_how_often_people_took_part(tmp_path: Path) -> None:
+    """Of six rounds p0 was away for two; of one group alone nothing is said."""
+    (trace,) = read_run(make_thinned(tmp_path)).traces
+    found = Attendance.of(trace)
+    assert found.shares["p0"] == pytest.approx(4 / 6) and found.shares["p9"] == 1
+    f1 = trace.people["macro_f1"]
+    assert by_attendance(found, f1) == ""
+    rare = replace(found, states=np.where(np.arange(10)[:, None] < 2, NOT_ASKED, found.states))
+    assert by_attendance(rare, f1) == (
+        " People by the rounds in which they took part: fewer than a third: 2, macro F1 0.050; "
+        "more: 8, macro F1 0.550."
+    )
 
 
 def test_where_all_took_part_nothing_is_added(tmp_path: Path) -> None:
