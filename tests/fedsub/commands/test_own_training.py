@@ -104,7 +104,6 @@ def test_set_names_the_methods_key_wherever_it_is_given(fedsub: Call) -> None:
             {"method": "fedsub-ridge", "loss": "focal"},
             ["fedsub-ridge", "nothing is trained"],
         ),
-        ({"method": "scalefl", "loss": "focal"}, ["loss", "scalefl", "a loss of its own"]),
         (
             {"method": "pfedme", "optimiser": "AdamW"},
             ["pfedme", "a rule of their own"],
