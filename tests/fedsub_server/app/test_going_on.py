@@ -71,6 +71,9 @@ def test_a_finished_run_stays_as_it_is(
 
 
 OTHERWISE: dict[str, Any] = {
+    "ask": 1.5,
+    "late-hours": 2.0,
+    "pause-hours": 0.5,
     "rounds": 3,
     "round-timeout": 7.0,
     "quorum": 0.9,
@@ -91,10 +94,11 @@ def test_keys_that_may_change_do_not_hinder(
     tmp_path: Path, cohort: Any, configuration: Any, serve: Any, result: Any
 ) -> None:
     assert set(OTHERWISE) == MAY_CHANGE - {"folder", "method", "beside"}
-    first = configuration("town", tmp_path / "run", rounds=1)
+    few = {"clients-per-round": 2}
+    first = configuration("town", tmp_path / "run", rounds=1, **few)
     grid = cohort(first)
     serve(grid, first)
-    second = configuration("town", tmp_path / "run", **OTHERWISE)
+    second = configuration("town", tmp_path / "run", **few, **OTHERWISE)
     flat = to_flat(first)
     assert all(flat[key] != value for key, value in OTHERWISE.items())
     serve(grid, second)
