@@ -34,6 +34,13 @@ export interface Summary {
   readonly older: number;
 }
 
+/** Somebody who has joined. */
+interface Joined {
+  readonly client: string;
+  readonly card: Card;
+  readonly taking: TakingPart;
+}
+
 /** The page's functions here. */
 export type WorkTasks = ReturnType<Work["tasks"]>;
 
@@ -41,8 +48,11 @@ export type WorkTasks = ReturnType<Work["tasks"]>;
 export class Work {
   private readonly consent: Consent;
   private taking: TakingPart | undefined;
-  private client = "";
-  private card: Card | undefined;
+  /** Settles `joined` for who asked for work before. */
+  private start!: (joined: Promise<Joined>) => void;
+  private joined = new Promise<Joined>((resolve) => {
+    this.start = resolve;
+  });
   private data: OwnData | undefined;
   private wanted = false;
   private predicting: { readonly model: OwnModel; readonly predictor: Predictor } | undefined;
@@ -82,18 +92,20 @@ export class Work {
   }
 
   private async begin(client: string): Promise<void> {
+    const joined = this.join(client);
+    this.joined.catch(() => undefined); // the page hears it from this call, whoever waits or not
+    this.start(joined);
+    this.joined = joined;
+    await joined;
+  }
+
+  private async join(client: string): Promise<Joined> {
     const database = await this.database;
-    this.client = client;
-    this.card = cardOf((await database.get<string>(CARD)) ?? "");
+    const card = cardOf((await database.get<string>(CARD)) ?? "");
     this.taking = new TakingPart(database, await this.kernels, this.consent, (newModel) => {
       this.tell(newModel);
     });
-  }
-
-  private get joined(): { readonly card: Card; readonly taking: TakingPart } {
-    const { card, taking } = this;
-    if (!card || !taking) throw new Error("the page's thread was asked for work before it has begun");
-    return { card, taking };
+    return { client, card, taking: this.taking };
   }
 
   private tell(newModel = false): void {
@@ -101,8 +113,8 @@ export class Work {
   }
 
   private async read(): Promise<Summary> {
-    const { card } = this.joined;
-    this.data = await ownData(this.client, card, await this.database);
+    const { client, card } = await this.joined;
+    this.data = await ownData(client, card, await this.database);
     this.predicting = undefined;
     await this.goOn();
     const { counts, unlabelled, recordings, older } = this.data;
@@ -115,21 +127,21 @@ export class Work {
   }
 
   private async goOn(): Promise<void> {
-    const { taking } = this.joined, { person, counts = [] } = this.data ?? {};
+    const { taking } = await this.joined, { person, counts = [] } = this.data ?? {};
     if (this.wanted && person && counts.filter((count) => count > 0).length >= FEWEST) taking.begin(person);
     else await taking.end();
   }
 
   private async importFile(file: Blob): Promise<number> {
     if (file.size > MOST_BYTES) throw new DataError(`file: got ${file.size} bytes, expected ${MOST_BYTES} at most: divide it`);
-    const found = recordingsOf(await file.text(), this.joined.card);
+    const found = recordingsOf(await file.text(), (await this.joined).card);
     await (await this.database).recordAll(found.map((recording) => ({ ...recording, measured: false })));
     return found.length;
   }
 
   /** One recording after another is read, and becomes a part of the file, which browsers keep on the disk where it is large. */
   private async exported(): Promise<Blob> {
-    const { card } = this.joined, database = await this.database;
+    const { card } = await this.joined, database = await this.database;
     const parts = [new Blob([csvHead(card)])];
     for (const id of await database.recordingIds()) {
       const recording = await database.recording(id);
