@@ -74,7 +74,7 @@ class EmptyBoxes:
         return seen is not None and time.monotonic() - seen < NOTE_SECONDS
 
     def begin(self, node: int) -> int:
-        """Return how many messages were stored for a node, before the database is asked."""
+        """Return the number of messages stored for a node, before the database is asked."""
         with self._lock:
             return self._stored[node]
 

@@ -53,7 +53,7 @@ async (places, windows, label, step, gap) => {
 
 
 def check_measurable(card: Card) -> list[tuple[str, str, float]]:
-    """Return of each feature its part of an event, its axis there, and its size in event units.
+    """Return each feature's place in an event: part, axis, and the size of its unit there.
 
     Raises
     ------

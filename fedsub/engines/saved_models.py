@@ -49,7 +49,7 @@ def save_models(grid: SimulationGrid, strategy: PersonalizedStrategy, folder: Pa
 
 
 def _common(received: Mapping[str, Bundle]) -> dict[int, CommonTensors]:
-    """Return what is worth a file, by the identity of the tensors that people were sent."""
+    """Return the tensors that are worth a common file, by their identity among those sent."""
     people = Counter(id(bundle.tensors) for bundle in received.values())
     found: dict[int, CommonTensors] = {}
     for bundle in received.values():

@@ -187,7 +187,7 @@ class ServiceFile:
         self.put(**_of_a_start(replace(ServiceState(), target=target, checks=checks)), **begun)
 
     def samples(self) -> dict[str, int]:
-        """Return how many samples each person had in the last round."""
+        """Return the number of each person's samples in the last round."""
         return dict(self.connection.execute("select client, count from samples").fetchall())
 
     def close(self) -> None:

@@ -172,12 +172,12 @@ class ServiceSupervisor:
         return Seen(finished, connected, needed, self._fresh())
 
     def _fresh(self) -> int:
-        """Return how many people have more samples than in their last round."""
+        """Return the number of people who have more samples than in their last round."""
         before = self.file.samples()
         return sum(count > before.get(client, 0) for client, count in self._counts().items())
 
     def _counts(self) -> dict[str, int]:
-        """Return how many samples each person has, as their devices said last."""
+        """Return the number of each person's samples, as the devices said last."""
         people = (read_live(self.run_folder) or {}).get("people")
         each = people.items() if isinstance(people, Mapping) else ()
         counts = {client: own.get("examples") for client, own in each if isinstance(own, Mapping)}

@@ -14,12 +14,12 @@ from typing import Any
 
 from fedsub_core.config.parts import part_of, parts
 from fedsub_core.data.samples import Nodes, Tokens
-from fedsub_core.errors import ConfigError, FedSubError, cut
+from fedsub_core.errors import ConfigError
 from fedsub_core.models.names import is_place
 from fedsub_core.pytorch import Tensor, torch
 from fedsub_core.seeds import derive_seed
 from fedsub_core.training.batches import Batch, Batches, Met, Step
-from fedsub_core.training.own_losses import function_at
+from fedsub_core.training.own_functions import calling, function_at
 
 TAKES = "(x [n, *features], generator)"
 Function = Callable[[Tensor, Any], Any]
@@ -149,15 +149,8 @@ def _changed(
     x: Tensor, changes: Sequence[tuple[str, Function]], generator: torch.Generator, where: str
 ) -> Tensor:
     for name, function in changes:
-        try:
+        with calling(f"augment {name}", where, f"samples of {TAKES}"):
             new = function(x, generator)
-        except FedSubError as error:
-            raise ConfigError(f"augment: {error}") from error
-        except Exception as error:  # whatever somebody's function raises
-            raise ConfigError(
-                f"augment {name}: {where}: got {type(error).__name__}: {cut(error)}; expected "
-                f"samples of {TAKES}"
-            ) from error
         got = ""
         if not isinstance(new, torch.Tensor):
             got = f"a {type(new).__name__}"

@@ -42,7 +42,7 @@ class Term:
     """One part of an objective."""
 
     def __str__(self) -> str:
-        """Return what it is called where a backend is chosen."""
+        """Return the term's name, by which a backend is chosen."""
         return type(self).__name__
 
     def __add__(self, other: Term | Objective) -> Objective:

@@ -11,14 +11,14 @@ from inspect import signature
 from typing import Any
 
 from fedsub_core.config.own_training import CROSS_ENTROPY
-from fedsub_core.config.parts import Part, only, part_of
-from fedsub_core.errors import ConfigError, FedSubError, cut
-from fedsub_core.models.builders import builder_at
+from fedsub_core.config.parts import only, part_of
+from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Params
 from fedsub_core.models.names import is_place
 from fedsub_core.pytorch import Tensor, torch
 from fedsub_core.training.batches import Batch
 from fedsub_core.training.objectives import CE, Forward, Term
+from fedsub_core.training.own_functions import calling, function_at
 
 TAKES = "(logits [n, classes], y [n])"
 #: Parameter of a loss that gets the client's training samples by class, float32 [classes].
@@ -82,7 +82,7 @@ class OwnLoss(Term):
             self.counts = False
 
     def __str__(self) -> str:
-        """Return what it is called where a backend is chosen."""
+        """Return the loss's name, by which a backend is chosen."""
         return f"the loss {self.name}"
 
     def loss(self, forward: Forward, own: Params) -> Tensor:
@@ -107,15 +107,8 @@ class OwnLoss(Term):
     def of(self, logits: Tensor, y: Tensor, counts: Tensor | None, where: str) -> Tensor:
         """Return the function's value of one client's samples, checked; see `loss`."""
         given = {} if counts is None else {COUNTS: counts}
-        try:
+        with calling(f"loss {self.name}", where, f"a number of {TAKES}"):
             found = self.function(logits, y, **given)
-        except FedSubError as error:
-            raise ConfigError(f"loss {self.name}: {error}") from error
-        except Exception as error:  # whatever somebody's function raises
-            raise ConfigError(
-                f"loss {self.name}: {where}: got {type(error).__name__}: {cut(error)}; expected a "
-                f"number of {TAKES}"
-            ) from error
         got = ""
         if not isinstance(found, torch.Tensor):
             got = f"a {type(found).__name__}"
@@ -156,20 +149,6 @@ def loss_of(text: str) -> Term:
     if not is_place(part.name):
         return OwnLoss(text, part.bound(part_of(part, LOSSES, "loss"), "loss", 2, (COUNTS,)))
     return OwnLoss(text, function_at(part, "loss", 2, TAKES, (COUNTS,)))
-
-
-def function_at(
-    part: Part, option: str, taken: int, takes: str, given: tuple[str, ...] = ()
-) -> Callable[..., Any]:
-    """Return a user's function with its arguments; a class is made with them first."""
-    found = builder_at(part.name, option, takes)
-    try:
-        if isinstance(found, type):
-            made: Callable[..., Any] = part.bound(found, option)()
-            return made
-        return found if part.plain else part.bound(found, option, taken, given)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{option}: {part.name}: {error}, expected its arguments") from error
 
 
 def class_counts(batch: Batch, i: int, classes: int) -> Tensor:

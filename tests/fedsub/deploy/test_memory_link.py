@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode
-from flwr.proto.message_pb2 import ObjectTree
-from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.federation import NoOpFederationManager
@@ -22,6 +20,8 @@ from fedsub.testing.refusals import refused
 from fedsub_core.errors import RunError
 from fedsub_core.flower.linkstate import InMemoryLinkState, NodeStatus, replace_state
 from fedsub_core.flower.modules import GRPC
+
+from .link_messages import going_run, send, took
 
 OWNER = "owner"
 
@@ -45,33 +45,13 @@ def state(tmp_path: Path) -> Any:
 @pytest.fixture
 def run(state: Any) -> int:
     """A run that goes on."""
-    made: int = state.create_run(
-        None, None, None, {}, NOOP_FEDERATION_ID, None, "", TaskType.SERVER_APP
-    )
-    task = state.get_run_info(run_ids=[made])[0].primary_task_id
-    assert state.claim_task(task) and state.activate_task(task)
-    return made
+    return going_run(state)
 
 
 def register(state: Any, *names: str) -> list[int]:
     made = [state.create_node(OWNER, "x", f"key {n}".encode(), 30.0, name=n) for n in names]
     assert all(state.activate_node(node, 30.0) for node in made)
     return made
-
-
-def send(state: Any, run: int, node: int, text: str) -> str:
-    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = run, 1, 1
-    records = RecordDict({"said": ConfigRecord({"text": text})})
-    message = Message(records, node, MessageType.TRAIN)
-    message.metadata.__dict__["_message_id"] = message.object_id
-    tree = ObjectTree(object_id=message.object_id)
-    stored, _ = state.store_message_and_object_tree(message, tree, state.start_session(run))
-    assert stored
-    return str(message.object_id)
-
-
-def took(state: Any, node: int, limit: int | None = 1) -> list[str]:
-    return [one.metadata.message_id for one in state.get_message_ins(node, limit)]
 
 
 def test_devices_outlive_a_restart_under_their_ids(state: Any, tmp_path: Path) -> None:

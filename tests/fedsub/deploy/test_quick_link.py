@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.common.constant import Status, SubStatus
-from flwr.proto.message_pb2 import ObjectTree
 from flwr.server.superlink.linkstate import LinkStateFactory, linkstate_factory
 from flwr.supercore import sql_mixin
-from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.corestate import sql_corestate
 from flwr.supercore.date import now
 from flwr.supercore.object_store import ObjectStoreFactory
-from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.federation import NoOpFederationManager
 from sqlalchemy.exc import OperationalError
 
@@ -28,6 +24,8 @@ from fedsub.deploy import quick_link
 from fedsub.deploy.quick_link import INDICES, QuickLinkState, wait_for_locks
 from fedsub_core.errors import RunError
 from fedsub_core.flower.linkstate import SqlLinkState, replace_state
+
+from .link_messages import going_run, send, took
 
 # Flower's migrations of its database are set up as Alembic used to want it.
 pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWarning")
@@ -118,27 +116,7 @@ def running(link: Any, clock: list[float]) -> tuple[QuickLinkState, int, list[in
     state = link()
     nodes = [state.create_node(OWNER, "its name", key, 30.0) for key in (b"key 0", b"key 1")]
     assert all(state.activate_node(node, 30.0) for node in nodes)
-    run = state.create_run(None, None, None, {}, NOOP_FEDERATION_ID, None, "", TaskType.SERVER_APP)
-    task = state.get_run_info(run_ids=[run])[0].primary_task_id
-    assert state.claim_task(task) and state.activate_task(task)
-    return state, run, nodes
-
-
-def send(state: Any, run: int, node: int, text: str) -> str:
-    """Store a message to a node, as the Grid does; return its id."""
-    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = run, 1, 1
-    records = RecordDict({"said": ConfigRecord({"text": text})})
-    message = Message(records, node, MessageType.TRAIN)
-    message.metadata.__dict__["_message_id"] = message.object_id
-    tree = ObjectTree(object_id=message.object_id)
-    stored, _ = state.store_message_and_object_tree(message, tree, state.start_session(run))
-    assert stored
-    return str(message.object_id)
-
-
-def took(state: Any, node: int) -> list[str]:
-    """Return the ids of the messages that a look of a node brings."""
-    return [one.metadata.message_id for one in state.get_message_ins(node, 1)]
+    return state, going_run(state), nodes
 
 
 def test_a_message_is_found_however_often_none_was(running: Any) -> None:
