@@ -1,8 +1,9 @@
 """What a weak device saves: seconds, memory, bytes on disk and on the wire, beside the arithmetic.
 
     python benchmarks/weak_device.py [--model har-cnn] [--shape 9 128] [--samples 200]
-        [--capacities 1 0.5 0.25 0.125] [--limit 24]
-    python benchmarks/weak_device.py --model benchmarks/weak_device.py:wide --shape 64 --limit 64
+        [--capacities 1 0.5 0.25 0.125] [--limit 24] [--out benchmarks/results/weak-device.csv]
+    python benchmarks/weak_device.py --model benchmarks/weak_device.py:wide --shape 64
+        --capacities 1 0.25 0.0625 --limit 48 --out benchmarks/results/weak-module.csv
 
 A device of `heterofl` with one person's made-up samples, each capacity in a process of its own: it
 takes in its part of the model, trains for an epoch, writes its state and its upload. All numbers
@@ -21,11 +22,12 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from math import prod
 from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import torch
 from processes import memory
-from script import parsed
+from script import parsed, put_rows, today
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -167,10 +169,12 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--capacities", type=float, nargs="+", default=[1, 0.5, 0.25, 0.125])
     parser.add_argument("--limit", type=int, default=24, help="MiB")
+    parser.add_argument("--out", type=Path, help="CSV file of results")
     given = parsed(parser, TINY)
     of = (given.model, tuple(given.shape), given.samples)
     whole = alone(*of, 1.0, 0)
     assert whole is not None, "without a limit nobody dies"
+    rows: dict[float, dict[str, str]] = {}
     for share in given.capacities:
         took = alone(*of, share, 0)
         assert took is not None, "without a limit nobody dies"
@@ -182,10 +186,16 @@ def main() -> None:
             f"({took.seconds:.3f} s, {took.memory / 2**20:.1f} MiB)",
             flush=True,
         )
+        rows[share] = {"capacity": f"{share:g}", **{k: f"{v:.3f}" for k, v in ratio.items()}}
+        rows[share]["MiB"] = f"{took.memory / 2**20:.0f}"
     for share in given.capacities:
         lived = alone(*of, share, given.limit) is not None
         said = "it trains, 1 of 1" if lived else "it dies, 0 of 1"
         print(f"with {given.limit} MiB, capacity {share:g}: {said}", flush=True)
+        with_limit = f"with {given.limit} MiB on top of the imports"
+        rows[share] |= {with_limit: said.partition(",")[0], "written": today()}
+    if given.out:
+        put_rows(given.out, list(rows.values()), ["capacity"])
 
 
 if __name__ == "__main__":
