@@ -50,7 +50,7 @@ def measured(way: str, given: argparse.Namespace, seed: int) -> dict[str, Any]:
     }
     with tempfile.TemporaryDirectory() as out:
         config = read_config(None, {**keys, "out": out, **WAYS[way]})
-        found = simulate_fleet(config, FleetAsked(given.people, given.days, 0.0)).days
+        found = simulate_fleet(config, FleetAsked(given.people, given.days, 0.0, 60)).days
         days, kinds = found.by_day(given.days), found.by_kind(given.days)
     target = found.hours_to(given.target)
     return {

@@ -15,16 +15,17 @@ from typing import Any
 
 from flwr.app import RecordDict
 
-from fedsub_client.store import FolderStore
+from fedsub_client.store import LEAVING_FILE, FolderStore
 from fedsub_core.errors import RunError
 from fedsub_core.files import write_whole
+from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.wire.joined import separate
 from fedsub_core.wire.leaving import LEAVE, LEFT, leave_record, read_left
 
 log = logging.getLogger("fedsub")
 
-#: Says that the person left; and the record for the person, in words.
-LEAVING_FILE, RECORD_FILE = "leaving.json", "what-was-deleted.txt"
+#: The record for the person, in words.
+RECORD_FILE = "what-was-deleted.txt"
 
 
 def leave(state_dir: Path, client: str) -> list[str]:
@@ -38,10 +39,15 @@ def leave(state_dir: Path, client: str) -> list[str]:
         If there is no such folder, or something in it cannot be written or deleted.
     """
     folder = state_dir / client
+    if not is_client_id(client):
+        raise RunError(f"client {client!r}: expected its node's client-id, {CLIENT_ID_RULE}")
     if not state_dir.is_dir():
         raise RunError(f"{state_dir}: no such folder, expected the device's state-dir")
+    there = sorted(path.name for path in state_dir.iterdir() if path.is_dir())
+    if there and client not in there:  # one that has not begun may leave, a misspelt one not
+        raise RunError(f"{state_dir}: got client {client!r}, expected {' or '.join(there)}")
     # A round that is going on ends first: after that nothing is kept any more.
-    with FolderStore(state_dir, client).lock():
+    with FolderStore(state_dir, client).lock(leaving=True):
         deleted = sorted(
             path.name
             for path in folder.iterdir()
@@ -50,12 +56,15 @@ def leave(state_dir: Path, client: str) -> list[str]:
         left = json.dumps({"client": client, "since": _now()}) + "\n"
         if not (folder / LEAVING_FILE).exists():
             write_whole(folder / LEAVING_FILE, left.encode())
+        gone = list[str]()
         try:
             for name in deleted:
                 (folder / name).unlink()
+                gone.append(f"{name} was deleted")
         except OSError as error:
             raise RunError(f"{folder}: {error}; expected files of the device alone") from error
-        _note(folder, "On this device", [f"{name} was deleted" for name in deleted], [])
+        finally:
+            _note(folder, "On this device", gone, [])
     return deleted
 
 

@@ -19,7 +19,7 @@ _HOURS = re.compile(r"(\d{1,2})-(\d{1,2})")
 
 
 class Unwilling(FedSubError):
-    """A device does not compute now, by its owner's policy."""
+    """A device does not compute now: its owner's policy does not allow it, or the person left."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,14 @@ class Present:
         return cls(time.localtime().tm_hour, charging, min(levels, default=1.0), not metered)
 
 
+_WANTED = {
+    "charging": "true or false",
+    "wifi": "true or false",
+    "hours": "a text such as '22-7'",
+    "battery": "a number",
+}
+
+
 @dataclass(frozen=True)
 class Policy:
     """The owner's conditions, all of which must hold.
@@ -83,11 +91,12 @@ class Policy:
         for key, kind in kinds.items():
             got = getattr(self, key)
             if type(got) not in kind:
-                raise ConfigError(f"policy: {key}: got {got!r}, expected a value of its kind")
+                wanted = _WANTED[key]
+                raise ConfigError(f"policy: {key}: got {got!r}, expected {wanted}")
         if self.hours:
             begin, end = self._bounds()
             if max(begin, end) > 24 or begin % 24 == end % 24:
-                expected = "two hours from 0 to 24 with time between: it would never take part"
+                expected = "two different hours from 0 to 24, such as 22-7; no hours allow all"
                 raise ConfigError(f"policy: hours: got {self.hours!r}, expected {expected}")
         if not 0 <= self.battery < 1:
             expected = "a share from 0 to below 1: a battery is never above 1"

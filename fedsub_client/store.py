@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from flwr.app import ArrayRecord, RecordDict
 
+from fedsub_client.policy import Unwilling
 from fedsub_client.protections.sums_files import load_sums, save_sums
 from fedsub_client.saved_state import Saved
 from fedsub_client.state_files import (
@@ -108,6 +109,10 @@ class ContextStore:
         self.records[self.sums] = exchange.pack(kept)
 
 
+#: In a person's folder: says that the person left.
+LEAVING_FILE = "leaving.json"
+
+
 class FolderStore:
     """In ``<folder>/<client>/``: survives crashes, power loss, and Flower's node ids.
 
@@ -127,13 +132,15 @@ class FolderStore:
         return self.folder / kept_as(STATE_FILE, self.method)
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, leaving: bool = False) -> Iterator[None]:
         """Wait until no other process of this client works, such as one of a node that died.
 
         Raises
         ------
         RunError
             Where the folder cannot be made or written.
+        Unwilling
+            If the person left meanwhile, unless that is what happens: nothing is kept any more.
         """
         try:
             make_folder(self.folder)
@@ -145,6 +152,8 @@ class FolderStore:
             ) from error
         with file:
             lock(file)  # where there is none, as on Windows, Flower's own order alone protects
+            if not leaving and (self.folder / LEAVING_FILE).exists():
+                raise Unwilling(f"client {self.client!r}: its person leaves")
             yield
 
     def load(self) -> Saved | None:

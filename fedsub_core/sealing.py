@@ -2,8 +2,9 @@
 
 Where :data:`FILE` names a file with a passphrase, what is written is sealed; what is read may be
 plain or sealed. A sealed block is MAGIC, salt, check of the key, nonce, ciphertext with its tag.
-The tag is also over what the block is called, so that none can stand in another's place. The
-check tells a wrong passphrase from a changed block.
+The tag is also over the person or group that the block is of, so that none can stand in another
+person's place. It does not tell an older block, or a plain one, from the right one. The check tells
+a wrong passphrase from a changed block.
 
 Sources: RFC 7914 (scrypt), RFC 8439 (ChaCha20-Poly1305).
 """

@@ -31,6 +31,10 @@ from strategies.strategy import PersonalizedStrategy
 CLIENT = "client/"
 
 
+class CannotForget(RunError):
+    """Nothing of such a client is in the run, or a method keeps what cannot be taken apart."""
+
+
 def forget(folder: Path, client: str) -> str:
     """Remove a client from a run: rows, prototypes, scores, key, its model and its name.
 
@@ -41,8 +45,10 @@ def forget(folder: Path, client: str) -> str:
 
     Raises
     ------
+    CannotForget
+        If nothing in it is of such a client, or a method cannot forget it.
     RunError
-        If the folder is no run's, nothing in it is of such a client, or a method cannot forget it.
+        If the folder is no run's, or cannot be written.
     """
     if not (folder / RUN_FILE).is_file():
         raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")
@@ -54,7 +60,7 @@ def forget(folder: Path, client: str) -> str:
         kept = {path.stem for name in names for path in (folder / name / MODELS).glob("*.*")}
         if client not in known | kept and not _told(folder, names, client):
             hint = suggestion(client, sorted(known))
-            raise RunError(f"{folder}: nothing in this run is of a client {client!r}.{hint}")
+            raise CannotForget(f"{folder}: nothing in this run is of a client {client!r}.{hint}")
         name_then = alias(1 + max(database.forgotten() for database in databases.values()))
         for name, database in databases.items():
             _without(folder, name, database, client)  # who cannot says so before anything changes
@@ -104,6 +110,9 @@ def _without(folder: Path, name: str, database: RunDatabase, client: str) -> tup
     left = {name: tensors for name, tensors in state.items() if name != f"{CLIENT}{client}"}
     if SERVER in left:
         strategy.resume(round, left[SERVER])
-        strategy.forget(client)
+        try:
+            strategy.forget(client)
+        except RunError as error:
+            raise CannotForget(str(error)) from error
         left[SERVER] = strategy.lasting_state()
     return round, left

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedsub_core.errors import RunError, cut
+from fedsub_core.errors import cut
 from fedsub_core.files import write_whole
 from fedsub_core.wire.leaving import Left
-from fedsub_server.forgetting import forget
+from fedsub_server.forgetting import CannotForget, forget
 from fedsub_server.forgotten import note_forgotten, read_forgotten
 
 log = logging.getLogger("fedsub")
@@ -58,10 +58,11 @@ def take_leaves(folder: Path, clients: Collection[str]) -> None:
         deleted, remains = DELETED, REMAINS
         try:
             name_then = forget(folder, client)
-        except RunError as error:
-            note_forgotten(folder, client)
+        except CannotForget as error:
             name_then, why = "", cut(error).replace(client, "this person")
-            deleted, remains = ONLY_STOPPED, (f"Nothing was removed: {why}", *REMAINS)
+            if client not in read_forgotten(folder):  # else it was done, and the record was not
+                note_forgotten(folder, client)
+                deleted, remains = ONLY_STOPPED, (f"Nothing was removed: {why}", *REMAINS)
         forgotten, records = read_forgotten(folder), _records(folder)
         when = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
         records[forgotten.digest(client)] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from fedsub_core.errors import RunError, cut
@@ -9,6 +10,11 @@ from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 
 #: In a run's folder: a client id in each line. Without the file everybody takes part.
 MEMBERS_FILE = "members.txt"
+
+
+def is_elsewhere(client: str, members: Collection[str] | None) -> bool:
+    """Return whether a client, if its name is known, takes part in another federation alone."""
+    return bool(client) and members is not None and client not in members
 
 
 def read_members(folder: Path) -> frozenset[str] | None:

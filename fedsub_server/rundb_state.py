@@ -105,8 +105,10 @@ class StateRows:
 
     def seal_anew(self, plain: bool) -> None:
         """Write each row again, sealed by today's passphrase or `plain`; its tensors stay."""
-        rows = self._connection.execute("SELECT name, keys, tensors FROM state ORDER BY rowid")
-        for name, keys, blob in rows.fetchall():
+        names = self._connection.execute("SELECT name FROM state ORDER BY rowid").fetchall()
+        for (name,) in names:  # one at a time: all of them may be gigabytes
+            row = "SELECT keys, tensors FROM state WHERE name = ?"
+            keys, blob = self._connection.execute(row, (name,)).fetchone()
             opened = unseal(blob, name)
             now = opened if plain else seal(opened, name)
             self._connection.execute(_WRITE, (name, keys, zlib.crc32(now), now))

@@ -13,7 +13,7 @@ from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config
 from fedsub_core.options import key_values
 
-#: Rounds that a run is told that it has, where nothing else is set: more than fit into the days.
+#: Rounds that a run is told that it has, unless --set names them: more than fit into the days.
 ROUNDS = 100_000
 #: What is printed of days and of kinds of people; all else is in days.csv and people.csv.
 DAY_COLUMNS = {"day": "day", "rounds": "rounds", "uploads": "uploads", "served": "served",
@@ -69,10 +69,11 @@ def simulate(
 ) -> None:
     """Simulate days of a fleet: people come and go, and nobody waits for them.
 
-    CONFIG is a TOML file with the keys of `fedsub run`; the method is fedsub-ridge by default. The
-    server's rounds, its database, the devices and their messages are real. Time, the link and
-    people's habits are not: nights, trains, empty batteries, new phones, people who leave, clocks
-    that say 1970. All follows from the seed: the same seed gives the same results.
+    CONFIG is a TOML file with the keys of `fedsub run`. Without it the method is fedsub-ridge. Its
+    rounds do not count, because the days end the run. The server's rounds, its database, the
+    devices and their messages are real. Time, the link and people's habits are not: nights, trains,
+    empty batteries, new phones, people who leave, clocks that say 1970. All follows from the seed:
+    the same seed gives the same results.
 
     The command prints days and kinds of people. The run's folder is that of any run, with days.csv
     and people.csv beside.
@@ -80,8 +81,9 @@ def simulate(
     from fedsub.fleet.simulate import FleetAsked, simulate_fleet
     from fedsub.report.report import write_report
 
-    given: dict[str, Any] = {"method": "fedsub-ridge", "rounds": ROUNDS} if config is None else {}
-    given |= key_values(settings, "--set", "rounds=2")
+    given: dict[str, Any] = {"rounds": ROUNDS}
+    given |= {"method": "fedsub-ridge"} if config is None else {}
+    given |= key_values(settings, "--set", "seed=1")
     given |= {k: v for k, v in {"data": data, "out": out}.items() if v is not None}
     resolved, console = read_config(config, {"beside": "", **given}), Console()
     check_given(resolved, given, "command line")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import time
@@ -103,6 +104,8 @@ class Driven:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._left:
+            if not select.select([self._from], [], [], 2 * PATIENCE)[0]:
+                raise RunError(f"browser: no answer within {2 * PATIENCE:g} s, expected one")
             more = os.read(self._from.fileno(), 2**16)
             if not more:
                 raise RunError("browser: it has ended, expected that it stays")
@@ -161,8 +164,13 @@ class Driven:
         self.call("Target.closeTarget", targetId=self._target)
 
     def close(self) -> None:
-        """End the browser."""
+        """End the browser, at the latest after 20 s."""
         self._to.close()
         self.process.terminate()
-        self.process.wait(20)
-        self._from.close()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        finally:
+            self._from.close()

@@ -131,10 +131,12 @@ class MemoryLinkState(InMemoryLinkState):
             return node
 
     def delete_node(self, owner_aid: str, node_id: int) -> None:
-        """Unregister a node; it is refused from now on, also where that cannot be written."""
+        """Unregister a node; it is refused from now on. Ask again where that was not written."""
         with self.lock:
-            super().delete_node(owner_aid, node_id)
-            self.kept.write(list(self.nodes.values()))
+            try:
+                super().delete_node(owner_aid, node_id)
+            finally:  # also where it was unregistered before, and that could not be written
+                self.kept.write(list(self.nodes.values()))
 
     def store_message_ins(self, message: Any) -> str | None:
         """Store a message to a node."""

@@ -34,7 +34,7 @@ def newest() -> str:
     RunError
         If pip finds none, as without a network.
     """
-    told = _pip("index", "versions", "flwr", "--disable-pip-version-check")
+    told = _pip("index", "versions", "flwr")
     if (found := re.search(r"^flwr \((\S+)\)", told, re.MULTILINE)) is None:
         raise RunError(f"flwr: pip names no release: {cut(told)}")
     return found[1]
@@ -49,7 +49,8 @@ def lacking_in(release: str) -> Iterator[str]:
         If the release cannot be fetched.
     """
     with tempfile.TemporaryDirectory() as folder:
-        _pip("download", f"flwr=={release}", "--no-deps", "--dest", folder, "--quiet")
+        how = "--no-deps", "--only-binary=:all:", "--quiet"  # no code of it runs
+        _pip("download", f"flwr=={release}", *how, "--dest", folder)
         (wheel,) = Path(folder).glob("*.whl")
         with zipfile.ZipFile(wheel) as file:
             modules = [name for name in file.namelist() if name.endswith(".py")]
@@ -132,7 +133,7 @@ def _names(module: ast.Module) -> Iterator[str]:
 
 
 def _pip(*arguments: str) -> str:
-    command = [sys.executable, "-m", "pip", *arguments]
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired as error:

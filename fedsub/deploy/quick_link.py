@@ -115,6 +115,7 @@ class QuickLinkState(SqlLinkState):
         self._cleaned_at = self._summed_at = float("-inf")
         self._running: dict[int, tuple[float, RunStatus]] = {}
         self._nodes: dict[bytes, tuple[float, int]] = {}
+        self._deleted = 0
         self._traffic: Counter[tuple[int, str]] = Counter()
         self._lock, self._boxes = threading.Lock(), EmptyBoxes()
 
@@ -163,7 +164,7 @@ class QuickLinkState(SqlLinkState):
         Raises
         ------
         ValueError
-            As Flower's: if one is negative, both are zero, or there is no such run.
+            If one is negative or both are zero. Bytes of a run that is gone are dropped.
         """
         if min(bytes_sent, bytes_recv) < 0 or max(bytes_sent, bytes_recv) == 0:
             super().store_traffic(run_id, bytes_sent=bytes_sent, bytes_recv=bytes_recv)
@@ -179,7 +180,13 @@ class QuickLinkState(SqlLinkState):
             sums, self._traffic = self._traffic, Counter()
         for run in {run for run, _ in sums}:
             both = {name: sums[run, name] for name in ("bytes_sent", "bytes_recv")}
-            super().store_traffic(run, **both)
+            try:
+                super().store_traffic(run, **both)
+            except ValueError:  # the run is gone: its bytes are nobody's
+                continue
+            except Exception:  # as of a locked database: they are written next time
+                with self._lock:
+                    self._traffic.update({(run, name): count for name, count in both.items()})
 
     def get_node_id_by_public_key(self, public_key: bytes) -> int | None:
         """Return the node of a key, as it was in the last KEY_SECONDS; None for no such."""
@@ -187,17 +194,21 @@ class QuickLinkState(SqlLinkState):
         since, node = self._nodes.get(public_key, (float("-inf"), 0))
         if now - since < KEY_SECONDS:
             return node
+        begun = self._deleted
         found: int | None = super().get_node_id_by_public_key(public_key)
-        if found is None:
-            self._nodes.pop(public_key, None)
-        else:
-            self._nodes[public_key] = now, found
+        with self._lock:
+            if found is None:
+                self._nodes.pop(public_key, None)
+            elif begun == self._deleted:  # else it may be of a node that is gone meanwhile
+                self._nodes[public_key] = now, found
         return found
 
     def delete_node(self, owner_aid: str, node_id: int) -> None:
         """Unregister a node; its key is refused from now on."""
         super().delete_node(owner_aid, node_id)
-        self._nodes.clear()
+        with self._lock:
+            self._deleted += 1
+            self._nodes.clear()
 
     def _claim_message_ins_rows(
         self, node_id: int, limit: int | None, run_id: int | None = None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedsub_client.leaving import LEAVING_FILE
-from fedsub_client.store import FolderStore
+from fedsub_client.store import LEAVING_FILE, FolderStore
 from fedsub_core.errors import ConfigError, RunError
-from fedsub_core.files import replace_file
-from fedsub_core.sealing import FILE, passphrase, seal, seals, unseal
+from fedsub_core.files import remove_drafts, replace_file
+from fedsub_core.sealing import FILE, Locked, NotOpened, passphrase, seal, seals, unseal
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
+
+log = logging.getLogger("fedsub")
 
 #: Files of a device that tell of its person.
 _OF_DEVICES = ("*.safetensors", "sums*.json", "opened-sums.json")
@@ -53,10 +55,16 @@ def _states(folder: Path, plain: bool) -> Iterator[str]:
         if (own / LEAVING_FILE).exists():
             continue
         with FolderStore(folder, own.name).lock():
+            remove_drafts(own)  # of killed processes: in plain, or torn
             for path in sorted({p for pattern in _OF_DEVICES for p in own.glob(pattern)}):
                 try:
                     opened = unseal(path.read_bytes(), own.name)
                     replace_file(path, opened if plain else seal(opened, own.name))
+                except Locked as error:
+                    raise Locked(f"{path}: {error}; what was changed stays so") from error
+                except NotOpened as error:  # as what a device set aside
+                    log.warning("%s: %s: left as it is; delete it if nobody needs it", path, error)
+                    continue
                 except OSError as error:
                     raise RunError(f"{path}: {error}; what was changed stays so") from error
                 yield str(path.relative_to(folder))

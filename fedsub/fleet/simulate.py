@@ -52,10 +52,10 @@ class FleetAsked:
     faults : share of messages with which something goes wrong.
     """
 
-    people: int = 1000
-    days: int = 30
-    every: float = 8.0
-    samples: int = 60
+    people: int
+    days: int
+    every: float
+    samples: int
     faults: float = 0.0
 
 

@@ -5,14 +5,17 @@ An act and its line in the audit log are one transaction. A refused act changes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedsub.service.audit import DONE, note_act
 from fedsub.service.facts import is_served, service_lines
 from fedsub.service.schedule import Schedule
+from fedsub.service.service_folder import read_app
 from fedsub.service.state import ServiceFile
 from fedsub.service.tokens import (
     OPERATOR,
@@ -28,10 +31,7 @@ from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.errors import ConfigError, FedSubError, cut
 
 #: Keys of a run that may be set while the federation goes on; of these, what only an owner may.
-RUN_KEYS = (
-    "round-timeout", "quorum", "min-clients", "join-timeout", "ask", "late-hours", "pause-hours",
-    "evaluate-every", "identity",
-)  # fmt: skip
+RUN_KEYS = ("round-timeout", "quorum", "min-clients", "join-timeout", "evaluate-every", "identity")
 OWNERS_KEYS = ("identity", "superlink", "ca")
 KEYS = ("when", "each", "superlink", "ca", *RUN_KEYS)
 #: The act of looking: it stands in the log only where it is refused.
@@ -47,7 +47,8 @@ def pause(file: ServiceFile, arguments: Arguments) -> str:
     _only(arguments, "now")
     stop = arguments.get("now") is True
     file.put(paused=True, stop=stop)
-    return f"paused: no round begins; one that goes on is {'stopped' if stop else 'finished'}"
+    goes_on = "is stopped, and repeated later" if stop else "finishes its rounds"
+    return f"paused: nothing begins; a start that goes on {goes_on}"
 
 
 def resume(file: ServiceFile, arguments: Arguments) -> str:
@@ -68,10 +69,16 @@ def set_keys(file: ServiceFile, arguments: Arguments) -> str:
         changed["when"] = Schedule.parse(texts["when"]).text
     if "each" in texts:
         changed["each"] = _each(texts["each"])
+    if texts.get("ca") and not Path(texts["ca"]).is_absolute():
+        expected = "a path on the server that begins with /"
+        raise ConfigError(f"ca: got {cut(texts['ca'])!r}, expected {expected}")
+    if "superlink" in texts and not re.fullmatch(r"\S+:\d{1,5}", texts["superlink"]):
+        raise ConfigError(f"superlink: got {cut(texts['superlink'])!r}, expected HOST:PORT")
     changed |= {key: texts[key] for key in ("superlink", "ca") if key in texts}
     if keys := {key: texts[key] for key in RUN_KEYS if key in texts}:
         typed = to_flat(read_config(None, keys))
         changed["keys"] = {**file.settings.keys, **{key: typed[key] for key in keys}}
+        read_app(file.folder, changed["keys"])  # they must fit the others, too
     file.put(**changed)
     return "set: " + ", ".join(f"{key}={value}" for key, value in texts.items())
 
@@ -81,7 +88,7 @@ def new_token(file: ServiceFile, arguments: Arguments) -> str:
     _only(arguments, "name", "role", "days")
     try:
         days = float(arguments.get("days", 0))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         days = 0.0
     return make_token(file, str(arguments.get("name", "")), str(arguments.get("role", "")), days)
 

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fedsub.deploy.visitors import RefusedJoins
-from fedsub.service.acts import perform
+from fedsub.service.acts import READ, perform
 from fedsub.service.state import ServiceFile
 from fedsub.service.tokens import ActRefused
 from fedsub.status.endpoint import hosts_of
@@ -73,15 +73,19 @@ class Border:
 
     async def _check_reader(self, code: str, address: str) -> Response | None:
         """Return the answer to who may not read; None to who may."""
-        try:
-            await run_in_threadpool(self._perform, code, "read", {})
-        except FedSubError as error:
-            if code:  # a browser asks without a token first
+        error: FedSubError
+        if not code:  # a browser asks without a token first: it is no act, and fills no log
+            error = ActRefused(401, READ, "", "no token", "one of this service's")
+        else:
+            try:
+                await run_in_threadpool(self._perform, code, READ, {})
+                return None
+            except FedSubError as refused:
                 self.refusals.count(address)
-            answer = _plain(str(error), getattr(error, "status", 500))
-            answer.headers["WWW-Authenticate"] = 'Basic realm="fedsub", charset="UTF-8"'
-            return answer
-        return None
+                error = refused
+        answer = _plain(str(error), getattr(error, "status", 500))
+        answer.headers["WWW-Authenticate"] = 'Basic realm="fedsub", charset="UTF-8"'
+        return answer
 
     async def _act(self, request: Request, headers: Headers, address: str) -> Response:
         if request.method != "POST":

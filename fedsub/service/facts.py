@@ -52,7 +52,7 @@ def service_lines(state: ServiceState, settings: Settings, served: bool) -> list
 
 
 def service_status(folder: Path, certificate: Path | None = None) -> Status:
-    """Return the state of a service for `fedsub status`; raises as :func:`~fedsub.status.reading.read_status`."""
+    """Return the state of a service; raises as :func:`~fedsub.status.reading.read_status`."""
     with ServiceFile(folder) as file:
         state, settings = file.state, file.settings
     served, run = is_served(folder), folder / RUN

@@ -11,7 +11,7 @@ from typing import Any
 from fedsub.deploy.flower_app import write_app
 from fedsub.service.schedule import Schedule
 from fedsub.service.state import APP, RUN, ServiceFile, Settings
-from fedsub_core.config.run_config import RunConfig, from_flat
+from fedsub_core.config.run_config import RunConfig, from_flat, to_flat
 from fedsub_core.config.toml import flatten
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import whole_folder
@@ -29,7 +29,8 @@ def make_service(folder: Path, config: RunConfig, settings: Settings) -> None:
     Raises
     ------
     ConfigError
-        If the schedule is none, or the number of rounds decides what the method does in one.
+        If the schedule is none, the number of rounds decides what the method does in one, or the
+        run would end by itself.
     RunError
         If the folder is there already, or cannot be made.
     """
@@ -38,6 +39,12 @@ def make_service(folder: Path, config: RunConfig, settings: Settings) -> None:
         raise ConfigError(
             f"method: got {', '.join(config.methods)}, expected one whose rounds do not depend on "
             f"how many there will be, as a service has no last one: {why}"
+        )
+    flat = to_flat(config)
+    if early := next((key for key in ("patience", "on-round") if flat[key]), ""):
+        raise ConfigError(
+            f"{early}: got {flat[early]!r}, expected none: it ends a run, and a service has "
+            "no last round"
         )
     run = str(folder.resolve() / RUN)
     waits = config.join_timeout or JOIN_SECONDS

@@ -14,7 +14,7 @@ from fedsub.deploy.processes import Supervisor
 from fedsub.deploy.signals import EndSignals
 from fedsub.service.endpoint import guard_of
 from fedsub.service.facts import lock_folder, service_status
-from fedsub.service.state import ServiceFile
+from fedsub.service.state import ServiceFile, Settings
 from fedsub.service.superlink_port import SuperLinkPort
 from fedsub.service.supervisor import ServiceSupervisor
 from fedsub.status.endpoint import Endpoint, address, hosts_of
@@ -57,8 +57,8 @@ def serve_folder(
                     signals.raise_received()
                     time.sleep(_STEP)
 
-            def port(settings: object) -> SuperLinkPort:
-                return SuperLinkPort(file.folder, file.settings, children)
+            def port(settings: Settings) -> SuperLinkPort:
+                return SuperLinkPort(file.folder, settings, children)
 
             say(f"{folder}: served; Ctrl-C ends it, and leaves Flower's run alone")
             ServiceSupervisor(file, port, time.time).serve(wait)

@@ -176,9 +176,9 @@ class ServiceFile:
                 row = state.begun, now, state.target, state.tries
                 names = "begun, ended, rounds, tries"
                 connection.execute(f"insert into starts ({names}) values (?, ?, ?, ?)", row)
-                connection.executemany(
-                    "insert or replace into samples values (?, ?)", samples.items()
-                )
+                if samples:  # whom the run forgot is in it no more
+                    connection.execute("delete from samples")
+                connection.executemany("insert into samples values (?, ?)", samples.items())
             self.put(**_of_a_start(ServiceState()))
 
     def begin_start(self, now: float, target: int, checks: bool) -> None:

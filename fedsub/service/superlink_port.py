@@ -13,7 +13,7 @@ import tomli_w
 from fedsub.deploy.components import CONNECTION
 from fedsub.deploy.flower_process import as_setting, flower_environment, flower_program
 from fedsub.deploy.processes import Supervisor
-from fedsub.service.state import APP, FLOWER, Settings
+from fedsub.service.state import APP, FLOWER, RUN, Settings
 from fedsub_core.errors import RunError, cut
 from fedsub_core.files import write_whole
 from fedsub_core.flower.control import LinkNode, LinkRun, ask_superlink, stop_run
@@ -48,7 +48,7 @@ class SuperLinkPort:
     Parameters
     ----------
     folder : the service's.
-    settings : reads what the operator decided last.
+    settings : what the operator decided last.
     children : starts the command line.
     """
 
@@ -71,7 +71,7 @@ class SuperLinkPort:
         nodes, runs = ask_superlink(address, ca)
         if run and all(other.run != run for other in runs):
             nodes, runs = ask_superlink(address, ca, MANY_RUNS)
-        return nodes, [one for one in runs if one.folder == str(self.folder / "run")]
+        return nodes, [one for one in runs if one.folder == str(self.folder / RUN)]
 
     def submit(self, keys: Mapping[str, Value]) -> int:
         """Submit a run: :meth:`Port.submit`."""

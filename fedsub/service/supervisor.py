@@ -22,7 +22,7 @@ from fedsub_core.errors import FedSubError, cut
 from fedsub_core.flower.control import LinkNode, LinkRun
 from fedsub_core.options import Value
 from fedsub_server.live_file import read_live
-from fedsub_server.members import read_members
+from fedsub_server.members import is_elsewhere, read_members
 
 log = logging.getLogger("fedsub")
 
@@ -130,7 +130,7 @@ class ServiceSupervisor:
         state = self.file.state
         self.file.put(submitted=now, tries=state.tries + 1)
         keys: dict[str, Value] = {**settings.keys, "folder": str(self.run_folder)}
-        keys["rounds"] = max(1, state.target)
+        keys["rounds"] = state.target
         if state.checks:
             keys["min-clients"] = 1
         try:
@@ -162,7 +162,7 @@ class ServiceSupervisor:
         known = [
             node
             for node in nodes
-            if node.status != UNREGISTERED and (members is None or node.name in members)
+            if node.status != UNREGISTERED and not is_elsewhere(node.name, members)
         ]
         # As for the run itself: who is gone for good is not waited for.
         needed = max(1, min(config.min_clients, len(known)))

@@ -87,7 +87,11 @@ def test_a_device_that_cannot_be_kept_is_not_registered(
     with pytest.raises(RunError, match="could not be written"):
         state.delete_node(OWNER, anna)
     assert state.get_node_id_by_public_key(b"key anna") is None
+    assert opened(tmp_path / "nodes.json").get_node_id_by_public_key(b"key anna") == anna
     monkeypatch.undo()
+    with pytest.raises(ValueError):  # it is revoked; asked again, that is written
+        state.delete_node(OWNER, anna)
+    assert opened(tmp_path / "nodes.json").get_node_id_by_public_key(b"key anna") is None
     assert state.create_node(OWNER, "x", b"key ben", 30.0)
     assert opened(tmp_path / "nodes.json").get_node_id_by_public_key(b"key anna") is None
 

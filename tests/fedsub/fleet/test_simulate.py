@@ -83,4 +83,4 @@ def test_days_without_a_round_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
     nobody = replace(habits("p1", 1, 0), there=np.zeros((0, 2)))
     monkeypatch.setattr("fedsub.fleet.simulate.habits", lambda *_: nobody)
     with refused(RunError, "1 days", got="no round", expected="one at least"):
-        simulated(tmp_path, FleetAsked(2, 1, samples=30))
+        simulated(tmp_path, FleetAsked(2, 1, every=8.0, samples=30))

@@ -80,6 +80,8 @@ def test_elsewhere_who_reads_needs_a_token(folder: Path, path: str) -> None:
     border, code = Border(page, folder, open=False), token(folder, "reader")
     without = answer(border, "GET", path)
     assert without.status_code == 401 and "Basic" in without.headers["www-authenticate"]
+    with ServiceFile(folder) as file:  # strangers fill no log
+        assert "read" not in [one.act for one in acts_of(file)[0]]
     assert answer(border, "GET", path, code).text == "the page"
     basic = base64.b64encode(f"anna:{code}".encode()).decode()
     assert answer(border, "GET", path, headers={"authorization": f"Basic {basic}"}).is_success

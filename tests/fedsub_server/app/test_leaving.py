@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fedsub_client.leaving import LEAVING_FILE, RECORD_FILE, leave
+from fedsub_client.leaving import RECORD_FILE, leave
+from fedsub_client.policy import Unwilling
+from fedsub_client.store import LEAVING_FILE, FolderStore
 from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.wire.leaving import LEAVE, read_left
 from fedsub_server.forgotten import read_forgotten
@@ -133,3 +135,22 @@ def test_a_record_that_is_none_is_refused_by_name() -> None:
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="state-dir"):
         leave(tmp_path / "none", "anna")
+
+
+@pytest.mark.parametrize("client", ["../home", ".", "ana", ""])
+def test_nobody_leaves_under_another_name(tmp_path: Path, client: str) -> None:
+    """Nothing outside of the person's folder is touched, and a misspelt name is no leave."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.txt").write_text("mine")
+    (tmp_path / "states" / "anna").mkdir(parents=True)
+    with pytest.raises(RunError, match="expected"):
+        leave(tmp_path / "states", client)
+    assert (tmp_path / "home" / "thesis.txt").exists()
+    assert [path.name for path in (tmp_path / "states").iterdir()] == ["anna"]
+
+
+def test_who_left_while_a_message_waited_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "anna").mkdir()
+    leave(tmp_path, "anna")
+    with pytest.raises(Unwilling, match="leaves"), FolderStore(tmp_path, "anna").lock():
+        pass
