@@ -30,7 +30,8 @@ from fedsub_core.wire import exchange
 
 log = logging.getLogger("fedsub")
 
-STATE_FILE = "state.safetensors"
+#: The newest state; and what says that the person left.
+STATE_FILE, LEAVING_FILE = "state.safetensors", "leaving.json"
 #: What earlier releases called the last state of the run before this one.
 PREVIOUS_FILE = "previous.safetensors"
 RECORD = "fedsub"
@@ -109,10 +110,6 @@ class ContextStore:
         self.records[self.sums] = exchange.pack(kept)
 
 
-#: In a person's folder: says that the person left.
-LEAVING_FILE = "leaving.json"
-
-
 class FolderStore:
     """In ``<folder>/<client>/``: survives crashes, power loss, and Flower's node ids.
 
@@ -135,12 +132,7 @@ class FolderStore:
     def lock(self, leaving: bool = False) -> Iterator[None]:
         """Wait until no other process of this client works, such as one of a node that died.
 
-        Raises
-        ------
-        RunError
-            Where the folder cannot be made or written.
-        Unwilling
-            If the person left meanwhile, unless that is what happens: nothing is kept any more.
+        Raises a RunError where the folder cannot be written, and Unwilling if the person left.
         """
         try:
             make_folder(self.folder)

@@ -6,6 +6,7 @@ to be shown, as a certificate is.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -15,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from fedsub_core.errors import FedSubError, RunError
+from fedsub_core.errors import FedSubError, RunError, cut
 from fedsub_core.spelling import spelt
 
 #: How a file's name begins before it is whole.
@@ -228,3 +229,22 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(opened)
         finally:
             os.close(opened)
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Return the object of a JSON file; empty where there is no file.
+
+    Raises
+    ------
+    RunError
+        If it cannot be read, or holds something else.
+    """
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: got {cut(error)}, expected JSON; restore or remove it") from error
+    if not isinstance(found, dict):
+        raise RunError(f"{path}: got {cut(found)}, expected an object; restore or remove it")
+    return found

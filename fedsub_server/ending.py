@@ -15,7 +15,7 @@ from typing import Any
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.errors import RunError, cut
-from fedsub_core.files import write_whole
+from fedsub_core.files import read_table, write_whole
 from fedsub_core.metric_names import VALIDATION
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.builders import builder_at
@@ -137,11 +137,7 @@ class Ending:
 
 def read_ended(folder: Path) -> dict[str, Any]:
     """Return when a method ended early, and why; empty where it did not."""
-    try:
-        found: dict[str, Any] = json.loads((folder / ENDED_FILE).read_text("utf-8"))
-        return found if isinstance(found, dict) else {}
-    except (OSError, ValueError):
-        return {}
+    return read_table(folder / ENDED_FILE)
 
 
 def ended_in_words(run: Path) -> str:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from fedsub_core.files import read_table
 
 TUNED_FILE = "tuned.json"
 
 
 def read_tuned(folder: Path) -> dict[str, Any]:
     """Return the values that were tried and chosen for a run; empty where there are none."""
-    try:
-        found: dict[str, Any] = json.loads((folder / TUNED_FILE).read_text("utf-8"))
-        return found if isinstance(found, dict) else {}
-    except (OSError, ValueError):
-        return {}
+    return read_table(folder / TUNED_FILE)
 
 
 def tuned_in_words(folder: Path) -> str:

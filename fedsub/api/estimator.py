@@ -102,6 +102,11 @@ class FedSubClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             tuple(f"{place} {name}" for place, name in enumerate(self.classes_)),
             tuple(f"x{i}" for i in range(X.shape[1])),
         )
+        if own := sorted({"split", "out", "seed"} & self.options.keys()):
+            raise ValueError(
+                f"{type(self).__name__}: got {', '.join(own)}, expected random_state for seed; "
+                "split and out are the estimator's own"
+            )
         self.persons_ = np.unique(whose)
         ids = {person: f"p{place}" for place, person in enumerate(self.persons_)}
         clients = {

@@ -90,7 +90,7 @@ def read_in(path: Path, places: Sequence[Path], name: str) -> Study:
 
 
 #: Keys that decide which samples are tested, and by whom they may be trained.
-_TESTED = frozenset({
+TESTED = frozenset({
     "data", "split", "test-share", "train-share", "unlabelled", "unlabelled-classes",
     "unseen-by", "unseen-share", "unseen-rounds", "unseen-people", "unseen-labels", "fold",
 })  # fmt: skip
@@ -158,7 +158,7 @@ def _check_given_once(path: Path, study: Study) -> None:
 def _check_tuned(path: Path, study: Study) -> None:
     """Refuse a key of [tune] that no row has, or that decides what is tested; raises as above."""
     for key in study.tune:
-        if key in DECIDED or key in _TESTED:
+        if key in DECIDED or key in TESTED:
             raise ConfigError(
                 f"{path}: tune: {key}: got {study.tune[key]!r}, expected it in [run] or [vary]: "
                 "rows that differ in what they are tested on cannot be compared"

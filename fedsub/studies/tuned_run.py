@@ -19,8 +19,8 @@ from fedsub.studies.engine import train_run
 from fedsub.studies.kept_runs import RUNS, summary
 from fedsub.studies.run import new_folder
 from fedsub.studies.runner import choose, row_key
-from fedsub.studies.study import Entry, Study, concerns, tuning_tasks
-from fedsub.studies.study_file import check_study
+from fedsub.studies.study import INDIFFERENT, Entry, Study, concerns, tuning_tasks
+from fedsub.studies.study_file import TESTED, check_study
 from fedsub.studies.study_parts import listed_values
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.data.federation import Federation
@@ -31,7 +31,7 @@ from fedsub_server.tuned import TUNED_FILE
 #: Told of a candidate: its number from 0, of how many, and its rounds that are done.
 Tell = Callable[[int, int, int], None]
 Grid = Mapping[str, Sequence[Any]]
-_WHERE = Path("tune")
+_WHERE = Path("--tune")
 
 
 def study_of(config: RunConfig, grid: Grid) -> Study:
@@ -47,6 +47,11 @@ def study_of(config: RunConfig, grid: Grid) -> Study:
     run = {key: value for key, value in to_flat(config).items() if key not in decided}
     own = {k: v for k, v in run.items() if "." not in k or k.startswith(f"{config.method}.")}
     for key, values in grid.items():
+        if key in INDIFFERENT or key in TESTED or key == "rounds":
+            raise ConfigError(
+                f"--tune: {key}: got it as a key to choose, expected one of training or of "
+                f"{config.method}: it changes no model, or decides what is tested or for how long"
+            )
         listed_values(_WHERE, "values", key, list(values))
         if key in decided or not concerns(key, entry):
             raise ConfigError(

@@ -9,6 +9,7 @@ from fedsub_core.addends import MEANS
 from fedsub_core.config.capacities import read_capacities
 from fedsub_core.config.own_training import CROSS_ENTROPY
 from fedsub_core.config.participation import DRAWS
+from fedsub_core.config.schedules import CONSTANT, rate_factor
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
@@ -49,6 +50,7 @@ def check_run(config: RunConfig, where: str) -> None:
             "best-by = validation: rounds end by samples that are neither trained on nor tested"
         )
     _check_split(config, where)
+    _check_schedule(config, where)
     if config.best_by == "validation":
         _check_best_by(config, where)
     if config.steps and config.epochs != 1:
@@ -78,6 +80,15 @@ def check_run(config: RunConfig, where: str) -> None:
     _check_participation(config, where)
     for name in config.methods:
         _check_method(config, name, where)
+
+
+def _check_schedule(config: RunConfig, where: str) -> None:
+    """Raise a ConfigError where the schedule has no rate in one of the rounds."""
+    for round in range(1, config.rounds + 1) if config.schedule != CONSTANT else ():
+        try:
+            rate_factor(config.schedule, round)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
 
 
 def _check_split(config: RunConfig, where: str) -> None:

@@ -5,7 +5,7 @@ So a run can be given more rounds, and a device that comes late has everybody's 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from math import cos, isfinite, pi
 from typing import Any
 
@@ -42,13 +42,14 @@ def steps(round: int, at: Any, factor: float = 0.1) -> float:
 
 def warmup(round: int, rounds: int) -> float:
     """Return ``round / rounds`` up to round `rounds`, then 1."""
+    _check_rounds(rounds)
     return min(1.0, round / rounds)
 
 
 SCHEDULES = {one.__name__: one for one in (constant, cosine, linear, steps, warmup)}
 
 
-@cache
+@lru_cache(1024)
 def rate_factor(text: str, round: int) -> float:
     """Return the product of a schedule's factors in a round, from 1 on.
 
@@ -74,4 +75,10 @@ def rate_factor(text: str, round: int) -> float:
 
 def _done(round: int, rounds: int) -> float:
     """Return the share of rounds that lie before this one, in [0, 1]."""
+    _check_rounds(rounds)
     return min(1.0, (round - 1) / max(1, rounds - 1))
+
+
+def _check_rounds(rounds: object) -> None:
+    if type(rounds) is not int or rounds < 1:
+        raise ValueError(f"rounds = {rounds!r}, expected a whole number of at least 1")

@@ -48,8 +48,8 @@ class TestedSettings:
     unseen_rounds: int = option(5, "number of last rounds, in which unseen clients join", minimum=1)
     fold: str = option(
         "",
-        "which of how many folds is tested, such as 1/5, instead of test-share; each sample, or "
-        "recording, day or session, is in one",
+        "which of how many folds is tested, such as 1/5, instead of test-share; no sample, "
+        "recording, day or session is in two, and a class too small to be divided is in none",
         pattern=r"|[1-9]\d{0,5}/[1-9]\d{0,5}",
         like="a fold of several, such as 1/5",
     )

@@ -75,7 +75,10 @@ def time_warp(x: Tensor, generator: torch.Generator, sigma: float = 0.2, knots: 
 
 
 def channel_drop(x: Tensor, generator: torch.Generator, share: float = 0.1) -> Tensor:
-    """Return samples of which each channel is 0 with probability `share`, its mean as a rule."""
+    """Return samples of which each channel is 0 with probability `share`.
+
+    0 is a standardised channel's mean.
+    """
     kept = (torch.rand(x.shape[:2], generator=generator) >= share).to(x.device)
     return x * kept.view(*x.shape[:2], *[1] * (x.ndim - 2))
 

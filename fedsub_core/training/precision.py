@@ -1,7 +1,8 @@
 """Mixed precision of forward passes: bfloat16 on a GPU, by PyTorch's autocast.
 
-Parameters, gradients, losses and the optimiser's state stay float32. bfloat16 has float32's range,
-so no loss has to be scaled.
+Parameters, their gradients and the optimiser's state stay float32. Cross-entropy is computed in
+float32, too; a loss of one's own gets logits of bfloat16. That has float32's range, so no loss has
+to be scaled.
 """
 
 from __future__ import annotations

@@ -113,6 +113,7 @@ def test_set_names_the_methods_key_wherever_it_is_given(fedsub: Call) -> None:
         ({"patience": "3"}, ["patience", "best-by = validation"]),
         ({"loss": "cross-entropy(weights=(1, 2))"}, ["weights", "got 2", "3 numbers above 0"]),
         ({"optimiser": "AdamV"}, ["optimiser", "Did you mean 'Adam"]),
+        ({"schedule": "linear(rounds=3, least=-0.5)"}, ["schedule", "in round 3"]),
         ({"augment": "rotate"}, ["rotate", "expected windows"]),
     ],
 )

@@ -16,6 +16,7 @@ from fedsub.studies.run import train_methods
 from fedsub.studies.tuned_run import study_of, tuned
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.client_data import PARTS
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError
 
@@ -48,24 +49,19 @@ def test_the_best_on_validation_data_is_used_and_said(tmp_path: Path) -> None:
 
 def test_no_tested_sample_has_a_say() -> None:
     data = fedsub.federation(people())
-    made = config()
-    grid = {"lr": [0.001, 0.05, 0.3]}
-    other = {}
+    made, grid = config(), {"lr": [0.001, 0.05, 0.3]}
+    given, flipped = {}, {}
     for name, one in data.clients.items():
+        rows = split_client(one, data.card, made.split_settings)
+        parts = np.full(len(one.y), PARTS.index("test"))
+        parts[rows.train] = PARTS.index("training")
         y = one.y.copy()
-        test = np.setdiff1d(
-            np.arange(len(y)), split_client(one, data.card, made.split_settings).train
-        )
-        y[test] = 1 - y[test]
-        other[name] = replace(one, y=y)
-    # Labels are flipped where they are tested; the split goes by blocks in time, not by them.
-    made = replace(made, split="blocked")
-    (_, as_is), (_, flipped) = (
-        tuned(made, one, grid, nobody) for one in (data, Federation(data.card, other))
-    )
-    scores = [[one["macro_f1"] for one in found["tried"]] for found in (as_is, flipped)]
-    assert len(set(scores[0])) > 1
-    assert as_is["chosen"] == flipped["chosen"]
+        y[rows.test] = 1 - y[rows.test]
+        given[name], flipped[name] = replace(one, parts=parts), replace(one, y=y, parts=parts)
+    made = replace(made, split="given")
+    found = [tuned(made, Federation(data.card, each), grid, nobody)[1] for each in (given, flipped)]
+    assert found[0] == found[1]
+    assert len({one["macro_f1"] for one in found[0]["tried"]}) > 1
 
 
 def test_values_with_which_training_diverges_are_not_chosen() -> None:
@@ -82,6 +78,8 @@ def test_values_with_which_training_diverges_are_not_chosen() -> None:
         (["lr=fast,0.1"], "lr: got 'fast', expected a number above 0"),
         (["apfl.alpha=0.1,0.2"], "got a key that ditto does not have"),
         (["seed=1,2"], "seed"),
+        (["device=cpu,cuda"], "it changes no model"),
+        (["rounds=2,5"], "for how long"),
         (["split=blocked,stratified"], "split"),
         (["lr"], "expected KEY=VALUE, such as lr=0.01,0.1"),
     ],

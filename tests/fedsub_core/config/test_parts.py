@@ -81,7 +81,9 @@ def test_schedules_are_factors_of_the_rate() -> None:
         ("cosine", "cosine: got no rounds"),
         ("steps(at=2, factor=-1)", "which is -1 in round 2"),
         (f"steps(at=2, factor={inf})", "expected"),
-        ("warmup(0)", "division by zero"),
+        ("warmup(0)", "rounds = 0, expected a whole number"),
+        ("warmup(0.5)", "rounds = 0.5, expected a whole number"),
+        ("cosine(rounds=-5)", "rounds = -5, expected a whole number"),
         ("cosine(rounds=x)", "expected"),
     ],
 )

@@ -23,7 +23,8 @@ export function updateNow(page: Page, view: HTMLElement): void {
   const asked = JSON.stringify(news.asks ?? null);
   if (asks.dataset.asked === asked) return;
   asks.dataset.asked = asked;
-  asks.replaceChildren(...(news.asks ? [consentView(news.asks, texts, (yes) => void thread.call("agree", yes))] : []));
+  const { asks: terms } = news;
+  asks.replaceChildren(...(terms ? [consentView(terms, texts, (yes) => void thread.call("agree", terms, yes))] : []));
 }
 
 function wordsNow({ texts, news, paused, data }: Page): string {

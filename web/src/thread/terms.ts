@@ -45,9 +45,9 @@ export class Consent {
     return this.asking?.terms;
   }
 
-  /** Answer the question that waits, if one does. */
-  answer(yes: boolean): void {
-    this.asking?.answer(yes);
+  /** Answer the question about these terms, if it still waits. */
+  answer(terms: Terms, yes: boolean): void {
+    if (JSON.stringify(this.asking?.terms) === JSON.stringify(terms)) this.asking?.answer(yes);
   }
 
   /** Ends when the person agrees; throws a {@link Declined} where not. */
@@ -60,7 +60,7 @@ export class Consent {
         signal.throwIfAborted();
         signal.addEventListener("abort", () => {
           reject(new RunError("the page was paused or closed before its owner answered"));
-        });
+        }, { once: true });
         this.asking = { terms, answer: resolve };
         this.changed();
       });

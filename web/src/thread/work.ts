@@ -76,9 +76,9 @@ export class Work {
       read: () => this.read(),
       /** Take part from now on, or no more; when that is so. */
       takePart: (on: boolean) => this.takePart(on),
-      /** Answer the question that waits. */
-      agree: (yes: boolean) => {
-        this.consent.answer(yes);
+      /** Answer the question about these terms. */
+      agree: (terms: Terms, yes: boolean) => {
+        this.consent.answer(terms, yes);
       },
       /** Keep a file's recordings; how many these are. */
       importFile: (file: Blob) => this.importFile(file),
@@ -103,6 +103,7 @@ export class Work {
     const database = await this.database;
     const card = cardOf((await database.get<string>(CARD)) ?? "");
     this.taking = new TakingPart(database, await this.kernels, this.consent, (newModel) => {
+      if (newModel) this.predicting = undefined;
       this.tell(newModel);
     });
     return { client, card, taking: this.taking };
@@ -156,11 +157,11 @@ export class Work {
   }
 
   private async predict(rows: readonly Measured[]): Promise<number | undefined> {
-    const model = await (await this.database).get<OwnModel>(MODEL), person = this.data?.person;
+    const kernels = await this.kernels, model = await (await this.database).get<OwnModel>(MODEL), person = this.data?.person;
     if (!model || !person) return undefined;
     const turn = ({ method, turn }: OwnModel) => `${method} ${turn.round} ${String(turn.seed)}`;
     if (!this.predicting || turn(this.predicting.model) !== turn(model)) {
-      this.predicting = { model, predictor: new Predictor(model, person, await this.kernels) };
+      this.predicting = { model, predictor: new Predictor(model, person, kernels) };
     }
     return this.predicting.predictor.ofLast(rows);
   }
