@@ -54,6 +54,8 @@ def next_step(schedule: Schedule, state: ServiceState, seen: Seen, now: float) -
         again = state.failed_at + pause_after(state.failures) if state.failures else now
         if now < again:
             return Step(WAIT, "the last start failed", again)
+        if (opens := schedule.opens(moment(now))) is not None:
+            return Step(WAIT, "outside its hours", opens.timestamp())
         return _where_devices_are(Step(SUBMIT, "goes on"), seen)
     due = _due(schedule, state, seen, now)
     if due.do == WAIT:

@@ -92,3 +92,11 @@ def test_a_start_that_failed_is_tried_again_later_and_later() -> None:
     assert step("every 6 hours", state, 105.0) == ("submit", None)
     pauses = [pause_after(failures) for failures in range(1, 100)]
     assert pauses == sorted(pauses) and pauses[0] == 5.0 and pauses[-1] == LONGEST_PAUSE
+
+
+def test_a_failed_start_is_repeated_in_its_hours_alone() -> None:
+    text = "always between 22 and 6 Europe/Berlin"
+    failed = seconds("2027-06-02T05:59:00")
+    state = ServiceState(created=failed - HOUR, target=3, failures=1, failed_at=failed)
+    assert step(text, state, failed + 600) == ("wait", seconds("2027-06-02T22:00:00"))
+    assert step(text, state, seconds("2027-06-02T22:01:00"))[0] == "submit"
