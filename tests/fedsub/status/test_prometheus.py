@@ -47,7 +47,7 @@ def promtool(*arguments: str, stdin: str = "") -> str:
 
 
 def test_promtool_finds_nothing_wrong() -> None:
-    assert "SUCCESS: 7 rules found" in promtool(
+    assert "SUCCESS: 8 rules found" in promtool(
         "check", "rules", "--lint-fatal", str(MONITORING / "alerts.yml")
     )
     assert promtool("check", "metrics", stdin=metrics_text(STATUS, names=True)) == ""
