@@ -18,7 +18,7 @@ from statistics import median
 
 from deployment_scale import Measured, arguments_of, configured, measured
 from light_rehearsal import PARTS
-from script import put_rows, today
+from script import put_lines
 
 from fedsub_core.options import Value
 
@@ -36,7 +36,7 @@ COLUMNS = (
 )  # fmt: skip
 HEAD = (
     "method", "people", *(name for name, _ in COLUMNS), "times plain: seconds a round",
-    "server's CPU", "sums opened", "messages lost", "rounds", "written",
+    "server's CPU", "sums opened", "messages lost", "rounds",
 )  # fmt: skip
 #: What a method needs in runs of sums; plain runs have it, too.
 OWN: dict[str, dict[str, Value]] = {
@@ -77,7 +77,7 @@ def line_of(name: str, devices: int, found: Measured, plain: Measured) -> list[s
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__, TINY, [10, 30, 100], ["fedavg", "fedsub-ridge"])
+    arguments = arguments_of(TINY, [10, 30, 100], ["fedavg", "fedsub-ridge"])
     for method, devices in product(arguments.methods, arguments.devices):
         plain: Measured | None = None
         for sums in (False, True):
@@ -89,11 +89,9 @@ def main() -> None:
                 found = measured(config, devices, arguments.look, 60 * arguments.minutes)
             name, plain = f"{method} with secure sums" if sums else method, plain or found
             line = line_of(name, devices, found, plain)
-            said = "; ".join(f"{n} {text}" for n, text in zip(HEAD[2:], line[2:], strict=False))
+            said = "; ".join(f"{n} {text}" for n, text in zip(HEAD[2:], line[2:], strict=True))
             print(f"{name}, {devices} people: {said}", flush=True)
-            if arguments.out is not None:
-                row = dict(zip(HEAD, [*line, today()], strict=True))
-                put_rows(arguments.out, [row], HEAD[:2])
+            put_lines(arguments.out, HEAD, [line], 2)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,15 @@
 """A round with one person who has half of all samples, beside one of people who have equally many.
 
-    python benchmarks/giant.py [--clients 36] [--samples 400] [--giant 20000] [--rounds 5]
-
 As many threads as there are cores. A person's steps come one after another, whoever has time; what
 else a device computes of its samples goes in parts that idle threads take.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import torch
-from script import parsed
+from script import read_arguments
 from simulation import Rounds, federation  # a script beside this one
 from turns import medians
 
@@ -32,12 +29,13 @@ def with_giant(clients: int, samples: int, giant: int) -> Federation:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, default=36)
-    parser.add_argument("--samples", type=int, default=400, help="of each client, for training")
-    parser.add_argument("--giant", type=int, default=20000, help="samples of the first client")
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        clients=36,
+        samples=(400, "of each client, for training"),
+        giant=(20000, "samples of the first client"),
+        rounds=5,
+    )
     torch.set_num_threads(1)
     config = read_config(
         None,

@@ -1,8 +1,5 @@
 """What comes of small files with a fault: the exit code, and what the importer says of it.
 
-    python benchmarks/import_cases.py [--fedsub PROGRAM] [--column now] [--only KIND ...]
-        [--forms csv ...] [--out benchmarks/results/import-cases.csv]
-
 The files (`import_faults.py`) are made in a temporary folder and imported as by the command line,
 `fedsub data import`, or from Python where they are a DataFrame or arrays. ``--fedsub`` is the
 program of another release, beside whose Python it lies; ``--column before`` then keeps what came
@@ -12,7 +9,6 @@ other cases stay in the file.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import re
@@ -26,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from script import parsed
+from script import read_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among the tests
@@ -200,14 +196,15 @@ def keep(path: Path, column: str, lines: Mapping[tuple[str, str], Mapping[str, s
 
 def main() -> None:
     """Import every case, print what comes, and keep it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--fedsub", type=Path, help="a program; left out, this Python's own")
-    parser.add_argument("--column", choices=("before", "now"), default="now")
-    parser.add_argument("--only", nargs="+", help="kinds")
-    parser.add_argument("--variants", nargs="+", help="variants")
-    parser.add_argument("--forms", nargs="+", help="forms; left out, all that a case can have")
-    parser.add_argument("--out", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        fedsub=(Path, "a program; left out, this Python's own"),
+        column=("now", "or before"),
+        only=[str],
+        variants=[str],
+        forms=([str], "forms; left out, all that a case can have"),
+        out=Path,
+    )
     own = args.fedsub is None
     release = Release(sys.executable if own else str(args.fedsub.absolute().with_name("python")))
     lines: dict[tuple[str, str], dict[str, str]] = {}

@@ -23,7 +23,7 @@ from unittest.mock import patch
 from deployment_scale import Measured, arguments_of, configured, measured
 from light_devices import CALLS, CPU
 from light_rehearsal import LightRehearsal
-from script import put_rows, today
+from script import Known, put_rows
 
 from fedsub.deploy.flower_app import COMPONENTS
 from fedsub_core.config.run_config import RunConfig
@@ -114,12 +114,11 @@ def line_of(config: RunConfig, devices: int, step: str, found: Measured) -> dict
         "first round, s": f"{course.seconds[0]:.1f}",
         "answers missing": f"{missing:.0f}",
         "rounds": str(config.rounds),
-        "written": today(),
     }
 
 
 def main() -> None:
-    given = arguments_of(__doc__, TINY, [60, 200], ["fedsub"], STEPS)
+    given = arguments_of(TINY, [60, 200], ["fedsub"], steps=Known(STEPS))
     for devices, method, step in product(given.devices, given.methods, given.steps):
         without = taken_away(step)
         with tempfile.TemporaryDirectory() as folder:
@@ -132,10 +131,9 @@ def main() -> None:
             with patch.dict(os.environ, PYTHONPATH=path), patch.dict(COMPONENTS, app):
                 found = measured(config, devices, look, 60 * given.minutes, stepped(step))
         line = line_of(config, devices, step, found)
-        said = "  ".join(f"{name} {text}" for name, text in [*line.items()][4:-1])
+        said = "  ".join(f"{name} {text}" for name, text in [*line.items()][4:])
         print(f"{method}, {devices} devices, {step}: {said}", flush=True)
-        if given.out is not None:
-            put_rows(given.out, [line], ["flower", "method", "devices", "step"])
+        put_rows(given.out, [line], ["flower", "method", "devices", "step"])
 
 
 if __name__ == "__main__":

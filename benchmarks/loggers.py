@@ -1,8 +1,5 @@
 """Write `benchmarks/results/loggers.csv`: from a logger's folder to a day's picture.
 
-    python benchmarks/loggers.py [--only phyphox shimmer ...] [--before PROGRAM]
-        [--csv benchmarks/results/loggers.csv]
-
 Recordings of three people are made in each logger's form, with person and class in their names.
 Three commands follow, each without an option on the form: import the folder, run `fedsub-ridge`,
 answer a new recording with a page. `--before` is the program `fedsub` of another release, of which
@@ -11,7 +8,6 @@ the import alone is tried.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import subprocess
 import sys
@@ -19,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from script import parsed, put_rows, today
+from script import Known, put_rows, read_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among the tests
@@ -61,7 +57,7 @@ def row_of(logger: str, before: str) -> dict[str, str]:
         asked = ["--client", "anna", "--input", str(new), "--output", "day.csv", *dates]
         row["answers"], third = answered(folder, NOW, "predict", *asked, "--page", "day.html")
         row["seconds"] = " + ".join(f"{seconds:.1f}" for seconds in (first, second, third))
-    return row | {"written": today()}
+    return row
 
 
 def kept_before(path: Path | None, logger: str) -> str:
@@ -74,17 +70,14 @@ def kept_before(path: Path | None, logger: str) -> str:
 
 def main() -> None:
     """Try each logger, print its line, and write all of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=list(WRITERS), choices=list(WRITERS))
-    parser.add_argument("--before", default="", help="the program fedsub of another release")
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY, only=Known(WRITERS), before=("", "the program fedsub of another release"), csv=Path
+    )
     for logger in args.only:
         row = row_of(logger, args.before)
         row["before"] = row["before"] or kept_before(args.csv, logger)
-        print(*list(row.values())[:-1], sep=" | ", flush=True)
-        if args.csv:
-            put_rows(args.csv, [row], ["logger"], [(one,) for one in WRITERS])
+        print(*row.values(), sep=" | ", flush=True)
+        put_rows(args.csv, [row], ["logger"], [(one,) for one in WRITERS])
 
 
 if __name__ == "__main__":

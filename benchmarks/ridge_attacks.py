@@ -10,16 +10,16 @@ attack: points of macro F1 that the others lose, in the mean over seeds, then of
 
 from __future__ import annotations
 
-import argparse
 import csv
 import logging
+from argparse import Namespace
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
 
 from attack_runs import honest_result
 from attackers import ATTACKS
-from script import REAL, add_rows, parsed, today
+from script import REAL, Known, add_rows, read_arguments, today
 from trained import first_people
 
 from fedsub.testing.lying_sums import LIES
@@ -37,16 +37,17 @@ LINES = ("wisdm-stats, torn sums ", "wisdm-stats, swapped sums ")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", default=[f"{REAL}/{name}" for name in FEDERATIONS])
-    parser.add_argument("--clients", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--malicious", type=int, default=1)
-    parser.add_argument("--attacks", nargs="+", default=SUCH, choices=tuple(ATTACKS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
-    parser.add_argument("--csv", type=Path, help="a file that the numbers are added to")
-    parser.add_argument("--table", type=Path, help="such a file: print its table")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY,
+        data=[f"{REAL}/{name}" for name in FEDERATIONS],
+        clients=10,
+        rounds=6,
+        malicious=1,
+        attacks=Known(ATTACKS, SUCH),
+        seeds=[0, 1, 2],
+        csv=Path,
+        table=(Path, "such a file: print its table"),
+    )
     if given.table:
         print("\n".join(table(given.table)))
         return
@@ -55,7 +56,7 @@ def main() -> None:
         measure(Path(folder), given)
 
 
-def measure(folder: Path, given: argparse.Namespace) -> None:
+def measure(folder: Path, given: Namespace) -> None:
     """Print what attacks cost in one federation, a line each."""
     people = first_people(str(folder), given.clients)
     malicious = list(people.clients)[: given.malicious]

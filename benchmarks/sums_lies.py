@@ -1,8 +1,5 @@
 """What a lying server tells devices of a secure sum, what they do, and what it reads.
 
-    python benchmarks/sums_lies.py [--people 10] [--only each weight]
-        [--out benchmarks/results/sums-lies.csv] [--page docs/privacy-limits.md]
-
 Real devices, each asked by messages of its own, and a server that tells some of them something
 else: one field at a time, to all but one person, whose numbers it wants, to one other person, or to
 three of ten, whom it then takes for silent. It opens whatever it can. A line says what the devices
@@ -13,7 +10,6 @@ written anew, from what --out wrote here and, of the release before, there.
 
 from __future__ import annotations
 
-import argparse
 import csv
 from collections.abc import Collection
 from pathlib import Path
@@ -21,12 +17,12 @@ from pathlib import Path
 import torch
 from lies_of_sums import LIES, Lie
 from lying_server import Outcome, outcome
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 
 TINY = ["--people", "4", "--only", "weight, each", "weight", "lr"]
 #: What the lines of results begin with.
 LINES = ("fedavg",)
-HEAD = ("method", "field", "told", "to", "roster", "devices", "opened of", "read", "written")
+HEAD = ("method", "field", "told", "to", "roster", "devices", "opened of", "read")
 #: Of whether devices have a roster.
 ROSTERS = {"without": False, "with": True}
 #: What this release's devices did, and those of the release before.
@@ -65,7 +61,7 @@ def line(lie: Lie, whom: str, roster: str, of: Outcome) -> tuple[str, ...]:
     """Return a line of the table."""
     read = f"{of.read:.3f}" if of.opened_of else ""
     told = lie.method, lie.about, lie.said, whom, roster
-    return (*told, of.devices, str(of.opened_of), read, today())
+    return (*told, of.devices, str(of.opened_of), read)
 
 
 def written(page: str) -> str:
@@ -106,12 +102,13 @@ def rows_of(path: Path) -> dict[tuple[str, ...], tuple[str, str, str]]:
 
 def main() -> None:
     """Print what comes of each lie."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, default=10)
-    parser.add_argument("--only", nargs="+", default=[], help="fields")
-    parser.add_argument("--out", type=Path, help="a CSV file that the lines are written into, too")
-    parser.add_argument("--page", type=Path, help="a page in which to write the table anew")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        people=10,
+        only=([], "fields"),
+        out=Path,
+        page=(Path, "a page in which to write the table anew"),
+    )
     if args.page is not None:
         args.page.write_text(written(args.page.read_text("utf-8")), "utf-8")
         return

@@ -1,7 +1,5 @@
 """An epoch and a relevance pass beside a plain PyTorch loop: the MLP, and the CNN on raw windows.
 
-    python benchmarks/training.py [--data ../shared/data/wisdm ...] [--clients 8] [--times 5]
-
 One thread, CPU seconds; contenders take turns, so that a noisy machine is noisy for all. "By
 PyTorch" is the same without compiled kernels. "Matrix products" multiplies by PyTorch what the
 steps multiply and does nothing else: below that no step gets whose products are a library's.
@@ -9,14 +7,13 @@ steps multiply and does nothing else: below that no step gets whose products are
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
-from script import REAL, parsed
+from script import REAL, read_arguments
 from torch import Tensor
 from torch.nn import functional as F
 from trained import first_people
@@ -182,11 +179,7 @@ def by_pytorch(run: Callable[[], object]) -> Callable[[], None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="*", default=[f"{REAL}/{name}" for name in SETS])
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--times", type=int, default=5)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(TINY, data=[f"{REAL}/{name}" for name in SETS], clients=8, times=5)
     torch.set_num_threads(1)
     for path in arguments.data:
         people = first_people(path, arguments.clients)
