@@ -5,8 +5,6 @@ unregistered. In later rounds another device is killed for good, and one more is
 it stays connected until its heartbeats are missed). Last, one of two devices is killed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -8,8 +8,6 @@ DIR aeon numba llvmlite Deprecated wrapt`, and set PYTHONPATH=DIR. Without it ou
 measured, and that is said.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec

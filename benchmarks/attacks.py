@@ -13,8 +13,6 @@ every cluster is one person, whom nobody can harm. In brackets: of the others' t
 classes, with the backdoor's trigger stamped on them, the share that is taken for its class.
 """
 
-from __future__ import annotations
-
 import logging
 from argparse import Namespace
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ tables stay in the file; each is written when its table ends. Under a line stand
 most against heads of their own: a mean over tables hides a fault that few people meet.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import tomllib

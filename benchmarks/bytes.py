@@ -6,8 +6,6 @@ cluster is one client and what is uploaded hardly matters; so clusters are `dbi-
 sends whole models, goes through the same encodings.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ An image has buffers, and at which of their places the address of another one be
 A program answers what each call returned, and all buffers as they are then.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ its labels that is kept. People take the capacities in turn. Of the people of ea
 mean F1 in that federation, if all held everything, and if all held as little as they.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -7,8 +7,6 @@ forest of everybody's samples and one of own, averaged; and the share of stress 
 training part has, said of each sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -8,8 +8,6 @@ Seconds by the clock, and those that cores computed, which other work beside doe
 The peak is of the process, made-up windows included: 150 KB a person.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from pathlib import Path

@@ -7,8 +7,6 @@ Then macro F1 where everybody's sums leave the server with noise: of heads that 
 everybody's heads alone, and of own heads alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean

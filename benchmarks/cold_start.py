@@ -4,8 +4,6 @@ Each repetition runs `import torch` and every command (those named, or all that 
 process each; of each the median counts. CPU time is the kernel's, user and system.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

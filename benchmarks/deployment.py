@@ -7,8 +7,6 @@ Bytes are those of the TCP connections to the SuperLink's fleet port, as the ker
 (`ss`, package iproute2); memory is the proportional set size of a SuperNode and what works for it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3

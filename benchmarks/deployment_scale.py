@@ -6,8 +6,6 @@ time is the server's. A process plays all of them, on the same cores as the serv
 stand beside. Made people of 24 features and 6 classes, and the papers' model of 72,326 numbers.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys

@@ -10,8 +10,6 @@ devices do, but no program is started for a message. Bytes are those of all call
 looks for messages among them.
 """
 
-from __future__ import annotations
-
 import tempfile
 from itertools import product
 from statistics import median

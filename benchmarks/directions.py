@@ -4,8 +4,6 @@ Of each round: the cosine of each person's update with the weighted sum of all o
 over people and the least, and how many of them are below 0, as that of a negated update would be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean

@@ -7,8 +7,6 @@ body is an MLP that all train by FedAvg for `--rounds` rounds; its last hidden l
 beside the inputs.
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path

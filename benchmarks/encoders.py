@@ -5,8 +5,6 @@ with statistics take turns. FEDSUB_KERNELS chooses an instruction set. A line sa
 "equal" where both gave the same bits, and how many times as long all takes as kernels alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

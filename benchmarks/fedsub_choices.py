@@ -5,8 +5,6 @@ rounds, and results of `local`, of `fedavg` and of every way to select K, to fus
 read the fusions after `--rounds` rounds.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@
 of asking them. A round begins as soon as clients-per-round people are there.
 """
 
-from __future__ import annotations
-
 import logging
 import tempfile
 from argparse import Namespace

@@ -6,8 +6,6 @@ Counted are the calls that Flower's handlers log, of the exchanges alone: of the
 only those that find one.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

@@ -4,8 +4,6 @@ As many threads as there are cores. A person's steps come one after another, who
 else a device computes of its samples goes in parts that idle threads take.
 """
 
-from __future__ import annotations
-
 import time
 
 import torch

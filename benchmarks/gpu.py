@@ -7,8 +7,6 @@ clock, medians; runs alternate. `cpu` is FedSub's own epoch on one core of the s
 first people only, times how many there are. `why apart` is what speaks against passing together.
 """
 
-from __future__ import annotations
-
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ after the first; "K" is clustering every class anew, in epochs of local training
 clients, by each rule. An exponent of 1 means: twice the clients, twice the time.
 """
 
-from __future__ import annotations
-
 import math
 import resource
 import time

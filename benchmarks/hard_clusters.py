@@ -8,8 +8,6 @@ every method. The report's own numbers are printed beside. Groups are those that
 many of its members are from each of the true groups, and their mean accuracy.
 """
 
-from __future__ import annotations
-
 import tempfile
 from argparse import Namespace
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ beside what comes now. One process imports all: starting it takes longer than an
 other cases stay in the file.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -8,8 +8,6 @@ process. ``--fedsub`` is the program of another release, which ``--release`` nam
 results: ``before`` and ``now`` lie beside each other.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

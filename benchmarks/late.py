@@ -4,8 +4,6 @@ Real deployments on loopback (`fedsub deploy local`), FedAvg. One device's answe
 seconds after a round has begun, as long as that is in time; the others answer at once.
 """
 
-from __future__ import annotations
-
 import fcntl
 import tempfile
 import threading

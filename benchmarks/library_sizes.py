@@ -5,8 +5,6 @@ built; without them their rows stay. Of WebAssembly the bytes, packed by gzip, a
 loads. It has one instruction set. A library for x86-64 has three: the processor's best computes.
 """
 
-from __future__ import annotations
-
 import runpy
 import tempfile
 from pathlib import Path

@@ -4,8 +4,6 @@ The plan of a sum, the list of its people, the run's configuration, what stands 
 the download itself, and questions for moments.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ FedSub puts in front of Flower is taken away again, but for the step. Steps shar
 each other's past only; what else runs on it raises seconds more than CPU seconds.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

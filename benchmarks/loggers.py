@@ -6,8 +6,6 @@ answer a new recording with a page. `--before` is the program `fedsub` of anothe
 the import alone is tried.
 """
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import sys

@@ -6,8 +6,6 @@ alone, `two` a Ray cluster of two nodes on this machine, one core each. Each run
 its own; what it leaves must be the same bytes at every place.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ Macro F1 and loss of people's models as they end, and of means over about five r
 With --validation on the part of the training data that studies choose values on.
 """
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Sequence
 from statistics import fmean

@@ -10,8 +10,6 @@ epochs of `local`'s, the median of rounds that were timed in turn. What the meth
 matter of a benchmark: `studies/`.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Iterable, Iterator

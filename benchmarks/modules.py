@@ -5,8 +5,6 @@ thread. The plain loop has a module and an optimiser for each client and slices 
 ratio is of medians; runs alternate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -8,8 +8,6 @@ and rows are as many times more for more people ("and by people").
 `metrics.csv` is the second copy of all rows, which a run that is thinned has no longer.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 import time

@@ -5,8 +5,6 @@ Each size trains in a process of its own, whose memory is counted from before th
 the whole model is built for a moment in each. "promised": of the multiplications of a pass.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import resource
 import time

@@ -11,8 +11,6 @@ is an x86-64 with fused products, or where a compiler or emulator is missing. Ch
 products with sums have the bits of this machine's portable kernels.
 """
 
-from __future__ import annotations
-
 import platform
 import runpy
 import shutil

@@ -6,8 +6,6 @@ parts. Tables whose data do not lie in `--data` are named and left out. Lines of
 stay in the file; each is written when its table ends.
 """
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping

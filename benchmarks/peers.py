@@ -6,8 +6,6 @@ install --no-deps --target DIR pfl prv-accountant multiprocess dill`, and set PY
 Without it our part alone is measured.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

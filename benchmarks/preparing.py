@@ -8,8 +8,6 @@ and ``fedsub run`` with one round. Peak memory is that of the process. ``--share
 official number of samples.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import sys
 import tempfile

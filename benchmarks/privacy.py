@@ -9,8 +9,6 @@ membership by the fused model: FedSub's after a download, in clusters that mix p
 overlapping-any), as its owner has it, and as a peer sees it who has its own fused model alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from statistics import fmean
 

@@ -5,8 +5,6 @@ is alone, and no unit comes from others whatever is selected. F1 is the mean ove
 five rounds. Differences are of the same seed: split, start and batches are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, stdev

@@ -5,8 +5,6 @@ has after its imports: after reading the folder, after three rounds of FedSub wi
 everybody was tested. Windows of 9 channels and 128 steps; the ratio is to their float32 bytes.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

@@ -8,8 +8,6 @@ The attacks are `attackers.py`'s, as many of the first people attack. A line is 
 attack: points of macro F1 that the others lose, in the mean over seeds, then of each seed.
 """
 
-from __future__ import annotations
-
 import csv
 import logging
 from argparse import Namespace

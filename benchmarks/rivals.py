@@ -10,8 +10,6 @@ The file of people has everybody's scores. What stands there is not measured aga
 that is measured again changes all differences.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from argparse import Namespace

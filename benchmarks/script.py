@@ -1,7 +1,5 @@
 """What the scripts of this folder share: real data, arguments, files of results."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import os

@@ -10,8 +10,6 @@ Without a roster, with one, and with one and the memory of the same numbers' sum
 which a device reads for each message.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

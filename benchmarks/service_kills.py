@@ -6,8 +6,6 @@ that was killed is started again after 5 s, as a service manager would. What the
 devices have at the end is compared with a run to which nothing happens, bit for bit.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

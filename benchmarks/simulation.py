@@ -7,8 +7,6 @@ are those that cores computed, all threads together: where others work on the ma
 clock says nothing.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import statistics
 import tempfile

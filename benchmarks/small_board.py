@@ -8,8 +8,6 @@ processes together. Then SuperNode and SuperExec of one device share a control g
 page cache included, less and less: who dies there, or does not train all rounds, cannot take part.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

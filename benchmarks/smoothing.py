@@ -7,8 +7,6 @@ classes, and windows at a change that hold two of them. The filter is told one m
 days, also where classes last longer. The personal models are those of `fedsub-ridge`.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

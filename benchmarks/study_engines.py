@@ -5,8 +5,6 @@ that a study does but its tables: starting processes or connecting, training, ke
 Contenders take turns; their tables must be the same bytes.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import sys

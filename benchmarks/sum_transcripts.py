@@ -5,8 +5,6 @@ hashes each vector, and writes the sum to the disk. Then all is checked that the
 signatures included.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -8,8 +8,6 @@ person's numbers stands in it as they are. With --page no lie is told: the table
 written anew, from what --out wrote here and, of the release before, there.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Collection
 from pathlib import Path

@@ -5,8 +5,6 @@ PyTorch" is the same without compiled kernels. "Matrix products" multiplies by P
 steps multiply and does nothing else: below that no step gets whose products are a library's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -11,8 +11,6 @@ are shares of what the whole model takes; memory is what comes on top of the imp
 with `--limit` MiB on top of the imports: who dies there could not take part.
 """
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Sequence

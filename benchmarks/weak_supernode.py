@@ -10,8 +10,6 @@ strong device beside the weak ones. Memory is the most writable of a device's Cl
 included, and seconds are those of the ClientApp that worked longest.
 """
 
-from __future__ import annotations
-
 import csv
 import tempfile
 import threading

@@ -5,8 +5,6 @@ written down. Then a device of each kind answers these messages once more, each 
 before. Node starts anew for each method. `make web` makes what it runs.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

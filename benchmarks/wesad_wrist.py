@@ -5,8 +5,6 @@ take the way of the official files. `--out` writes the federation. With `--raw-h
 it writes the windows themselves, 60 s every 5 s, as a federation has one rate all signals at that.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import lzma

@@ -9,8 +9,6 @@ channels' means, and of the logarithms of their deviations, over all windows. Th
 means. Last the price of sending nothing of a class with fewer samples than some: macro F1.
 """
 
-from __future__ import annotations
-
 from statistics import fmean
 
 import numpy as np

@@ -5,8 +5,6 @@ what its lines of results begin with; ``SLOW``, if even that size takes minutes:
 release alone. That names of the product are still there is found by mypy, which reads all scripts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

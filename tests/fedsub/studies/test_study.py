@@ -1,7 +1,5 @@
 """Studies: what a file says, what is tuned on what, which runs are made anew, killed studies."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

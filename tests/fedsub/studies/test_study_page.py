@@ -1,7 +1,5 @@
 """The page of a study: a part for each table, everything in it, from runs with chosen numbers."""
 
-from __future__ import annotations
-
 import csv
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """Recordings that are added to a folder: as if imported at once, or nothing is changed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Classes in several spellings, words that count as no class, and labels that are measurements."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb
