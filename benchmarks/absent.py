@@ -25,7 +25,6 @@ from fedsub_core.config.run_config import RunConfig, read_config
 TINY = ["--people", "3", "--timeout", "60", "--quiet-rounds", "1", "--few"]
 #: A deployment comes up.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("all there", "one unregistered")
 #: What happens to a device.
 Fault = Callable[[Rehearsal, str], None]

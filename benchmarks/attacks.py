@@ -41,7 +41,6 @@ DEFENCES = ("clip", "clip,median", "clip,multi-krum")
 TABLES = (
     "files of numbers: print their tables, write all lines to the first; the last of equal keys"
 )
-#: What the lines of results begin with.
 LINES = tuple(
     f"{name} {one} " for name in ("fedavg", "fedsub-mixing") for one in ("nobody", "scaled")
 )

@@ -26,7 +26,6 @@ from fedsub_core.data.sources import WATCH
 
 STUDY = Path(__file__).resolve().parents[1] / "studies" / "base.toml"
 TINY = ["--only", WATCH, "--seeds", "2"]
-#: What the lines of results begin with.
 LINES = ("watch",)
 #: After three rounds nothing changes.
 ROUNDS = 4

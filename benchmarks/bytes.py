@@ -39,7 +39,6 @@ ENCODINGS = (
 )
 FUSED: dict[str, Value] = {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping-any"}
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "2", "--rules", "naive"]
-#: What the lines of results begin with.
 LINES = (*(f"{row:9} {encoding} " for row in ("naive", "fedavg") for encoding in ENCODINGS),)
 
 

@@ -20,7 +20,6 @@ from fedsub_core.data.sources import load_federation
 
 ROUNDS = 3
 TINY = ["--data", "watch:1", "--capacity", "0.5,1", "--seeds", "1"]
-#: What the lines of results begin with.
 LINES = ("watch, capacity 0.5", "watch, capacity 1")
 Scores = Mapping[str, float]
 

@@ -37,7 +37,6 @@ CUTS = {
 }
 STRESS, GAP_S = "Stress", 30.0
 TINY = ["--clients", "3", "--trees", "5"]
-#: What the lines of results begin with.
 LINES = tuple(CUTS)
 
 Floats = NDArray[np.floating]

@@ -40,7 +40,6 @@ CARD = Card(
     time_ordered=True,
 )
 TINY = ["--clients", "3", "4", "--windows", "20", "--fedavg-rounds", "1"]
-#: What the lines of results begin with.
 LINES = ("fedsub-ridge, 3 people", "fedsub-ridge, 4 people", "fedavg, 3 people", "a device")
 
 

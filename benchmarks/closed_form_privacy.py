@@ -29,7 +29,6 @@ TINY = [
     *("--data", f"{REAL}/wisdm-windows", "--clients", "3", "--train-shares", "0.2"),
     *("--encoders", "kernels:5", "--noises", "0", "1"),
 ]
-#: What the lines of results begin with.
 LINES = ("0.2 ", "kernels:5, noise 0 ", "kernels:5, noise 1 ")
 METHOD = "fedsub-ridge"
 

@@ -16,7 +16,6 @@ from script import read_arguments
 from fedsub.cli import cli
 
 TINY = ["--repeat", "1", "--commands", "methods", "data list"]
-#: What the lines of results begin with.
 LINES = ("import torch ", "fedsub methods ", "fedsub data list ")
 PROGRAM = "from fedsub.cli import main; main()"
 SHOWN = ("methods", "methods fedsub", "data list", "data show watch", "data show wesad")

@@ -36,7 +36,6 @@ RUNS = ("FedSub", "a program a message", "bare Flower")
 TINY = ["--rounds", "3", "--clients", "1", "--samples", "60", "--runs", "FedSub", "bare Flower"]
 #: Deployments come up one after another: a minute or two, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = (
     "start to first finished round",
     "seconds a round, median",

@@ -35,7 +35,6 @@ TINY = ["--devices", "3", "--rounds", "2", "--look", "0.5", "--minutes", "4"]
 TINY += ["--methods", "fedsub"]
 #: A deployment comes up, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedsub, 3 devices:",)
 HEAD = (
     "method", "devices", "first round, s", "a round, s", "CPU s a round: SuperLink", "ServerApp",

@@ -24,7 +24,6 @@ TINY = ["--devices", "3", "--rounds", "2", "--look", "0.5", "--minutes", "4"]
 TINY += ["--methods", "fedavg"]
 #: Two deployments come up, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedavg, 3 people:", "fedavg with secure sums, 3 people:")
 #: What is measured of a run, and how it is written.
 COLUMNS = (

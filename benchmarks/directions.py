@@ -24,7 +24,6 @@ from strategies.strategy import PersonalizedStrategy
 
 TINY = ["--clients", "4", "--rounds", "1"]
 HEAD = ["federation", "people", "round", "mean cosine", "least", "people below 0", "written"]
-#: What the lines of results begin with.
 LINES = ("wisdm 4 1 ",)
 
 

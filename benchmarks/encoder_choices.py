@@ -35,7 +35,6 @@ from fedsub_core.options import Value
 ALL = ["uci-har:0.05", "wisdm-windows:0.2", "wesad:1", "wisdm-stats:0.2", "uci-har-stats:0.05"]
 BODY = "inputs and a body trained together"
 TINY = ["--data", "wisdm-windows:0.2", "wesad:1", "--clients", "2", "--rounds", "1", "--tiny-size"]
-#: What the lines of results begin with.
 LINES = ("wisdm-windows kernels:2 ", "wesad relu:0 ", f"wesad {BODY} ")
 
 #: Close to as many features as those that are used, 500 and 450.

@@ -20,7 +20,6 @@ from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.kernels import library
 
 TINY = ["--windows", "20", "--size", "5", "--time", "40", "--repeat", "1"]
-#: What the lines of results begin with.
 LINES = ("3 x 40 ", "9 x 40 ")
 
 

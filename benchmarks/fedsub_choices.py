@@ -56,7 +56,6 @@ def label(keys: Mapping[str, Value]) -> str:
 
 
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "2", "--bytes-rounds", "1"]
-#: What the lines of results begin with.
 LINES = (*(f"{label(keys)} " for keys in (*BYTES, *RESULTS)),)
 
 

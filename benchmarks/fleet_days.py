@@ -17,7 +17,6 @@ from fedsub.fleet.simulate import FleetAsked, simulate_fleet
 from fedsub_core.config.run_config import read_config
 
 TINY = ["--people", "6", "--days", "1", "--clients-per-round", "2", "--data", "watch"]
-#: What the lines of results begin with.
 LINES = ("plain rounds", "no rounds")
 WAYS: dict[str, dict[str, Any]] = {
     "plain rounds": {},

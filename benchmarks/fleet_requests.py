@@ -25,7 +25,6 @@ from fedsub_core.options import Value
 TINY = ["--rounds", "1", "--methods", "fedsub-ridge"]
 #: Deployments come up one after another: a minute or two, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedsub-ridge, separate records:", "fedsub-ridge, joined:")
 #: An exchange's calls: as Flower's handlers log each, once, at the level DEBUG.
 CALLS = {

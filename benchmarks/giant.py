@@ -16,7 +16,6 @@ from fedsub_core.data.federation import Federation
 
 TINY = ["--clients", "4", "--samples", "30", "--giant", "300", "--rounds", "1"]
 METHODS = ("fedavg", "fedsub")
-#: What the lines of results begin with.
 LINES = tuple(f"{method}, one giant / all alike" for method in METHODS)
 
 

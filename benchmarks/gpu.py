@@ -31,7 +31,6 @@ ON_CPU = 2
 ALL = {**SHAPES, "har-cnn": (9, 128), "digit5-cnn": (3, 32, 32), "vgg11": (3, 32, 32)}
 TINY = ["--device", "cpu", "--clients", "2", "--samples", "32", "--models", "residual-cnn",
         "--repeats", "1"]  # fmt: skip
-#: What the lines of results begin with.
 LINES = ("residual-cnn ",)
 
 

@@ -26,7 +26,6 @@ from fedsub_core.turn import Turn
 from strategies.methods.fedsub.clustering import cluster_classes
 
 TINY = ["--clients", "8", "16", "--samples", "30", "--rounds", "2"]
-#: What the lines of results begin with.
 LINES = ("8 clients:", "16 clients:", "exponent, server half", "exponent, peak")
 #: Of more clients, `dbi` is not timed: it tries K up to their number.
 MOST_DBI = 1000

@@ -33,7 +33,6 @@ METHODS = ("local", "fedavg", "fedchar", "fedmef", "caafp")
 TINY = (
     f"--data {REAL}/wisdm-windows --clients 6 --drawn 3 --rounds 5 --epochs 1 --sharing shared"
 ).split()
-#: What the lines of results begin with.
 LINES = (*(f"{name} " for name in METHODS), "samples placed: ", "report, fedchar ")
 #: Mean, standard deviation, least and greatest accuracy, sparsity, and groups, all in percent.
 REPORT = {

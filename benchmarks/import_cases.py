@@ -31,7 +31,6 @@ from import_faults import cases  # noqa: E402
 from tests.fedsub_data.importing.ways_in import ARRAYS, FRAME, frame, windows, write  # noqa: E402
 
 TINY = ["--only", "units and signs", "--variants", "g, one of six", "--forms", "csv", FRAME]
-#: What the lines of results begin with.
 LINES = ("units and signs | g, one of six | csv |", f"units and signs | g, one of six | {FRAME} |")
 KEY = ("kind", "variant")
 HEAD = (*KEY, "right", "before", "now", "forms", "written")

@@ -17,7 +17,6 @@ from processes import used_by
 from script import put_lines, read_arguments
 
 TINY = ["--rows", "60000", "--people", "4"]
-#: What the lines of results begin with.
 LINES = ("table:", "import alone:", "import and inspect:")
 HEAD = ("fedsub data import", "release", "CPU", "by the clock", "peak")
 

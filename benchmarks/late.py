@@ -23,7 +23,6 @@ from fedsub_server.rundb import RunDatabase
 TINY = ["--rounds", "2", "--clients", "2", "--seconds", "1"]
 #: A deployment comes up.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("rounds 2 to 2:",)
 LATE = "c0"
 LOOK_SECONDS = 0.1

@@ -12,7 +12,6 @@ from pathlib import Path
 from script import Known, put_rows, read_arguments
 
 TINY = ["--names", "fedsub.wasm"]
-#: What the lines of results begin with.
 LINES = ("fedsub.wasm ",)
 LIBRARY = runpy.run_path(str(Path(__file__).parents[1] / ".ci" / "libfedsub.py"))
 NAMES = [*LIBRARY["TARGETS"], *LIBRARY["OTHERS"]]

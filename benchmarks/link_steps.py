@@ -30,7 +30,6 @@ TINY = ["--devices", "3", "--rounds", "2", "--minutes", "4", "--methods", "fedsu
 TINY += ["--steps", "none", "memory"]
 #: A deployment comes up, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedsub-ridge, 3 devices, none:", "fedsub-ridge, 3 devices, memory:")
 #: What is measured alone; "none": Flower's database and looks; "together": all of these; "default":
 #: all but one handler, which is no default; "memory": all of these in memory.

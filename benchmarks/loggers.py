@@ -21,7 +21,6 @@ sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among t
 from tests.fedsub_data.importing.made_loggers import WRITERS, written  # noqa: E402
 
 TINY = ["--only", "phyphox"]
-#: What the lines of results begin with.
 LINES = ("phyphox",)
 PEOPLE = [f"{person}_{label}" for person in ("anna", "ben", "cem") for label in ("sit", "walk")]
 NOW = str(Path(sys.executable).with_name("fedsub"))

@@ -34,7 +34,6 @@ from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS
 TINY = ["--people", "6", "--rounds", "2", "--methods", "fedavg"]
 #: Nodes come up one after another, however few the people.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedavg, 6 people, one:", "fedavg, 6 people, two:")
 #: Share of people's samples that is for training.
 TRAIN = 0.7

@@ -24,7 +24,6 @@ TABLES = (("uci-har-stats", 0.05, 0.2), ("uci-har-stats", 0.2, 0.2), ("wesad", 1
           ("wisdm-stats", 0.2, 0.2))  # fmt: skip
 KEPT = 0.8
 TINY = ["--rounds", "2", "--seeds", "0"]
-#: What the lines of results begin with.
 LINES = tuple(f"{data} {share}" for data, share, _ in TABLES)
 
 

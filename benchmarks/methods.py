@@ -29,7 +29,6 @@ from fedsub_core.wire.bundles import Bundle
 
 ROOT = Path(__file__).resolve().parents[1]
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1", "--times", "1"]
-#: What the lines of results begin with.
 LINES = tuple(f"{name} " for name in METHODS)
 
 

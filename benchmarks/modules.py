@@ -31,7 +31,6 @@ SHAPES: dict[str, Shape] = {
     "mobilenet-v2": (3, 32, 32),
 }
 TINY = ["--clients", "2", "--samples", "32", "--models", "bn-cnn", "lstm", "--repeats", "1"]
-#: What the lines of results begin with.
 LINES = ("bn-cnn ", "lstm ")
 
 

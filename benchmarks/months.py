@@ -24,7 +24,6 @@ from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 
 TINY = ["--people", "2", "--rounds", "1024", "--whole", "64"]
-#: What the lines of results begin with.
 LINES = ("1,024 rounds:", "131,400 rounds:")
 #: Rounds for which all rows are kept as well, to know what they take.
 ALL_KEPT = 100

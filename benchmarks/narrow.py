@@ -37,7 +37,6 @@ SHAPES: dict[str, Shape] = {
     "mobilenet-v2": (3, 32, 32),
 }
 TINY = ["--models", "lstm", "--shares", "1", "1/4", "--samples", "32", "--repeats", "1"]
-#: What the lines of results begin with.
 LINES = ("lstm         1  ", "lstm         1/4")
 
 

@@ -33,7 +33,6 @@ from fedsub_core.metric_names import OWN_HEADS
 from fedsub_core.seeds import derive_seed
 
 TINY = ["--data", WATCH, "--folds", "2", "--seeds", "1", "--labels", "0", "1", "--trees", "5"]
-#: What the lines of results begin with.
 LINES = ("watch, 0 labels a class", "watch, 1 label a class")
 #: After three rounds nothing changes.
 ROUNDS = 4

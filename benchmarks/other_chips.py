@@ -31,7 +31,6 @@ from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.kernels import library
 
 TINY = ["--chips", "cc-O0", "cc", "x86_64", "wasm", "--windows", "9"]
-#: What the lines of results begin with.
 LINES = ("cc-O0 ", "cc ", "x86_64 ", "wasm ")
 HERE = Path(__file__).parent
 LIBRARY = runpy.run_path(str(HERE.parent / ".ci" / "libfedsub.py"))

@@ -33,7 +33,6 @@ FILES = ("base", "robust", "rivals-uci-har", "rivals-wesad", "rivals-wisdm", "pa
 #: What changes own heads; tables that differ in nothing else have one line.
 DECIDES = ("data", "train-share", "split", "standardise")
 TINY = ["--only", WATCH, "--seeds", "1"]
-#: What the lines of results begin with.
 LINES = ("watch",)
 
 

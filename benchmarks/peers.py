@@ -24,7 +24,6 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 
 TINY = ["--clients", "4", "--samples", "60", "--rounds", "1"]
-#: What the lines of results begin with.
 LINES = ("4 clients, ours",)
 
 

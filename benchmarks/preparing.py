@@ -26,7 +26,6 @@ from official_data_sets import CLIENTS, DATA_SETS, LEFT_OUT, DataSet  # noqa: E4
 STEPS = ("prepare", "partition", "run")
 #: Without a run, whose process takes longer to start than all else.
 TINY = ["--sets", "mnist", "cora", "--share", "0.1", "--steps", "prepare", "partition"]
-#: What the lines of results begin with.
 LINES = ("mnist prepare:", "mnist partition:", "cora prepare:", "cora partition:")
 FEDSUB = (sys.executable, "-c", "from fedsub.cli import main; main()")
 #: What CIFAR-10 may take: MB of each process, and seconds to deal it to a hundred people.

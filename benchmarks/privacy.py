@@ -41,7 +41,6 @@ MIXING: dict[str, Value] = {
     "fedsub.fusion": "overlapping-any",
     "fedsub.tested": "received",
 }
-#: What the lines of results begin with.
 LINES = (*(f"{name} " for name in METHODS), "sigma 0 ", "sigma 1 ")
 
 

@@ -19,7 +19,6 @@ from fedsub_core.metrics import MetricRow
 
 SETS = ("wisdm-stats", "uci-har-stats")
 TINY = ["--data", f"{REAL}/wisdm-stats", "--seeds", "2", "--rounds", "1", "--few", "4"]
-#: What the lines of results begin with.
 LINES = ("wisdm-stats, all", "wisdm-stats, 4")
 #: Rounds at the end over which F1 is a mean.
 LAST = 5

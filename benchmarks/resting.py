@@ -21,7 +21,6 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, read_federation, write_federation
 
 TINY = ["--clients", "6", "--windows", "20", "--asked", "2"]
-#: What the lines of results begin with.
 LINES = ("read", "three rounds", "everybody tested")
 CHANNELS, STEPS = 9, 128
 

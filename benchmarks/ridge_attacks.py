@@ -30,7 +30,6 @@ SUCH += ("opposed sums, late", "corner sums, late", "handshake", "handshake, mea
 HEAD = ("data", "attack", "malicious", "seed", "calm", "macro_f1")
 TINY = ["--data", f"{REAL}/wisdm-stats", "--clients", "4", "--rounds", "4", "--seeds", "0"]
 TINY += ["--attacks", NOBODY, "torn sums", "swapped sums"]
-#: What the lines of results begin with.
 LINES = ("wisdm-stats, torn sums ", "wisdm-stats, swapped sums ")
 
 

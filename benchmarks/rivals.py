@@ -46,7 +46,6 @@ from fedsub_core.options import Value
 
 STUDY = Path(__file__).resolve().parents[1] / "studies" / "known.toml"
 TINY = ["--only", WATCH, "--seeds", "0", "--rows", "fedsub-ridge", "nearest neighbour"]
-#: What the lines of results begin with.
 LINES = ("watch fedsub-ridge", "watch nearest neighbour, pooled")
 KEY = ["table", "row"]
 #: After three rounds nothing changes.

@@ -38,7 +38,6 @@ from fedsub_core.secure.transcript import Origin
 from strategies.rounds.traffic import Traffic
 
 TINY = ["--people", "5", "--rounds", "2"]
-#: What the lines of results begin with.
 LINES = ("run of", "protocol of")
 CLASSES, FEATURES, SAMPLES = 6, 24, 143
 #: Of the papers' model for these, with the two slots behind.

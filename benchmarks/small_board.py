@@ -34,7 +34,6 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import FedSubError
 
 TINY = ["--rounds", "1", "--devices", "with PyTorch", "without PyTorch", "--limits"]
-#: What the lines of results begin with.
 LINES = ("Flower's own:", "with PyTorch:", "without PyTorch:")
 #: Devices: the extra that they install, whether PyTorch is hidden, and their environment.
 DEVICES: dict[str, tuple[str, bool, dict[str, str]]] = {

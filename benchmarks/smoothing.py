@@ -27,7 +27,6 @@ METHOD, SHARE = "fedsub-ridge", 0.05
 #: Windows of a made day.
 WINDOWS = 1000
 TINY = ["--only", WATCH, "--stays", "10", "60", "--seeds", "1"]
-#: What the lines of results begin with.
 LINES = ("watch",)
 
 

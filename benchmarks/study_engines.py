@@ -32,7 +32,6 @@ TINY = ["--runs", "4", "--rounds", "2", "--clients", "3", "--samples", "40", "--
 #: Nodes and processes come up one after another, however tiny the runs.
 SLOW = True
 ONE, TWO, RAY = "local, one job", "local, two jobs", "Ray, two nodes"
-#: What the lines of results begin with.
 LINES = (ONE, TWO, RAY, f"{ONE} / {TWO}", f"{ONE} / {RAY}", f"{TWO} / {RAY}")
 STUDY = """
 seeds = {seeds}

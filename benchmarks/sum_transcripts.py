@@ -23,7 +23,6 @@ from fedsub_core.secure.keys import hash_of
 from strategies.protections.sum_transcript import SumTranscript
 
 TINY = ["--people", "5"]
-#: What the lines of results begin with.
 LINES = ("sum of",)
 HEAD = (
     "people", "bytes of a plan's head", "bytes of a sum", "ms to hash the vectors",

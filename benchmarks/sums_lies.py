@@ -18,7 +18,6 @@ from lying_server import Outcome, outcome
 from script import put_rows, read_arguments
 
 TINY = ["--people", "4", "--only", "weight, each", "weight", "lr"]
-#: What the lines of results begin with.
 LINES = ("fedavg",)
 HEAD = ("method", "field", "told", "to", "roster", "devices", "opened of", "read")
 #: Of whether devices have a roster.

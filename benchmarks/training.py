@@ -52,7 +52,6 @@ AIMS = {
     "naive / epoch": ("", ""),
     "matrix products of lrp-a2b1 / lrp-a2b1": ("", ""),
 }
-#: What the lines of results begin with.
 LINES = tuple(AIMS)
 
 

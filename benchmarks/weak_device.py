@@ -41,7 +41,6 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 
 TINY = ["--samples", "40", "--capacities", "1", "0.25", "--limit", "24"]
-#: What the lines of results begin with.
 LINES = ("capacity 1:", "capacity 0.25:", "with 24 MiB, capacity 1:", "with 24 MiB, capacity 0.25:")
 SLOW = True
 CLASSES, ROUNDS = 6, 3

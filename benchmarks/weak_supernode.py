@@ -38,7 +38,6 @@ STRONG, PERSON = "00", "01"
 ROUNDS = 1
 MIB = 2**20
 TINY = ["--capacities", "0.125", "--margin", "24", "--patience", "30", "--shares-only"]
-#: What the lines of results begin with.
 LINES = (
     "simulation, heterofl, 1/8:",
     "simulation, in the memory of 1/8: heterofl",

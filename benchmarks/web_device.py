@@ -27,7 +27,6 @@ from fedsub_core.wire.exchange import PAYLOAD
 TINY = ["--methods", "fedavg", "--rounds", "2", "--people", "3"]
 #: It needs Node and what `make web` builds.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedavg ",)
 WEB = Path(__file__).parents[1] / "web"
 

@@ -24,7 +24,6 @@ from fedsub_data.preparing.windows import Array, stretches, window_starts
 TINY = ["--clients", "1", "--workers", "1"]
 #: One person's hours alone take most of a minute.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("S2 ", "people:", "windows kept:")
 #: Seconds of raw windows, and from one to the next.
 RAW_S, STEP_S = 60, 5

@@ -47,7 +47,6 @@ TINY = [
         "2",
     ),
 ]
-#: What the lines of results begin with.
 LINES = (
     *("1 windows, kernels:20+statistics", "3 windows, kernels:20+statistics"),
     *("others' class mean, 20 kernels", "nearest, 20 kernels", "gradients, 20 kernels"),
