@@ -6,8 +6,6 @@ schedule is written into the clients' files (``since``), so that every engine, a
 included, plays the same scenario without anybody telling it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

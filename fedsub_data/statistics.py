@@ -1,7 +1,5 @@
 """Features out of windows: five statistics of each channel, for models that see no time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

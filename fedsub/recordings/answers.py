@@ -1,7 +1,5 @@
 """A person's answers for new recordings: each window's class, when it began and when it ended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Windows of a recording that is read in blocks: memory is bounded, and blocks change no number."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A day in classes: how long each lasted, and when."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 A table is read into a database on disk, as an import reads it, so memory holds one block of it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What first rows of a recording show: its clock, its rate, and an accelerometer's unit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 They are those of ``predictions.csv``, which ``fedsub predictions`` writes into the run's folder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The tables of a report as CSV: numbers in full."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """Curves by round, and the strip of everybody's gain over the twin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

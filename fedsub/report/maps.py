@@ -1,7 +1,5 @@
 """Heat maps: people, classes, both of each method; what each person's prediction owes to what."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

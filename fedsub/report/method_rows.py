@@ -1,7 +1,5 @@
 """What methods reached and what they cost, as rows of text, a method each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fedsub.report.frame import Frame

@@ -1,7 +1,5 @@
 """The page on a run: one HTML file with its figures inside, read offline, by eye or by ear."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape

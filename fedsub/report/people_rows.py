@@ -1,7 +1,5 @@
 """People and classes one by one, as rows of text."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

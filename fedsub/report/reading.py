@@ -1,7 +1,5 @@
 """A run's folder, finished or not, as a frame."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

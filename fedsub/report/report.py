@@ -1,7 +1,5 @@
 """A run's report: report.html in its folder, figures/ as PNG and tables/ as CSV beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path

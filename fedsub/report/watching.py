@@ -1,7 +1,5 @@
 """A report that is written anew while its run goes on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

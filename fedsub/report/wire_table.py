@@ -1,7 +1,5 @@
 """Which tensors each method sends, from the cards: the table of methods in docs/wire-format.md."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

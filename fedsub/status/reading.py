@@ -1,7 +1,5 @@
 """Reads how a run, a deployment or a study is doing from its folder, and writes nothing there."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Facts of a run, as its databases hold them and its server said last: of all, and of people."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """How a study is doing: how many of its runs have ended, and how far the others are."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Federations that a study names and nobody has made yet: which, and how to get each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub.studies.study import Cell, Study, shown

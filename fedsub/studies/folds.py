@@ -1,7 +1,5 @@
 """Folds of a study: runs that differ in what is tested, and share one row of its tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

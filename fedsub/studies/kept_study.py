@@ -1,7 +1,5 @@
 """A study as it was started, shortened or whole, and kept in its folder."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -4,8 +4,6 @@ A run is trained in a temporary folder of some node and comes back as what its f
 federation goes there through Ray's object store. A run that is lost with its node is repeated.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A run: several methods on the same federation, splits and seeds, in one folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs a study's tasks, with an engine that spreads them; what is finished is kept."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A study is resolved to tasks, each one run of one method, known by all that deci
 what a file changes is run anew, and nothing else.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace

@@ -1,7 +1,5 @@
 """Reads a study from its TOML file; ``studies/README.md`` says what a file holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page of a study: a part for each of its tables, with curves, people, classes and groups."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

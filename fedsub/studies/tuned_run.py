@@ -5,8 +5,6 @@ each candidate is trained on a part of the training samples and judged on the re
 a tested sample.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The part of the training data on which a study chooses values: never a tested sample."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 

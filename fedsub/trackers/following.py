@@ -1,7 +1,5 @@
 """Trackers of a run's folder that keep up with it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress

@@ -5,8 +5,6 @@ same client, which talks to a tracking server and, with the SQLAlchemy and Alemb
 brings, writes databases. Folders of files MLflow itself refuses unless asked to (3.17).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What trackers are told of a run: means over people by round, its settings, its times."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """TensorBoard's event files of a run, by PyTorch's writer: ``<run>/tensorboard/<method>/``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

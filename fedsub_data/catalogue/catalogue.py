@@ -1,7 +1,5 @@
 """The catalogue of data sets: the cards ``datasets/<name>/card.toml``, and packages', checked."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A data set's card: source, licence, files, what a sample is and the classes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 #: What a set that is no recording of people may hold, and the word for many of them.

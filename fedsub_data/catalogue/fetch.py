@@ -1,7 +1,5 @@
 """Fetching a data set's official files: terms first, checked, and whole or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Data sets that installed packages offer, each under the entry point group ``fedsub.data``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points

@@ -1,7 +1,5 @@
 """More recordings for a federation's folder: cut as before, behind what is there, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import replace

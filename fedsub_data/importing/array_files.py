@@ -1,7 +1,5 @@
 """Files of arrays: NumPy's and MATLAB's, and ``.ts`` as sktime and aeon write it."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows that lie in memory: arrays, columns of a table, DataFrames."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ begin at 0 in each recording do not say when it was made: such recordings lie on
 unless their classes or their files' names show that they were made at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A federation that is there already, and how new samples fit behind its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace

@@ -1,7 +1,5 @@
 """What vectors show: the kind of a sensor that no name tells, and whose gravity is opposite."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """One person's rows, checked: values that are missing or no numbers, time, labels."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Ids of clients, by the names of people as tables have them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 

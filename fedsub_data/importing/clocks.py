@@ -1,7 +1,5 @@
 """Clocks of people: the steps of their times, and whose clock counts in another unit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A DuckDB database in a temporary folder, whose errors are those of the file that was read."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile

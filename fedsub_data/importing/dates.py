@@ -1,7 +1,5 @@
 """Times as text: dates as seconds since 1970, in SQL and in Python, and columns of neither."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Devices and sensors of one person, as names of files and columns show them: no people."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter, defaultdict

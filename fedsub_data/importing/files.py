@@ -1,7 +1,5 @@
 """Which files are meant, and that nobody writes them meanwhile."""
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Some exports begin with the time of the start and the rate, in the columns of th
 first window they outweigh everything else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Columns that give away class or person: no features, unless options name them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Numbers of the recording, day or session that a split keeps together (``--split-by``)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

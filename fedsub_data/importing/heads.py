@@ -1,7 +1,5 @@
 """Lines before a table's header, as loggers write them, and separators that are blanks."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Sequence

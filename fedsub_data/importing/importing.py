@@ -1,7 +1,5 @@
 """From a source of rows to a federation: surveyed once, then cleaned and cut person by person."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -3,8 +3,6 @@
 A mark with a class lasts up to the next mark. Bare marks get their classes from an option.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Whose intervals are: by a column, by their file's name, or as it lies beside a recording."""
 
-from __future__ import annotations
-
 import glob
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Tables of intervals as text: CSV with or without names of columns, and JSON."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Classes of rows by intervals of time: a source's rows with the class of the interval around."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

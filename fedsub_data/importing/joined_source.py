@@ -4,8 +4,6 @@ A recording's rows are those of its fastest sensor, as they are. The others are 
 their own rows, but never across a gap: such rows of the fastest are left out.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

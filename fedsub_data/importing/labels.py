@@ -1,7 +1,5 @@
 """Classes of a table's labels: which text is which, spelled in one way, and no measurement."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

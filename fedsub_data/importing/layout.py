@@ -1,7 +1,5 @@
 """Layouts: how a logger writes its recordings, each a TOML file in ``layouts/`` or of one's own."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Files as a layout groups them: recordings, and each one's file of every sensor."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping, Sequence

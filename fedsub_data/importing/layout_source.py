@@ -1,7 +1,5 @@
 """The source of recordings as a logger wrote them, by a layout or by files of several sensors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing

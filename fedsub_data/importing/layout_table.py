@@ -1,7 +1,5 @@
 """Tables whose columns a layout names, with times by their head where no column has them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace

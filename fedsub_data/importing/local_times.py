@@ -1,7 +1,5 @@
 """Dates beside recordings, such as those of intervals and heads, in the zone of the options."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Options on recordings as loggers write them: classes by intervals of time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError

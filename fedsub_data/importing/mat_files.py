@@ -1,7 +1,5 @@
 """MATLAB's ``.mat`` files, up to version 7, as arrays by name; SciPy reads them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """People whose numbers of one sensor are in another unit than most people's, or of another sign."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

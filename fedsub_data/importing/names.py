@@ -1,7 +1,5 @@
 """Facts of each file by the names of files and folders: person, class, recording, sensor."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 A column that is left out is guessed (:mod:`fedsub_data.importing.roles`); which one it was is said.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Parts of a split that data say themselves: a column of an import, or a table of samples."""
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from collections.abc import Sequence

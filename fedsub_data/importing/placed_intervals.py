@@ -1,7 +1,5 @@
 """Intervals placed in the time of recordings, without overlaps; those that disagree are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

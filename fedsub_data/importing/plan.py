@@ -1,7 +1,5 @@
 """What an import makes of its rows, decided by a survey of all of them: units, rate, windows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """First and last time of each recording, and the unit of times, by one pass over the rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

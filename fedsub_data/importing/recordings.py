@@ -1,7 +1,5 @@
 """Recordings in a person's rows: begun, put in order of time, and without repeated rows."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

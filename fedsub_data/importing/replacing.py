@@ -1,7 +1,5 @@
 """A federation's folder that is replaced as a whole: one process at a time, or not at all."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

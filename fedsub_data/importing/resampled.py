@@ -1,7 +1,5 @@
 """The record of resampled rows, by person and in words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

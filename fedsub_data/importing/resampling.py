@@ -1,7 +1,5 @@
 """Resampling: a recording's rows are taken as they are, averaged, or interpolated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

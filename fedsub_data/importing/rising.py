@@ -1,7 +1,5 @@
 """Columns that rise as a time or a row number does: no features, unless somebody says so."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 

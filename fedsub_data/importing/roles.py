@@ -1,7 +1,5 @@
 """Which column is what: as it was said, else guessed by its name and the first rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Each person's rows as samples of a federation, and what an import did with everybody's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

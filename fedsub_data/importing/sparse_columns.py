@@ -1,7 +1,5 @@
 """Columns that are empty in most rows, as where a slow sensor is merged with a fast one."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Files of tables, as DuckDB reads them: each one's form, columns, first rows, and places in it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The column of time of tables in files: how it is written, and what its rows mean."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 

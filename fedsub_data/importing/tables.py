@@ -5,8 +5,6 @@ rows lie in a temporary database in the files' order, so a row's number is its l
 are then fetched a few people at a time. Memory is bounded by ``memory`` and by one person's rows.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path

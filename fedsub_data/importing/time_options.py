@@ -1,7 +1,5 @@
 """Options on times: their unit, form and zone, and what a split keeps together."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo, available_timezones

@@ -1,7 +1,5 @@
 """The unit of times in numbers: a given one, else by the rate, by size, by name, by steps."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

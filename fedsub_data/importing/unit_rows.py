@@ -1,7 +1,5 @@
 """Rows of units below the names of columns: found, left out, and used where they are known."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping, Sequence

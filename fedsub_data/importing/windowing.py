@@ -1,7 +1,5 @@
 """Windows of one person's recordings; none spans a gap."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 

@@ -1,7 +1,5 @@
 """Zips of tables and arrays, unpacked with a bound into a temporary folder."""
 
-from __future__ import annotations
-
 import shutil
 import zipfile
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ twice: which of the two is meant shows where the clock falls back, or where rows
 or behind that hour without a pause. In spring it lacks an hour.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass

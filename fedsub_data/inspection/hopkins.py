@@ -4,8 +4,6 @@ Hopkins and Skellam 1954; which exponent is used where: Wright 2022,
 doi:10.32614/RJ-2022-055.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A look at a federation: who has what, how alike people are in a class, what a split must mind."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 The page is one file: figures inside as data, no script, nothing loaded from anywhere.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -4,8 +4,6 @@ Each is said of every person: one file with times, or without, hides nothing of 
 the split of ``auto`` leaks is said by :func:`fedsub_core.data.findings.findings`, as in a run.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

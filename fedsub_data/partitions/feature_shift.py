@@ -3,8 +3,6 @@
 Clients then differ in p(x | y), not in their labels: the case that label skew leaves out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Both pool all people's samples (:mod:`fedsub_data.partitions.pool`) and place every one of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

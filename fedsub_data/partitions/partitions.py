@@ -7,8 +7,6 @@ to one client at most, but for ``hard-clusters`` with ``disjoint=false``. All ke
 a blocked split sees overlap (:mod:`fedsub_data.partitions.pool`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points

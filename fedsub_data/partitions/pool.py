@@ -11,8 +11,6 @@ client's own test is touched by that; but a model to which another client contri
 of the signal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

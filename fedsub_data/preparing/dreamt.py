@@ -6,8 +6,6 @@ access). Read is ``data_64Hz``: the signals of an Empatica E4 and the stage that
 64 rows a second. FedSub's sleep scenario takes the eight signals and the classes Sleep and Wake.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Members are read as streams and never unpacked, so no path of an archive touches the disk.
 """
 
-from __future__ import annotations
-
 import re
 import zipfile
 import zlib

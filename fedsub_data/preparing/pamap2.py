@@ -6,8 +6,6 @@ unit (hand, chest, ankle) the acceleration of the 16 g scale, the gyroscope and 
 used: the 6 g scale saturates and the orientation is invalid, as the data set's readme says.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

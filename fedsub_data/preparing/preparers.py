@@ -1,7 +1,5 @@
 """Preparing a data set: its official files become a federation, by the module of its name."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -5,8 +5,6 @@ or where what it would forgive is found (a short row, a long one), are the block
 one by one. So the memory is that of a block, and an error still names its line.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -4,8 +4,6 @@ A few bytes can unpack to a disk full of zeros, and what an archive says of its 
 memory as a whole. So every file that is packed is opened here: by gzip, bzip2 or xz, zip or tar.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Windows over recordings: where they start and where time pauses, so that none spans a change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -6,8 +6,6 @@ Read is ``Phones_accelerometer.csv``. Phones record at 50 to 200 Hz, so windows 
 ``Arrival_Time``, since ``Creation_Time`` is on each phone's own clock.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The official files of UCI-HAR: in the archive, in the archive inside it, or unpacked."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ using smartphones" (2013). The official files hold windows of 2.56 s at 50 Hz th
 already divided by person into train and test; here every person is a client.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -11,8 +11,6 @@ measures that NeuroKit2 averages over minutes (SDANN, SDNNI), those that need hu
 window holds no response.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import neurokit2 as nk

@@ -6,8 +6,6 @@ with it LF/HF: 14 s hold at most two of its cycles and cannot tell it from the h
 and the Task Force (1996) asks for two minutes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import neurokit2 as nk

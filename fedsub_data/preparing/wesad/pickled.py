@@ -5,8 +5,6 @@ Each is a Python 2 pickle of nearly a gigabyte. It is read straight from the zip
 needed are kept, as float32.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

@@ -8,8 +8,6 @@ A window lies inside one stretch of one of the protocol's labels 1 to 4; labels 
 dropped. Overlapping windows share samples, so only a blocked split keeps test and training apart.
 """
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A window uses its own samples only: signals are filtered inside the window, neve
 recording, so no sample of a test window has touched a training window through a filter.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping

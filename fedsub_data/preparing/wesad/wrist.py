@@ -4,8 +4,6 @@ Windows are 60 s long, not the chest's 14 s: the pulse in BVP is 64 Hz and distu
 so its rate and variability need some dozens of beats, and EDA at 4 Hz has 57 samples in 14 s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import neurokit2 as nk

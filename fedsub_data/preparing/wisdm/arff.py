@@ -5,8 +5,6 @@ has faults that its about file does not mention: peaks that could not be found a
 XAVG is 0 everywhere, ZSTANDDEV repeats XSTANDDEV, and 61 windows of user 19 are there twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

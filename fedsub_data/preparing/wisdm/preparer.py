@@ -4,8 +4,6 @@ Kwapisz, Weiss and Moore, "Activity recognition using cell phone accelerometers"
 raw rows at 20 Hz windows are cut here; the file of transformed windows can be used instead.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager

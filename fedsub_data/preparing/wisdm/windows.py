@@ -1,7 +1,5 @@
 """Windows over WISDM's raw rows, and the features of each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
