@@ -125,10 +125,7 @@ class Image:
     def answer(self, answered: bytes) -> list[Array]:
         """Return the buffers of a program's answer.
 
-        Raises
-        ------
-        ValueError
-            If a call was refused, or the answer is of another length.
+        Raises ValueError if a call was refused, or the answer is of another length.
         """
         returned = np.frombuffer(answered, "<i8", len(self.calls)).tolist()
         at, found = 8 * len(returned), []

@@ -93,10 +93,7 @@ def measured(
 ) -> Measured:
     """Rehearse `config` as a rehearsal of some `kind`, and return what it took.
 
-    Raises
-    ------
-    RunError
-        If it takes longer than `limit` seconds, or fails.
+    Raises RunError if it takes longer than `limit` seconds, or fails.
     """
     people = made_people(devices)
     write_federation(Path(config.data), people)

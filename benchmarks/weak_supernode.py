@@ -126,10 +126,7 @@ def deployed(
     limits : bytes of memory, by capacity.
     patience : seconds that a round waits for a device that died.
 
-    Raises
-    ------
-    RunError
-        If the strong device, which has no limit, does not train.
+    Raises RunError if the strong device, which has no limit, does not train.
     """
     main, *others = methods
     names = {share: f"{i + 1:02}" for i, share in enumerate(shares)}

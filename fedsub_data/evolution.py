@@ -43,10 +43,7 @@ def evolve(federation: Federation, options: EvolutionOptions, seed: int) -> Fede
     can be trained and tested. The classes come back one by one, in a random order, in rounds
     ``every + 1``, ``2 * every + 1``, ...; whoever has a single class loses nothing.
 
-    Raises
-    ------
-    DataError
-        Where a client already has a schedule.
+    Raises DataError where a client already has a schedule.
     """
     for name, data in federation.clients.items():
         if data.since is not None:

@@ -19,10 +19,7 @@ def statistics(federation: Federation) -> Federation:
     The standard deviation is the population's, energy the mean of squares (in squared units).
     Labels, times, and what comes in which round stay.
 
-    Raises
-    ------
-    DataError
-        Where samples are no windows.
+    Raises DataError where samples are no windows.
     """
     card = federation.card
     clients = {}

@@ -81,10 +81,7 @@ class Answered:
 def model_cut(model: PersonalModel, options: ImportOptions) -> Cut:
     """Return the options by which a model's windows are cut, as its card says.
 
-    Raises
-    ------
-    ConfigError
-        Where the model sees no windows of raw signals, or its card says no rate.
+    Raises ConfigError where the model sees no windows of raw signals, or its card says no rate.
     """
     card, shape = model.card, tuple(model.shape)
     if len(shape) != 2:
@@ -130,11 +127,8 @@ class RecordingAnswers:
         ----------
         size, at_once : rows that are fetched, and resampled, together.
 
-        Raises
-        ------
-        DataError
-            Where a recording cannot be read, is not like the training data, or none is as long as
-            a window.
+        Raises DataError where a recording cannot be read, is not like the training data, or none is
+        as long as a window.
         """
         lengths, found = list[float](), False
         for file, name in enumerate(self.source.people):
@@ -221,10 +215,8 @@ def open_recordings(given: Any, channels: Sequence[str], options: ImportOptions)
     given : a DataFrame; else a file, a folder or a pattern, or a list of such.
     channels : the model's.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where there are none, they cannot be read, or what reads them is not installed.
+    Raises DataError or ConfigError where there are none, they cannot be read, or what reads them is
+    not installed.
     """
     if hasattr(given, "columns"):
         return FrameRecording(given, channels, options)

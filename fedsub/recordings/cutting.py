@@ -140,10 +140,7 @@ class Cutter:
     def windows(self, file: int, size: int = BLOCK, at_once: int = AT_ONCE) -> Iterator[CutWindows]:
         """Yield the windows of one recording; `size` rows are fetched together.
 
-        Raises
-        ------
-        DataError
-            Where rows hold what no option lets pass; it names the place.
+        Raises DataError where rows hold what no option lets pass; it names the place.
         """
         self._stretch, self._held, self._done = Stretch(self._cut, at_once), None, None
         for block in self._source.blocks(file, size):

@@ -53,10 +53,7 @@ def recording_roles(
     features : the channels that the model reads.
     where : the file, for messages.
 
-    Raises
-    ------
-    DataError
-        Where a channel or the named time is missing, or the first rows hold units.
+    Raises DataError where a channel or the named time is missing, or the first rows hold units.
     """
     names = list(columns)
     if lacking := [name for name in features if name not in columns]:
@@ -99,10 +96,7 @@ class TableRecordings(TableSource):
     ----------
     channels : the channels that the model reads.
 
-    Raises
-    ------
-    DataError
-        Where a file cannot be read as a table, lacks a channel, or changes meanwhile.
+    Raises DataError where a file cannot be read as a table, lacks a channel, or changes meanwhile.
     """
 
     def __init__(
@@ -162,10 +156,7 @@ class TableRecordings(TableSource):
 class FrameRecording:
     """A recording in a DataFrame, or in anything with columns; a :class:`Recordings`.
 
-    Raises
-    ------
-    DataError
-        Where it is empty or lacks a channel.
+    Raises DataError where it is empty or lacks a channel.
     """
 
     labels: tuple[str, ...] = ()

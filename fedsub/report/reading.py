@@ -38,10 +38,7 @@ BYTES = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent")
 def read_run(folder: Path) -> Frame:
     """Return the frame of a run's folder; of a method that has not begun, only its name.
 
-    Raises
-    ------
-    RunError
-        If the folder holds no method's database, or one that cannot be read.
+    Raises RunError if the folder holds no method's database, or one that cannot be read.
     """
     summaries = {summary.method: summary for summary in method_summaries(folder)}
     config = run_config(folder)

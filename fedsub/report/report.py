@@ -42,10 +42,8 @@ def write_report(folder: Path, again: int | None = None) -> tuple[Path, bool]:
     ----------
     again : seconds after which the page of a run that goes on loads itself anew; None for never.
 
-    Raises
-    ------
-    RunError
-        If the folder holds no method's database or one that cannot be read, or cannot be written.
+    Raises RunError if the folder holds no method's database or one that cannot be read, or cannot
+    be written.
     """
     frame, config = read_run(folder), run_config(folder)
     compared = pairs(frame)
@@ -65,10 +63,7 @@ def write_files(
 ) -> Path:
     """Write a page, its figures as PNG and its tables as CSV, by name; return the page's path.
 
-    Raises
-    ------
-    RunError
-        If the folder cannot be written.
+    Raises RunError if the folder cannot be written.
     """
     for name in (FIGURES, TABLES):
         try:

@@ -35,12 +35,8 @@ def read_status(folder: Path, certificate: Path | None = None) -> Status:
     ----------
     certificate : the server's, where it does not lie in the deployment's folder.
 
-    Raises
-    ------
-    RunError
-        If the folder is none, or no run's, deployment's or study's; or a database is damaged.
-    ConfigError
-        If its run.toml cannot be read.
+    Raises RunError if the folder is none, or no run's, deployment's or study's; or a database is
+    damaged. Raises ConfigError if its run.toml cannot be read.
     """
     if not folder.exists() and ":" in str(folder):
         host, _, path = str(folder).rpartition(":")

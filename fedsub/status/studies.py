@@ -18,10 +18,7 @@ from fedsub_server.rundb_glance import glance
 def study_status(folder: Path) -> Status:
     """Return how a study is doing, its runs counted as rounds.
 
-    Raises
-    ------
-    ConfigError, RunError
-        If its file is no study any more.
+    Raises ConfigError or RunError if its file is no study any more.
     """
     study = kept_study(folder)
     # Whatever values are chosen, there are as many runs; several tables may share one.

@@ -21,10 +21,7 @@ def absent_data(study: Study) -> dict[str, str]:
 def check_some_data(study: Study) -> None:
     """Refuse a study of which no table can be made.
 
-    Raises
-    ------
-    DataError
-        It names each federation, and says how to get it.
+    Raises DataError; it names each federation, and says how to get it.
     """
     absent = absent_data(study)
     if absent.keys() >= {source_of(study, cell) for cell in study.cells}:

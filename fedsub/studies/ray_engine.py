@@ -39,10 +39,7 @@ PREFIX, LOCK = "fedsub-run-", "lock"
 def ray_engine(address: str | None, jobs: int | None) -> Iterator[Engine]:
     """Yield an engine of all CPUs of a cluster, or of at most `jobs` of them.
 
-    Raises
-    ------
-    RunError
-        As :func:`cluster`.
+    Raises RunError as :func:`cluster`.
     """
     with cluster(address) as ray:
         yield _RayEngine(ray, jobs)

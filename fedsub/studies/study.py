@@ -206,10 +206,7 @@ def task_of(
 ) -> Task:
     """Return one run.
 
-    Raises
-    ------
-    ConfigError
-        If what it would be configured with is no configuration of a run.
+    Raises ConfigError if what it would be configured with is no configuration of a run.
     """
     own = {f"{entry.method}.{key}": value for key, value in entry.hyper.items()}
     keys = {"threads": 1, **study.run, **dict(cell), **dict(fold), **own, **tuned}

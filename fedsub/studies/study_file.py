@@ -29,10 +29,8 @@ _KEYS = (
 def read_study(path: Path, data: Path | None = None) -> Study:
     """Return the study in a file; federations it names lie in the folder `data`, or beside it.
 
-    Raises
-    ------
-    ConfigError
-        Where the file cannot be read, or a key or value is none; it names the file and the key.
+    Raises ConfigError where the file cannot be read, or a key or value is none; it names the file
+    and the key.
     """
     places = [folder for folder in (data, path.parent) if folder is not None]
     return read_in(path, places, path.stem)
@@ -101,10 +99,7 @@ def check_study(path: Path, study: Study) -> None:
     ----------
     path : of its file, which messages begin with.
 
-    Raises
-    ------
-    ConfigError
-        It names the file and the key.
+    Raises ConfigError; it names the file and the key.
     """
     _check_given_once(path, study)
     _check_tuned(path, study)
@@ -139,10 +134,7 @@ def check_study(path: Path, study: Study) -> None:
 def _check_given_once(path: Path, study: Study) -> None:
     """Refuse a key of [vary] that [tune] or a method would override: its table would be called so.
 
-    Raises
-    ------
-    ConfigError
-        It names the file and the key.
+    Raises ConfigError; it names the file and the key.
     """
     fixed = {f"{e.method}.{key}": e.label for e in study.entries for key in e.hyper}
     for key in dict.fromkeys(key for cell in study.cells for key, _ in cell):

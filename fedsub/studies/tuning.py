@@ -19,10 +19,7 @@ def tuning_run(federation: Federation, config: RunConfig) -> tuple[Federation, R
     have people who are held out. Where people lack labels of tested classes, some lack some of
     those that are left, others than in the run: what is good for these is chosen, too.
 
-    Raises
-    ------
-    DataError
-        If nobody has samples enough.
+    Raises DataError if nobody has samples enough.
     """
     seed = config.seed + 1 if config.unlabelled else config.seed
     # Who takes the best of several rounds needs them here, too.

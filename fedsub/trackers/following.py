@@ -34,10 +34,7 @@ class Trackers:
     def update(self) -> None:
         """Have all take what is new.
 
-        Raises
-        ------
-        RunError
-            If the run cannot be read, or a tracker fails.
+        Raises RunError if the run cannot be read, or a tracker fails.
         """
         if self.trackers:
             self._tell(tracked(self.folder))

@@ -41,12 +41,8 @@ class MlflowRuns:
     folder : name of the run's folder; also the experiment's, unless ``MLFLOW_EXPERIMENT_NAME`` is
         set.
 
-    Raises
-    ------
-    ConfigError
-        Where MLflow is not installed.
-    RunError
-        If MLflow cannot be reached, or the experiment has been deleted there.
+    Raises ConfigError where MLflow is not installed. Raises RunError if MLflow cannot be reached,
+    or the experiment has been deleted there.
     """
 
     def __init__(self, uri: str, folder: str) -> None:
@@ -79,10 +75,7 @@ class MlflowRuns:
     def update(self, found: Sequence[Tracked]) -> None:
         """Log what is not logged yet.
 
-        Raises
-        ------
-        RunError
-            If MLflow cannot be reached, or refuses it.
+        Raises RunError if MLflow cannot be reached, or refuses it.
         """
         with _errors():
             for one in found:

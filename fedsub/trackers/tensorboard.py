@@ -22,10 +22,7 @@ class EventFiles:
     ----------
     folder : of the run.
 
-    Raises
-    ------
-    ConfigError
-        Where TensorBoard is not installed.
+    Raises ConfigError where TensorBoard is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,10 +39,7 @@ class EventFiles:
     def update(self, found: Sequence[Tracked]) -> None:
         """Write what is not written yet.
 
-        Raises
-        ------
-        RunError
-            If a file cannot be written.
+        Raises RunError if a file cannot be written.
         """
         for one in found:
             # Interrupted half-way, a file is not known as open, and is made anew.

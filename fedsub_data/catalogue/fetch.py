@@ -64,12 +64,9 @@ def fetch(
     timeout_s : float
         Seconds without a byte after which the connection counts as broken.
 
-    Raises
-    ------
-    DataError
-        Where access must be applied for, nothing is to be fetched, the terms are not accepted, a
-        file is unknown, refused by the server, broken off, not the official one, or does not fit
-        on the disk, or where another file of its name is in the way. No part of it is left.
+    Raises DataError where access must be applied for, nothing is to be fetched, the terms are not
+    accepted, a file is unknown, refused by the server, broken off, not the official one, or does
+    not fit on the disk, or where another file of its name is in the way. No part of it is left.
     """
     _check_access(card, accept_terms)
     wanted = [_named(card, name) for name in files] if files is not None else list(card.files)

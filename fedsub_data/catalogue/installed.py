@@ -36,10 +36,7 @@ def installed() -> dict[str, EntryPoint]:
 def installed_data_set(name: str) -> DataSet:
     """Return a package's data set.
 
-    Raises
-    ------
-    DataError
-        Where its package cannot be loaded, or offers something else.
+    Raises DataError where its package cannot be loaded, or offers something else.
     """
     point = installed()[name]
     try:

@@ -59,10 +59,8 @@ def add_files(
     new_classes : whether classes that the folder lacks are added.
     progress : told how many people are done, of how many.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where something is not as expected, or does not fit what is there; nothing is changed then.
+    Raises DataError or ConfigError where something is not as expected, or does not fit what is
+    there; nothing is changed then.
     """
     with alone(folder):
         before = Before(folder)
@@ -98,10 +96,7 @@ def _options(
 ) -> ImportOptions:
     """Return the options of the import before, those that were said now, and what the card fixes.
 
-    Raises
-    ------
-    ConfigError
-        Where one is said that the card fixes, with another value.
+    Raises ConfigError where one is said that the card fixes, with another value.
     """
     card = before.card
     said = {key.replace("-", "_"): getattr(given, key.replace("-", "_")) for key in asked}
@@ -164,10 +159,7 @@ def _classes(
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Card]:
     """Return the folder's code of each new class, int64 [k], and its card with classes added.
 
-    Raises
-    ------
-    DataError
-        Where features differ, or a class is not there that nobody said to add.
+    Raises DataError where features differ, or a class is not there that nobody said to add.
     """
     if new.features != card.features:
         raise DataError(

@@ -26,10 +26,8 @@ def texts(
 
     With `words`, words for no value, such as "none", stay words.
 
-    Raises
-    ------
-    DataError
-        If `where` is given and the column mixes numbers and words: 1 and "1" might be two.
+    Raises DataError if `where` is given and the column mixes numbers and words: 1 and "1" might be
+    two.
     """
     plain = np.asarray(column)
     if plain.dtype.kind in "iub":

@@ -19,10 +19,8 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
     rows : of one person.
     dropped : gains what is left out.
 
-    Raises
-    ------
-    DataError
-        Where something is there that the options refuse; it names file, line and column.
+    Raises DataError where something is there that the options refuse; it names file, line and
+    column.
     """
     columns = _columns(rows.x)
     rows = _without(

@@ -69,10 +69,7 @@ def check_clocks(
     ----------
     column : of time, for messages.
 
-    Raises
-    ------
-    DataError
-        It names the person, and both steps.
+    Raises DataError; it names the person, and both steps.
     """
     if options.mixed_units == "keep" or len(clocks) < _FEWEST:
         return

@@ -26,10 +26,7 @@ class Database:
     files : what is read into it; errors name one of them.
     memory : what it may take, such as ``2GB``.
 
-    Raises
-    ------
-    DataError
-        Where it cannot be made.
+    Raises DataError where it cannot be made.
     """
 
     def __init__(self, files: Sequence[Path], memory: str) -> None:
@@ -77,10 +74,7 @@ class Database:
         file : the place of the file that is read.
         expected : what should have come out, where it is not the file that is at fault.
 
-        Raises
-        ------
-        DataError
-            For each of its errors; it names the file.
+        Raises DataError for each of its errors; it names the file.
         """
         try:
             return ask()

@@ -73,10 +73,7 @@ def order_of(first: int, second: int, shown: str, where: str) -> tuple[str, str]
     first, second : the largest first and second number of dates whose year stands last.
     shown : one of them; "" where there is none.
 
-    Raises
-    ------
-    DataError
-        Where no day is above 12, so that nothing shows which number is the day.
+    Raises DataError where no day is above 12, so that nothing shows which number is the day.
     """
     if not shown:
         return "year-first", ""
@@ -190,10 +187,7 @@ class UnreadTimes:
     def check(self) -> None:
         """Refuse a column of time of which most cannot be read.
 
-        Raises
-        ------
-        DataError
-            It shows the first such value, and what is read.
+        Raises DataError; it shows the first such value, and what is read.
         """
         if self._first is None or self._unread <= _MOST * self._rows:
             return

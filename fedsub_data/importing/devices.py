@@ -62,10 +62,7 @@ def check_names(people: Sequence[str], options: ImportOptions) -> None:
     ----------
     people : names, as files or a column have them; what an option says of them is taken.
 
-    Raises
-    ------
-    DataError
-        It names them, and what to do.
+    Raises DataError; it names them, and what to do.
     """
     if options.subject or "subject" in options.named_groups:
         return
@@ -91,10 +88,7 @@ def check_names(people: Sequence[str], options: ImportOptions) -> None:
 def check_sensors(person: str, files: Sequence[str], options: ImportOptions) -> None:
     """Refuse one person's files whose names differ in a sensor alone.
 
-    Raises
-    ------
-    DataError
-        It names person and files, and what to do.
+    Raises DataError; it names person and files, and what to do.
     """
     seen: dict[tuple[str, ...], tuple[frozenset[str], str]] = {}
     for file in files if options.overlapping == AUTO else ():
@@ -196,10 +190,7 @@ def check_turns(
     columns : the first rows' texts by column, of columns that nobody named.
     people : whose each row is.
 
-    Raises
-    ------
-    DataError
-        It names the column and two devices, and what to do.
+    Raises DataError; it names the column and two devices, and what to do.
     """
     for name, values in columns.items():
         spoken = set(words(name))

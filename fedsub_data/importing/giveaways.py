@@ -59,10 +59,7 @@ class Giveaways:
     def without(self, where: str) -> NarrowedSource | None:
         """Return the source without columns that give class or person away; None without any.
 
-        Raises
-        ------
-        DataError
-            Where no feature is left.
+        Raises DataError where no feature is left.
         """
         if self._people < 2:
             return None  # a device's own rows show nothing of others

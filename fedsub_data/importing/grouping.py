@@ -70,10 +70,7 @@ class Grouping:
     def of_rows(self, rows: Rows) -> Numbers | None:
         """Return the group of each row that is a sample, int64 [n]; their times are in seconds.
 
-        Raises
-        ------
-        DataError
-            Where they have no time, and it is asked for.
+        Raises DataError where they have no time, and it is asked for.
         """
         if not len(rows) or self.options.groups is None:
             return None

@@ -32,10 +32,8 @@ from fedsub_data.preparing.preparation import REPORT_FILE, Progress
 def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
     """Return the source of the files that are meant; to be closed.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where there are none, they cannot be read, or what reads them is not installed.
+    Raises DataError or ConfigError where there are none, they cannot be read, or what reads them is
+    not installed.
     """
     files, notes = find_files(patterns), list[str]()
     folder = None
@@ -87,10 +85,8 @@ def import_files(
     patterns : files, folders, or patterns such as ``data/*.csv``.
     progress : told how many people are done, of how many.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where something is not as expected; it names file, line and column, and the option.
+    Raises DataError or ConfigError where something is not as expected; it names file, line and
+    column, and the option.
     """
     check_new_folder(folder, DataError)
     with closing(open_source(patterns, options)) as source:

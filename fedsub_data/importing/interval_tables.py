@@ -50,10 +50,7 @@ def kind_of_time(text: str) -> str:
 def read_interval_table(path: Path, options: ImportOptions) -> IntervalTable:
     """Return the table of a file, without rows where the file is empty.
 
-    Raises
-    ------
-    DataError
-        Where it is too large, cannot be decoded, or its lines differ in their columns.
+    Raises DataError where it is too large, cannot be decoded, or its lines differ in their columns.
     """
     size = path.stat().st_size
     if size > _MOST_BYTES:

@@ -42,10 +42,7 @@ class JoinedSource:
     owners : the person of each, those of one person side by side.
     classes : of each recording; None: a column or nothing says it.
 
-    Raises
-    ------
-    DataError
-        Where sensors of a recording share no time, or count it differently.
+    Raises DataError where sensors of a recording share no time, or count it differently.
     """
 
     rising: tuple[str, ...] = ()

@@ -36,10 +36,7 @@ def classes_of(
     ----------
     counts : rows by label.
 
-    Raises
-    ------
-    DataError
-        As :func:`class_names` and :func:`one_spelling`.
+    Raises DataError as :func:`class_names` and :func:`one_spelling`.
     """
     names = one_spelling(class_names(sorted(counts), options.no_labels, where), options)
     classes = tuple(dict.fromkeys(name for name in names.values() if name is not None))
@@ -51,10 +48,7 @@ def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[
 
     ``1`` and ``1.0`` are one class. Words are kept as they are, but for blanks around them.
 
-    Raises
-    ------
-    DataError
-        Where there are so many that they are measurements.
+    Raises DataError where there are so many that they are measurements.
     """
     words = {text: text.strip() for text in texts}
     empty = {text for text, word in words.items() if word.lower() in EMPTY or word in none}
@@ -88,11 +82,8 @@ def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
     ----------
     names : the class of each label as it is spelled; None is no class.
 
-    Raises
-    ------
-    DataError
-        Where classes differ in case, blanks, hyphens or underscores only, and no option says
-        whether they are one.
+    Raises DataError where classes differ in case, blanks, hyphens or underscores only, and no
+    option says whether they are one.
     """
     alike = defaultdict[str, list[str]](list)
     for name in dict.fromkeys(names.values()):
@@ -149,10 +140,7 @@ def check_labels(labels: Sequence[str], options: ImportOptions, where: str) -> l
     Decimal numbers are measurements. So are many whole numbers that do not count from 0 or 1, such
     as those of a heart rate.
 
-    Raises
-    ------
-    DataError
-        It shows some labels, and names the ways out.
+    Raises DataError; it shows some labels, and names the ways out.
     """
     numbers = [float(text.replace(",", ".")) for text in labels if is_number(text)]
     if options.measured_labels == "keep" or len(numbers) < MOSTLY * len(labels):

@@ -115,10 +115,7 @@ def grouped(
 ) -> tuple[Grouped, list[str]]:
     """Return the recordings of a layout with a folder for each, and sentences on other files.
 
-    Raises
-    ------
-    DataError
-        Where there is none, or a recording lacks a sensor that others have.
+    Raises DataError where there is none, or a recording lacks a sensor that others have.
     """
     found: dict[Path, dict[str, Path]] = {}
     others = list[str]()
@@ -202,10 +199,7 @@ def grouped_by_name(
     ----------
     values : a text for each file, by group of the pattern.
 
-    Raises
-    ------
-    DataError
-        Where a recording lacks a sensor that others have, or has two files of one.
+    Raises DataError where a recording lacks a sensor that others have, or has two files of one.
     """
     if "sensor" not in values:
         return None

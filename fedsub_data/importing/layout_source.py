@@ -36,10 +36,7 @@ def layout_source(
     ----------
     folder : of unpacked files, to be removed at the end.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where files are not as the layout has them.
+    Raises DataError or ConfigError where files are not as the layout has them.
     """
     found, notes = _grouped(files, options)
     if found is None:
@@ -63,10 +60,7 @@ def layout_recordings(
     ----------
     channels : the columns that are read.
 
-    Raises
-    ------
-    DataError, ConfigError
-        As :func:`layout_source`, and where a channel is missing.
+    Raises DataError or ConfigError as :func:`layout_source`, and where a channel is missing.
     """
     found, notes = _grouped(files, options)
     if found is None:

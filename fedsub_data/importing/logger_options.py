@@ -54,10 +54,7 @@ class LoggerOptions(TimeOptions):
         ----------
         classes_by : the other option; "" for none.
 
-        Raises
-        ------
-        ConfigError
-            It names both.
+        Raises ConfigError; it names both.
         """
         if self.intervals and classes_by:
             raise ConfigError(

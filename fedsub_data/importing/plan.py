@@ -63,11 +63,8 @@ def plan(source: Source, options: ImportOptions, name: str, there: There | None 
 
     Where they are added to a federation, units are held against its own, and one class is enough.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where people's units differ, nothing says a rate, time cannot be read, or options do not fit
-        the rows.
+    Raises DataError or ConfigError where people's units differ, nothing says a rate, time cannot be
+    read, or options do not fit the rows.
     """
     source = with_intervals(source, options)
     check_people_and_classes(source, options, name, 2 if there is None else 1)

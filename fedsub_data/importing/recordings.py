@@ -29,10 +29,7 @@ def in_time(rows: Rows, source: Source, options: ImportOptions) -> list[Rows]:
 
     A recording begins with each file, and with ``backwards = split`` where time runs backwards.
 
-    Raises
-    ------
-    DataError
-        Where time runs backwards in a file and nothing says what that means.
+    Raises DataError where time runs backwards in a file and nothing says what that means.
     """
     parts = []
     for file in dict.fromkeys(rows.file.tolist()):
@@ -193,10 +190,7 @@ class NewestFirst:
     def check(self) -> None:
         """Refuse files whose newest row stands first.
 
-        Raises
-        ------
-        DataError
-            It names the first, and the option.
+        Raises DataError; it names the first, and the option.
         """
         if self._first:
             more = f" (so in {self._recordings} recordings)" if self._recordings > 1 else ""

@@ -105,10 +105,7 @@ def resampled_sentences(by_person: Mapping[str, list[str]]) -> list[str]:
 def resampled_people(folder: Path | str) -> dict[str, list[str]]:
     """Return clauses on how each person's rows were resampled; {} if no import made `folder`.
 
-    Raises
-    ------
-    DataError
-        Where the record is not as an import writes it.
+    Raises DataError where the record is not as an import writes it.
     """
     path = Path(folder, REPORT_FILE)
     if not path.is_file():

@@ -87,10 +87,7 @@ class RisingFeatures:
     def check(self, where: str) -> None:
         """Refuse features that rise in everybody's rows, too.
 
-        Raises
-        ------
-        DataError
-            It names them, and the options that say what they are.
+        Raises DataError; it names them, and the options that say what they are.
         """
         rise = [
             name

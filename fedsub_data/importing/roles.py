@@ -92,10 +92,8 @@ def roles(
     where : the file, for messages.
     named : what files' names say.
 
-    Raises
-    ------
-    DataError
-        Where a column that was named is not there, or one that is needed cannot be guessed.
+    Raises DataError where a column that was named is not there, or one that is needed cannot be
+    guessed.
     """
     _check_named(options, names := list(columns), where)
     notes: list[str] = []

@@ -93,10 +93,7 @@ def samples_of(
 ) -> Iterator[Person]:
     """Yield everybody who has samples enough, or some without labels; `made` gains the counts.
 
-    Raises
-    ------
-    DataError
-        Where nobody is left.
+    Raises DataError where nobody is left.
     """
     source = planned.source
     for key, count in source.lost().items():

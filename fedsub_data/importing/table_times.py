@@ -56,10 +56,7 @@ class TableTimes:
         ----------
         place : the place of the time of a row of the database.
 
-        Raises
-        ------
-        DataError
-            Where some times name a zone, others none, and no zone is given.
+        Raises DataError where some times name a zone, others none, and no zone is given.
         """
         counts = (0, 0, 0)
         if self.dated and not self._clock.of_day:

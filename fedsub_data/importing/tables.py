@@ -44,11 +44,8 @@ class TableSource:
 
     To be closed: the database lies in a temporary folder that only its owner can read.
 
-    Raises
-    ------
-    DataError
-        Where a file cannot be read as a table, lacks a column that others have, or changes
-        meanwhile.
+    Raises DataError where a file cannot be read as a table, lacks a column that others have, or
+    changes meanwhile.
     """
 
     def __init__(

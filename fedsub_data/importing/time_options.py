@@ -85,10 +85,7 @@ class TimeOptions(WrittenOptions):
 def seconds(key: str, text: str) -> float | None:
     """Return a duration such as ``2.56s``, ``500ms`` or ``1min``; None for ``none`` and ``auto``.
 
-    Raises
-    ------
-    ConfigError
-        For any other text; it names `key`.
+    Raises ConfigError for any other text; it names `key`.
     """
     if text in (NONE, AUTO):
         return None

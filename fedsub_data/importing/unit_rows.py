@@ -59,10 +59,7 @@ def unit_factors(
     names : of columns that are used.
     where, other : the two files, for messages.
 
-    Raises
-    ------
-    DataError
-        Where no factor between two units is known.
+    Raises DataError where no factor between two units is known.
     """
     found = {}
     for name in names:

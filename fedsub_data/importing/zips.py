@@ -17,10 +17,8 @@ def without_zips(files: Sequence[Path], folder: Path) -> tuple[list[Path], list[
     ----------
     folder : where zips are unpacked, each into a folder of its name.
 
-    Raises
-    ------
-    DataError
-        Where a zip is damaged, holds nothing that is read, or is too large when unpacked.
+    Raises DataError where a zip is damaged, holds nothing that is read, or is too large when
+    unpacked.
     """
     made, notes = list[Path](), list[str]()
     for number, path in enumerate(files):

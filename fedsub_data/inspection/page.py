@@ -56,10 +56,7 @@ _READING = {
 def write_inspection(inspection: Inspection, folder: Path | str) -> None:
     """Write report.html, four PNG and inspection.json to a new `folder`, all or nothing.
 
-    Raises
-    ------
-    DataError
-        Where the folder already holds something or cannot be written.
+    Raises DataError where the folder already holds something or cannot be written.
     """
     folder = Path(folder)
     check_new_folder(folder, DataError)

@@ -93,13 +93,9 @@ def counted_partition(federation: Federation, kind: str, options: Any, seed: int
     seed : int
         Two seeds give two partitions of the same kind (``natural`` has but one).
 
-    Raises
-    ------
-    ConfigError
-        Where the kind or an option is not one.
-    DataError
-        Where the federation cannot be dealt that way, or a client could not be split into training
-        and test: none of its classes has two samples.
+    Raises ConfigError where the kind or an option is not one. Raises DataError where the federation
+    cannot be dealt that way, or a client could not be split into training and test: none of its
+    classes has two samples.
     """
     row = _row(kind)
     if type(options) is not row.options:

@@ -112,10 +112,7 @@ def pooled(federation: Federation) -> Pool:
     Where that is not known either, the pool has no ``t``: a blocked split then counts windows. In
     a client they are no closer than in the person's file, so it drops as much or more.
 
-    Raises
-    ------
-    DataError
-        Where some clients have ``t`` and others do not.
+    Raises DataError where some clients have ``t`` and others do not.
     """
     card, people = federation.card, list(federation.clients.values())
     clocks = [_clock(person, card) for person in people]

@@ -61,10 +61,8 @@ def prepare(source: Path, options: PAMAP2Options, workers: int, progress: Progre
     longer one are dropped. With ``heart_rate`` there is one more channel, in beats per minute,
     each value carried forward for up to 2 s.
 
-    Raises
-    ------
-    DataError
-        Where files are missing or not in the official format, or a person has no window left.
+    Raises DataError where files are missing or not in the official format, or a person has no
+    window left.
     """
     people = find_members(source, _FILES, _EXPECTED)
     counts, clients = Counts(), {}

@@ -73,12 +73,9 @@ def read_table(
     ----------
     path : the file's name, for messages.
 
-    Raises
-    ------
-    DataError
-        Where the header differs; a line has another number of fields; a number column holds
-        text, no value or infinity; a word is unknown; a byte is not UTF-8; or the file ends
-        inside a line or is empty. It names the file and the line.
+    Raises DataError where the header differs; a line has another number of fields; a number column
+    holds text, no value or infinity; a word is unknown; a byte is not UTF-8; or the file ends
+    inside a line or is empty. It names the file and the line.
     """
     line = 1
     for block in _blocks(file, path, block_bytes):

@@ -50,10 +50,7 @@ class Bounded(io.RawIOBase):
     ----------
     where : its name, for messages.
 
-    Raises
-    ------
-    DataError
-        Where more is read, or more than :meth:`allow` allows.
+    Raises DataError where more is read, or more than :meth:`allow` allows.
     """
 
     def __init__(self, file: IO[bytes], most: int, where: Path | str) -> None:
@@ -143,10 +140,8 @@ def unpacked_member(raw: IO[bytes], packed: int, where: str) -> Iterator[IO[byte
 def check_unpacked(path: Path) -> None:
     """Read a packed file to its end, before a reader without any bound does.
 
-    Raises
-    ------
-    DataError
-        Where it unpacks to more than it may. What is damaged is left to the next reader.
+    Raises DataError where it unpacks to more than it may. What is damaged is left to the next
+    reader.
     """
     with suppress(*DAMAGED), unpacked(path) as file:
         while file.read(_CHUNK):
@@ -157,11 +152,8 @@ def check_unpacked(path: Path) -> None:
 def opened_zip(file: Path | IO[bytes], where: Path | str, packed: int) -> Iterator[zipfile.ZipFile]:
     """Open a zip whose files are together no larger than a file of `packed` bytes may unpack to.
 
-    Raises
-    ------
-    DataError
-        Where they say that they are larger, as those do that lie on top of each other, or are too
-        many. A file that is larger than it says ends, for its reader, with an error.
+    Raises DataError where they say that they are larger, as those do that lie on top of each other,
+    or are too many. A file that is larger than it says ends, for its reader, with an error.
     """
     with ExitStack() as stack:
         if isinstance(file, Path):
@@ -182,11 +174,8 @@ def opened_zip(file: Path | IO[bytes], where: Path | str, packed: int) -> Iterat
 def tar_files(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
     """Yield each file in a tar, packed or not, in its order: its header and its content.
 
-    Raises
-    ------
-    DataError
-        Where there is more than it may hold, more is said of one file than may be, or one has
-        holes, of which a few bytes can say any size.
+    Raises DataError where there is more than it may hold, more is said of one file than may be, or
+    one has holes, of which a few bytes can say any size.
     """
     with unpacked(path) as raw:
         raw.allow(MOST_ABOUT_ONE, _ABOUT)

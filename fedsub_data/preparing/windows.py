@@ -63,10 +63,7 @@ class Clock:
         seconds : float64 [n], the time of the next rows.
         line : number of their first line.
 
-        Raises
-        ------
-        DataError
-            Where the time repeats or runs backwards; it names the line.
+        Raises DataError where the time repeats or runs backwards; it names the line.
         """
         steps = np.diff(seconds, prepend=self._last)
         backwards = np.flatnonzero(steps <= 0)

@@ -36,10 +36,8 @@ def opened(source: Path) -> Iterator[Folder]:
         ``UCI HAR Dataset.zip``, the UCI page's zip that has it inside, or the unpacked folder, or
         a folder that holds one of them. Nothing of an archive is written anywhere.
 
-    Raises
-    ------
-    DataError
-        Where the data set is not there, or an archive is damaged, also while it is read.
+    Raises DataError where the data set is not there, or an archive is damaged, also while it is
+    read.
     """
     expected = f"{ARCHIVE}, the UCI page's zip with it inside, or the folder {FOLDER}"
     if source.is_dir():
@@ -75,10 +73,7 @@ def opened(source: Path) -> Iterator[Folder]:
 def read_lines(folder: Folder, member: str) -> list[str]:
     """Return the lines of a member, such as ``train/y_train.txt``.
 
-    Raises
-    ------
-    DataError
-        Where it is not there, or at a line that is not UTF-8.
+    Raises DataError where it is not there, or at a line that is not UTF-8.
     """
     path = folder / member
     if not path.is_file():
@@ -95,10 +90,8 @@ def read_lines(folder: Folder, member: str) -> list[str]:
 def read_table(folder: Folder, member: str, columns: int) -> NDArray[np.float32]:
     """Return the numbers [lines, columns] of a member.
 
-    Raises
-    ------
-    DataError
-        As :func:`read_lines`, and at the first line that has not `columns` finite numbers.
+    Raises DataError as :func:`read_lines`, and at the first line that has not `columns` finite
+    numbers.
     """
     lines = read_lines(folder, member)
     path = str(folder / member)

@@ -43,11 +43,8 @@ def prepare(source: Path, options: UCIHAROptions, workers: int, progress: Progre
     progress : Progress
         Called after each file.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, damaged, not as the official ones, or differs from the others in
-        its number of lines; where a person is in train and in test, or in neither.
+    Raises DataError where a file is missing, damaged, not as the official ones, or differs from the
+    others in its number of lines; where a person is in train and in test, or in neither.
     """
     # One signal suffices to see which windows share samples.
     signals = SIGNALS if options.features == "signals" else SIGNALS[:1]

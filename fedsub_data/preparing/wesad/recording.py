@@ -88,10 +88,7 @@ def featured_windows(
 
     A window in which a feature cannot be computed or is not finite is dropped and counted.
 
-    Raises
-    ------
-    DataError
-        Where a label is none of 0 to 7, or where no window is left.
+    Raises DataError where a label is none of 0 to 7, or where no window is left.
     """
     counts = _counted_rows(recording)
     rate = recording.label_rate_hz

@@ -34,10 +34,7 @@ def wrist_features(signals: Mapping[str, Signal]) -> dict[str, float]:
 
     Each signal has its own rate; ``ACC`` is in 1/64 g.
 
-    Raises
-    ------
-    Unusable
-        Where NeuroKit2 finds too few or too many beats.
+    Raises Unusable where NeuroKit2 finds too few or too many beats.
     """
     bvp, eda, temp, acc = (signals[name] for name in SIGNALS)
     magnitude = np.linalg.norm(acc.values, axis=1) / _ACC_PER_G

@@ -48,13 +48,9 @@ def prepare(source: Path, options: WISDMOptions, workers: int, progress: Progres
     progress : Progress
         Called after each person.
 
-    Raises
-    ------
-    DataError
-        As :func:`opened`, :func:`read_rows` and :func:`read_windows`, and where no window of a
-        person is left.
-    ConfigError
-        Where an option is set that the chosen features do not have.
+    Raises DataError as :func:`opened`, :func:`read_rows` and :func:`read_windows`, and where no
+    window of a person is left. Raises ConfigError where an option is set that the chosen features
+    do not have.
     """
     transformed = options.features == "transformed"
     for name in ("window_s", "overlap") if transformed else ("missing",):
@@ -170,10 +166,8 @@ def opened(source: Path, official: str) -> Iterator[tuple[str, Iterable[bytes]]]
     official : {RAW, TRANSFORMED}
         Nothing of an archive is written anywhere.
 
-    Raises
-    ------
-    DataError
-        Where the file is not there, or is damaged or truncated, also while its lines are read.
+    Raises DataError where the file is not there, or is damaged or truncated, also while its lines
+    are read.
     """
     path = _located(source, official)
     try:

@@ -62,11 +62,8 @@ def read_rows(lines: Iterable[bytes], path: str) -> tuple[Rows, Counts]:
     lines : iterable of bytes
     path : the file's name, for messages.
 
-    Raises
-    ------
-    DataError
-        At the first line that is not UTF-8 or has another number of columns than a known fault
-        explains, an unknown user or activity, or a number that is none or not finite.
+    Raises DataError at the first line that is not UTF-8 or has another number of columns than a
+    known fault explains, an unknown user or activity, or a number that is none or not finite.
     """
     counts = Counts.zero("rows read")
     integers, numbers = array("q"), array("d")
