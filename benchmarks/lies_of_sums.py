@@ -29,9 +29,7 @@ Values = NDArray[Any]
 class Told:
     """A message's records, to be changed; and whose they are.
 
-    Parameters
-    ----------
-    before : what the same person was told with an earlier download.
+    `before`: what the same person was told with an earlier download.
     """
 
     client: str

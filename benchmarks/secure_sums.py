@@ -105,9 +105,7 @@ def signers(names: Sequence[str]) -> dict[str, Signer]:
 class Protocol:
     """People of one sum, and what it costs them.
 
-    Parameters
-    ----------
-    runs : earlier ones in which each opened a sum of the same numbers, of the same people.
+    `runs`: earlier ones in which each opened a sum of the same numbers, of the same people.
     """
 
     people: int
@@ -138,9 +136,7 @@ class Protocol:
     def answered(self, silent: float = 0.0) -> tuple[Summation, Words, float]:
         """Return a sum that can be opened, each person's vector, and a device's CPU seconds.
 
-        Parameters
-        ----------
-        silent : the share of people who send no vector.
+        `silent`: the share of people who send no vector.
         """
         names, server = list(self.persons), Summation(1, 3, NUMBERS)
         sending = names[: self.people - int(silent * self.people)]

@@ -104,9 +104,7 @@ def model_cut(model: PersonalModel, options: ImportOptions) -> Cut:
 class RecordingAnswers:
     """The answers of a person's model for some recordings, in the order of their windows.
 
-    Parameters
-    ----------
-    notes : what was guessed, converted or left out, in sentences; whole when all is read.
+    `notes`: what was guessed, converted or left out, in sentences; whole when all is read.
     """
 
     model: PersonalModel
@@ -123,9 +121,7 @@ class RecordingAnswers:
     def blocks(self, size: int = BLOCK, at_once: int = AT_ONCE) -> Iterator[Answered]:
         """Yield answers as they are found.
 
-        Parameters
-        ----------
-        size, at_once : rows that are fetched, and resampled, together.
+        `size`, `at_once`: rows that are fetched, and resampled, together.
 
         Raises DataError where a recording cannot be read, is not like the training data, or none is
         as long as a window.

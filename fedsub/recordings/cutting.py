@@ -56,9 +56,7 @@ class RecordingClock:
 class Stretch:
     """A stretch without a pause, which gets rows and gives windows.
 
-    Parameters
-    ----------
-    at_once : rows that are resampled together.
+    `at_once`: rows that are resampled together.
     """
 
     def __init__(self, cut: Cut, at_once: int = AT_ONCE) -> None:

@@ -16,9 +16,7 @@ _TOUCH = 1e-3
 def moment(seconds: float, tick: float | None) -> str:
     """Return a time as the recording has it: a number in its unit, or a date in UTC.
 
-    Parameters
-    ----------
-    tick : seconds of one unit; None: the recording has dates.
+    `tick`: seconds of one unit; None: the recording has dates.
     """
     if tick is None:
         return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "milliseconds")[:23]

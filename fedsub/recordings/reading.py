@@ -42,9 +42,7 @@ def reading_options(given: Mapping[str, str]) -> ImportOptions:
 def smoothing_seconds(text: str, model: PersonalModel) -> float | None:
     """Return the mean time that a class lasts, s; None where nothing is smoothed.
 
-    Parameters
-    ----------
-    text : a duration, or :data:`TRAINING`: as long as in the training samples of `model`.
+    `text`: a duration, or :data:`TRAINING`: as long as in the training samples of `model`.
 
     Raises ConfigError where the text is neither, or nobody knows how long a class lasted.
     """

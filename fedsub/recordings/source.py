@@ -92,9 +92,7 @@ def _are_numbers(values: Sequence[str | None]) -> list[bool | None]:
 class TableRecordings(TableSource):
     """Recordings in files of tables; a :class:`Recordings`.
 
-    Parameters
-    ----------
-    channels : the channels that the model reads.
+    `channels`: the channels that the model reads.
 
     Raises DataError where a file cannot be read as a table, lacks a channel, or changes meanwhile.
     """

@@ -38,9 +38,7 @@ _NAMED = 5  # people a row names; who else there is stands in a folded table
 def write_report(folder: Path, again: int | None = None) -> tuple[Path, bool]:
     """Write the report into a run's folder; return its path, and whether the run has finished.
 
-    Parameters
-    ----------
-    again : seconds after which the page of a run that goes on loads itself anew; None for never.
+    `again`: seconds after which the page of a run that goes on loads itself anew; None for never.
 
     Raises RunError if the folder holds no method's database or one that cannot be read, or cannot
     be written.

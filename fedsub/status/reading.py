@@ -31,9 +31,7 @@ STARTING_SECONDS = 120.0
 def read_status(folder: Path, certificate: Path | None = None) -> Status:
     """Return how what lies in `folder` is doing.
 
-    Parameters
-    ----------
-    certificate : the server's, where it does not lie in the deployment's folder.
+    `certificate`: the server's, where it does not lie in the deployment's folder.
 
     Raises RunError if the folder is none, or no run's, deployment's or study's; or a database is
     damaged. Raises ConfigError if its run.toml cannot be read.

@@ -95,9 +95,7 @@ TESTED = frozenset({
 def check_study(path: Path, study: Study) -> None:
     """Refuse a study whose parts are right each, and wrong together.
 
-    Parameters
-    ----------
-    path : of its file, which messages begin with.
+    `path`: of its file, which messages begin with.
 
     Raises ConfigError; it names the file and the key.
     """

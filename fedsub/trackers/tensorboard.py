@@ -18,9 +18,7 @@ _REACHED = "people/macro_f1"
 class EventFiles:
     """Event files of a run's methods: written anew once, then added to while the run goes on.
 
-    Parameters
-    ----------
-    folder : of the run.
+    `folder`: of the run.
 
     Raises ConfigError where TensorBoard is not installed.
     """

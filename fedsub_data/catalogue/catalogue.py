@@ -144,9 +144,7 @@ def _strict(kind: type[T], table: object, path: Path, where: str = "") -> T:
     dataclass (an inner table) or a tuple of them (an array of tables). With a default it may be
     left out; a default of None stands for "not known".
 
-    Parameters
-    ----------
-    path, where : the file, and the inner table's place in it such as ``"source."``.
+    `path`, `where`: the file, and the inner table's place in it such as ``"source."``.
 
     Raises DataError at an unknown or missing key or a value of another type: names the file and the
     key.

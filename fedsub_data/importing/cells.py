@@ -91,9 +91,7 @@ class Times:
 def times(column: NDArray[Any], dates: str) -> Times:
     """Return the times in a column of a table in memory.
 
-    Parameters
-    ----------
-    dates : what stands first in dates as text, ``auto``, or a form with ``%``.
+    `dates`: what stands first in dates as text, ``auto``, or a form with ``%``.
     """
     plain = np.asarray(column)
     if plain.dtype.kind in "mM":

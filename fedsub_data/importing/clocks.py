@@ -42,9 +42,7 @@ class Clock:
 def clock_of(rows: Rows, sort: bool = False) -> Clock:
     """Return the clock of a person's rows; times that are none are passed over.
 
-    Parameters
-    ----------
-    sort : whether the rows of a file are put in order of time first.
+    `sort`: whether the rows of a file are put in order of time first.
     """
     if rows.t is None:
         return Clock(None, 0.0)
@@ -65,9 +63,7 @@ def check_clocks(
 ) -> None:
     """Refuse people whose steps in time are larger by the factor of a unit.
 
-    Parameters
-    ----------
-    column : of time, for messages.
+    `column`: of time, for messages.
 
     Raises DataError; it names the person, and both steps.
     """

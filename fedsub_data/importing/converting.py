@@ -77,9 +77,7 @@ class Units:
     def check(self, kept: Sequence[int] | None = None) -> Conversion:
         """Return the conversion of people who differ.
 
-        Parameters
-        ----------
-        kept : the columns that are looked at; None: all.
+        `kept`: the columns that are looked at; None: all.
 
         Raises DataError where some differ and ``convert`` does not say what to do; it names them,
         and how.

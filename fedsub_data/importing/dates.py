@@ -94,9 +94,7 @@ def order_of(first: int, second: int, shown: str, where: str) -> tuple[str, str]
 def date_in_sql(column: str, order: str) -> str:
     """Return a column of text as seconds since 1970; NULL where it is no date.
 
-    Parameters
-    ----------
-    order : of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%`` as ``strptime`` has it.
+    `order`: of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%`` as ``strptime`` has it.
     """
     if "%" in order:
         form = order.replace("'", "''")
@@ -122,9 +120,7 @@ def date_in_sql(column: str, order: str) -> str:
 def date(text: str, order: str) -> float | None:
     """Return a date as seconds since 1970, UTC unless it names a zone; None where it is none.
 
-    Parameters
-    ----------
-    order : of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%``.
+    `order`: of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%``.
     """
     if "%" in order:
         with suppress(ValueError):

@@ -58,9 +58,7 @@ _SHOWN = 4
 def check_names(people: Sequence[str], options: ImportOptions) -> None:
     """Refuse people whose names differ in a sensor, a device or a part of a data set alone.
 
-    Parameters
-    ----------
-    people : names, as files or a column have them; what an option says of them is taken.
+    `people`: names, as files or a column have them; what an option says of them is taken.
 
     Raises DataError; it names them, and what to do.
     """
@@ -106,9 +104,7 @@ def check_sensors(person: str, files: Sequence[str], options: ImportOptions) -> 
 class SameTimes:
     """Finder of people, each of one file, who were recorded at the same times in the same classes.
 
-    Parameters
-    ----------
-    options : whoever says who the people are is not asked.
+    `options`: whoever says who the people are is not asked.
     """
 
     def __init__(self, options: ImportOptions) -> None:

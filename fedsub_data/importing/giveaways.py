@@ -33,9 +33,7 @@ FOLLOWS = "change only where the class does"
 class Giveaways:
     """Comparison of each guessed feature with classes, people and recordings.
 
-    Parameters
-    ----------
-    source : its features are compared, unless the options name them.
+    `source`: its features are compared, unless the options name them.
     """
 
     def __init__(self, source: Source, options: ImportOptions) -> None:

@@ -43,9 +43,7 @@ class Placed:
 class Grouping:
     """Numbering of everybody's groups, and the notes on it.
 
-    Parameters
-    ----------
-    options : ``split_by``, ``session_gap`` and ``timezone`` count.
+    `options`: ``split_by``, ``session_gap`` and ``timezone`` count.
     """
 
     options: ImportOptions

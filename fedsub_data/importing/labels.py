@@ -32,9 +32,7 @@ def classes_of(
 ) -> tuple[dict[str, str | None], tuple[str, ...], list[str]]:
     """Return the class of each label, the classes in their order, and sentences on other texts.
 
-    Parameters
-    ----------
-    counts : rows by label.
+    `counts`: rows by label.
 
     Raises DataError as :func:`class_names` and :func:`one_spelling`.
     """
@@ -78,9 +76,7 @@ def _whole(text: str) -> str:
 def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
     """Return the class of each label, in the classes' order; merged spellings take the last.
 
-    Parameters
-    ----------
-    names : the class of each label as it is spelled; None is no class.
+    `names`: the class of each label as it is spelled; None is no class.
 
     Raises DataError where classes differ in case, blanks, hyphens or underscores only, and no
     option says whether they are one.

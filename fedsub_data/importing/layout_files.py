@@ -195,9 +195,7 @@ def grouped_by_name(
 ) -> Grouped | None:
     """Return recordings whose sensors the files' names tell; None where no recording has several.
 
-    Parameters
-    ----------
-    values : a text for each file, by group of the pattern.
+    `values`: a text for each file, by group of the pattern.
 
     Raises DataError where a recording lacks a sensor that others have, or has two files of one.
     """

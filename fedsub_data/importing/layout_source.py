@@ -32,9 +32,7 @@ def layout_source(
 ) -> OpenSource | None:
     """Return the source of files that have a layout, or several sensors; None for other files.
 
-    Parameters
-    ----------
-    folder : of unpacked files, to be removed at the end.
+    `folder`: of unpacked files, to be removed at the end.
 
     Raises DataError or ConfigError where files are not as the layout has them.
     """
@@ -56,9 +54,7 @@ def layout_recordings(
 ) -> JoinedSource | None:
     """Return recordings of nobody known, each as a person of its own; None for other files.
 
-    Parameters
-    ----------
-    channels : the columns that are read.
+    `channels`: the columns that are read.
 
     Raises DataError or ConfigError as :func:`layout_source`, and where a channel is missing.
     """

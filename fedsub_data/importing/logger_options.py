@@ -50,9 +50,7 @@ class LoggerOptions(TimeOptions):
     def check_intervals(self, classes_by: str) -> None:
         """Refuse intervals beside another option that says the classes, and parts of them alone.
 
-        Parameters
-        ----------
-        classes_by : the other option; "" for none.
+        `classes_by`: the other option; "" for none.
 
         Raises ConfigError; it names both.
         """

@@ -198,9 +198,7 @@ def _cut(
 def _step(clocks: Mapping[str, Clock], tick: float, even: bool = True) -> float | None:
     """Return the median over people of the step from row to row, s; None if nobody has one.
 
-    Parameters
-    ----------
-    even : whether rows of one time lie evenly up to the next; else only the first counts.
+    `even`: whether rows of one time lie evenly up to the next; else only the first counts.
     """
     steps = [clock.per_row if even else clock.step for clock in clocks.values()]
     known = [step for step in steps if step is not None]

@@ -67,9 +67,7 @@ def interleaved(rows: Rows, order: NDArray[np.int64]) -> str:
     Rows of two recordings would take turns, so that steps become shorter, and a window would hold
     both. A row that stands there twice makes no recording; rows that are shuffled are not several.
 
-    Parameters
-    ----------
-    order : the rows in order of time.
+    `order`: the rows in order of time.
     """
     least, most = _SHUFFLED
     if least < float(np.mean(np.diff(rows.times) < 0)) < most:
@@ -92,9 +90,7 @@ def interleaved(rows: Rows, order: NDArray[np.int64]) -> str:
 def repeated(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped) -> Rows:
     """Return rows without those of a time that is there already, or spread evenly in time.
 
-    Parameters
-    ----------
-    rows : of one recording, in order of time; or without time, then whole rows are compared.
+    `rows`: of one recording, in order of time; or without time, then whole rows are compared.
     """
     how = options.duplicates
     if rows.t is None:

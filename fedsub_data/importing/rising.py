@@ -66,9 +66,7 @@ def _rises(values: NDArray[np.float64], who: NDArray[np.int64]) -> bool:
 class RisingFeatures:
     """Holds what rises in the first rows against everybody's rows.
 
-    Parameters
-    ----------
-    source : its `rising` are looked at.
+    `source`: its `rising` are looked at.
     """
 
     def __init__(self, source: Source) -> None:

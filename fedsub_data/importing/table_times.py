@@ -52,9 +52,7 @@ class TableTimes:
     def check(self, database: Database, place: Callable[[int], str]) -> list[str]:
         """Return a sentence where a zone is given and not needed.
 
-        Parameters
-        ----------
-        place : the place of the time of a row of the database.
+        `place`: the place of the time of a row of the database.
 
         Raises DataError where some times name a zone, others none, and no zone is given.
         """

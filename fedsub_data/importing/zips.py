@@ -13,9 +13,7 @@ from fedsub_data.preparing.unpacking import DAMAGED, opened_zip
 def without_zips(files: Sequence[Path], folder: Path) -> tuple[list[Path], list[str]]:
     """Return the files with those in zips in their place, and what of zips is left out.
 
-    Parameters
-    ----------
-    folder : where zips are unpacked, each into a folder of its name.
+    `folder`: where zips are unpacked, each into a folder of its name.
 
     Raises DataError where a zip is damaged, holds nothing that is read, or is too large when
     unpacked.

@@ -145,9 +145,7 @@ def each_file(path: Path, names: Collection[str]) -> Generator[tuple[str, str, I
 
     What is raised while such a file is read, one of :data:`DAMAGED`, its reader meets.
 
-    Parameters
-    ----------
-    path : a tar, packed or not, whose order they come in, or a folder, in order of their names.
+    `path`: a tar, packed or not, whose order they come in, or a folder, in order of their names.
 
     Raises DataError where it is damaged or was truncated, at its end too, or holds more than it may
     (:mod:`fedsub_data.preparing.unpacking`).

@@ -200,9 +200,7 @@ def interpolate_gaps(signals: NDArray[np.float64], longest: int) -> NDArray[np.b
 class Held:
     """A slow signal's last value, carried forward over the rows between its own.
 
-    Parameters
-    ----------
-    longest_s : how long a value is carried, in seconds.
+    `longest_s`: how long a value is carried, in seconds.
     """
 
     def __init__(self, longest_s: float) -> None:
@@ -214,9 +212,7 @@ class Held:
     ) -> NDArray[np.float64]:
         """Return `values` [n] with each NaN replaced by the last value, unless too old.
 
-        Parameters
-        ----------
-        values, seconds : float64 [n], the next rows' values and times.
+        `values`, `seconds`: float64 [n], the next rows' values and times.
         """
         known = np.concatenate([[self._value], values])
         times = np.concatenate([[self._second], seconds])

@@ -69,9 +69,7 @@ def read_table(
 ) -> Iterator[Rows]:
     """Yield the lines of an open binary file, as many at a time as fill `block_bytes`.
 
-    Parameters
-    ----------
-    path : the file's name, for messages.
+    `path`: the file's name, for messages.
 
     Raises DataError where the header differs; a line has another number of fields; a number column
     holds text, no value or infinity; a word is unknown; a byte is not UTF-8; or the file ends

@@ -46,9 +46,7 @@ def most_unpacked(packed: int) -> int:
 class Bounded(io.RawIOBase):
     """An unpacked file that ends with an error behind `most` bytes.
 
-    Parameters
-    ----------
-    where : its name, for messages.
+    `where`: its name, for messages.
 
     Raises DataError where more is read, or more than :meth:`allow` allows.
     """
