@@ -56,13 +56,10 @@ def fetch(
 
     Parameters
     ----------
-    accept_terms : bool
-        Whether the person has accepted what :func:`terms` says.
-    progress_bar : bool
-        Draws a bar on standard error.
+    accept_terms : whether the person has accepted what :func:`terms` says.
+    progress_bar : draws a bar on standard error.
     files : names of the card's files to fetch; None: all.
-    timeout_s : float
-        Seconds without a byte after which the connection counts as broken.
+    timeout_s : seconds without a byte after which the connection counts as broken.
 
     Raises DataError where access must be applied for, nothing is to be fetched, the terms are not
     accepted, a file is unknown, refused by the server, broken off, not the official one, or does

@@ -45,18 +45,14 @@ class Pool:
     ----------
     x : [n, F], [n, F, time], [n, F, height, width] or token ids [n, length]
         As the clients hold them.
-    y : int64 [n]
-        Labels.
-    t : float64 [n] or None
-        Seconds on the common axis, ascending.
+    y : int64 [n], labels.
+    t : float64 [n] or None, seconds on the common axis, ascending.
     since : int64 [n] or None
         First round in which a sample exists, where any person has that; 0 for the others'.
-    classes : int
-        Number of classes on the card, with samples or without.
+    classes : number of classes on the card, with samples or without.
     edges : int64 [2, m] or None
         Of graphs, which stand side by side: rows of `x` that are joined; None of other samples.
-    group : int64 [n] or None
-        Of each sample the group, those of each person numbered apart.
+    group : int64 [n] or None, of each sample the group, those of each person numbered apart.
     neighbours : int64 [k]
         Rows of `x` that share signal with the next row, or may where `known` is False.
     """

@@ -32,9 +32,8 @@ def opened(source: Path) -> Iterator[Folder]:
 
     Parameters
     ----------
-    source : Path
-        ``UCI HAR Dataset.zip``, the UCI page's zip that has it inside, or the unpacked folder, or
-        a folder that holds one of them. Nothing of an archive is written anywhere.
+    source : ``UCI HAR Dataset.zip``, the UCI page's zip that has it inside, or the unpacked folder,
+        or a folder that holds one of them. Nothing of an archive is written anywhere.
 
     Raises DataError where the data set is not there, or an archive is damaged, also while it is
     read.

@@ -35,13 +35,10 @@ def prepare(source: Path, options: UCIHAROptions, workers: int, progress: Progre
 
     Parameters
     ----------
-    source : Path
-        As for :func:`fedsub_data.preparing.uci_har.files.opened`.
+    source : as for :func:`fedsub_data.preparing.uci_har.files.opened`.
     options : UCIHAROptions
-    workers : int
-        Unused: reading takes seconds.
-    progress : Progress
-        Called after each file.
+    workers : unused: reading takes seconds.
+    progress : called after each file.
 
     Raises DataError where a file is missing, damaged, not as the official ones, or differs from the
     others in its number of lines; where a person is in train and in test, or in neither.

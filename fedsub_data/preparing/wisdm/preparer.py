@@ -40,13 +40,10 @@ def prepare(source: Path, options: WISDMOptions, workers: int, progress: Progres
 
     Parameters
     ----------
-    source : Path
-        ``WISDM_ar_latest.tar.gz``, its unpacked folder, or its raw or transformed file.
+    source : ``WISDM_ar_latest.tar.gz``, its unpacked folder, or its raw or transformed file.
     options : WISDMOptions
-    workers : int
-        Unused: one pass over one file takes seconds.
-    progress : Progress
-        Called after each person.
+    workers : unused: one pass over one file takes seconds.
+    progress : called after each person.
 
     Raises DataError as :func:`opened`, :func:`read_rows` and :func:`read_windows`, and where no
     window of a person is left. Raises ConfigError where an option is set that the chosen features
@@ -160,8 +157,7 @@ def opened(source: Path, official: str) -> Iterator[tuple[str, Iterable[bytes]]]
 
     Parameters
     ----------
-    source : Path
-        The archive as downloaded, a folder that holds it or its unpacked folder, or the file
+    source : the archive as downloaded, a folder that holds it or its unpacked folder, or the file
         itself, whatever its name before ``.txt`` or ``.arff``; ``.xz`` may follow.
     official : {RAW, TRANSFORMED}
         Nothing of an archive is written anywhere.

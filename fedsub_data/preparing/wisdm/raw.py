@@ -34,14 +34,10 @@ class Rows:
 
     Parameters
     ----------
-    user : int64 [n]
-        From 1 to 36.
-    label : int64 [n]
-        Index into :data:`CLASSES`.
-    stamp : int64 [n]
-        The phone's uptime, "generally" in nanoseconds.
-    acceleration : float64 [n, 3]
-        x, y, z with gravity, m/s^2.
+    user : int64 [n], from 1 to 36.
+    label : int64 [n], index into :data:`CLASSES`.
+    stamp : int64 [n], the phone's uptime, "generally" in nanoseconds.
+    acceleration : float64 [n, 3], x, y, z with gravity, m/s^2.
     """
 
     user: NDArray[np.int64]
