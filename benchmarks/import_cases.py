@@ -7,7 +7,6 @@ beside what comes now. One process imports all: starting it takes longer than an
 other cases stay in the file.
 """
 
-import csv
 import json
 import re
 import subprocess
@@ -15,12 +14,11 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from script import read_arguments
+from script import put_rows, read_arguments, rows_in, today
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among the tests
@@ -167,28 +165,16 @@ def keep(path: Path, column: str, lines: Mapping[tuple[str, str], Mapping[str, s
     A line says what came of the first form, and of which others the exit code differs. The other
     column and other cases stay as they are.
     """
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = {(row["kind"], row["variant"]): row for row in csv.DictReader(file)}
+    before, rows = rows_in(path, KEY), list[dict[str, str]]()
     known = {(case.kind, case.variant): case for case in cases()}
     for key, by in lines.items():
         first = next(iter(by.values()))
         unlike = [form for form, said in by.items() if said[:1] != first[:1]]
         first += f" [{', '.join(f'{form}: {by[form][:1]}' for form in unlike)}]" if unlike else ""
-        row = rows.get(key, dict.fromkeys(HEAD, ""))
-        rows[key] = row | {
-            "kind": key[0],
-            "variant": key[1],
-            "right": known[key].right,
-            column: first,
-            "forms": ", ".join(by),
-            "written": datetime.now(UTC).date().isoformat(),
-        }
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, HEAD, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[key] for key in known if key in rows)
+        row = before.get(key, dict.fromkeys(HEAD, "")) | dict(zip(KEY, key, strict=True))
+        row |= {"right": known[key].right, column: first, "forms": ", ".join(by)}
+        rows.append(row | {"written": today()})
+    put_rows(path, rows, KEY, known)
 
 
 def main() -> None:
@@ -218,7 +204,7 @@ def main() -> None:
             print(case.kind, case.variant, form, said, sep=" | ", flush=True)
             lines.setdefault((case.kind, case.variant), {})[form] = said
     release.close()
-    if args.out is not None:
+    if args.out is not None and lines:
         keep(args.out, args.column, lines)
 
 

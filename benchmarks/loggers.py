@@ -6,14 +6,13 @@ answer a new recording with a page. `--before` is the program `fedsub` of anothe
 the import alone is tried.
 """
 
-import csv
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from script import Known, put_rows, read_arguments
+from script import Known, put_rows, read_arguments, rows_in
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among the tests
@@ -57,14 +56,6 @@ def row_of(logger: str, before: str) -> dict[str, str]:
     return row
 
 
-def kept_before(path: Path | None, logger: str) -> str:
-    """Return the column of another release, as it stands in the file."""
-    if path is None or not path.exists():
-        return ""
-    with path.open(newline="", encoding="utf-8") as file:
-        return next((row["before"] for row in csv.DictReader(file) if row["logger"] == logger), "")
-
-
 def main() -> None:
     """Try each logger, print its line, and write all of them."""
     args = read_arguments(
@@ -72,7 +63,8 @@ def main() -> None:
     )
     for logger in args.only:
         row = row_of(logger, args.before)
-        row["before"] = row["before"] or kept_before(args.csv, logger)
+        kept = rows_in(args.csv, ["logger"]).get((logger,), {})
+        row["before"] = row["before"] or kept.get("before", "")
         print(*row.values(), sep=" | ", flush=True)
         put_rows(args.csv, [row], ["logger"], [(one,) for one in WRITERS])
 

@@ -65,6 +65,14 @@ def add_rows(path: Path | None, head: Sequence[object], rows: Iterable[Sequence[
         csv.writer(file, lineterminator="\n").writerows([*([head] if new else []), *rows])
 
 
+def rows_in(path: Path | None, key: Sequence[str]) -> dict[tuple[str, ...], dict[str, str]]:
+    """Return the rows of a CSV file by their `key` columns; none where there is no file."""
+    if path is None or not path.exists():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        return {tuple(row.get(name, "") for name in key): row for row in csv.DictReader(file)}
+
+
 def put_lines(
     path: Path | None, head: Sequence[str], lines: Iterable[Sequence[object]], keys: int
 ) -> None:
@@ -86,10 +94,7 @@ def put_rows(
     if path is None:
         return
     rows = [{**row, "written": row.get("written", today())} for row in rows]
-    kept: dict[tuple[object, ...], Mapping[str, object]] = {}
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            kept = {tuple(row[name] for name in key): row for row in csv.DictReader(file)}
+    kept: dict[tuple[object, ...], Mapping[str, object]] = {**rows_in(path, key)}
     kept |= {tuple(row[name] for name in key): row for row in rows}
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

@@ -8,14 +8,13 @@ person's numbers stands in it as they are. With --page no lie is told: the table
 written anew, from what --out wrote here and, of the release before, there.
 """
 
-import csv
 from collections.abc import Collection
 from pathlib import Path
 
 import torch
 from lies_of_sums import LIES, Lie
 from lying_server import Outcome, outcome
-from script import put_rows, read_arguments
+from script import put_rows, read_arguments, rows_in
 
 TINY = ["--people", "4", "--only", "weight, each", "weight", "lr"]
 LINES = ("fedavg",)
@@ -88,13 +87,8 @@ def written(page: str) -> str:
 
 def rows_of(path: Path) -> dict[tuple[str, ...], tuple[str, str, str]]:
     """Return each lie's row in a file of results: devices, people in the sum, share read."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return {
-            tuple(row.get(name, "") for name in HEAD[:5]): (
-                row["devices"], row["opened of"], row["read"],
-            )
-            for row in csv.DictReader(file)
-        }  # fmt: skip
+    found = rows_in(path, HEAD[:5]).items()
+    return {key: (row["devices"], row["opened of"], row["read"]) for key, row in found}
 
 
 def main() -> None:
@@ -111,15 +105,14 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     found = lines(args.people, args.only)
-    if args.out is not None:
-        rows = [dict(zip(HEAD, line(*one), strict=True)) for one in found]
-        order = [
-            (lie.method, lie.about, lie.said, whom, roster)
-            for lie in LIES
-            for whom in (OTHERS, ONE, SOME)
-            for roster in ROSTERS
-        ]
-        put_rows(args.out, rows, HEAD[:5], order)
+    rows = [dict(zip(HEAD, line(*one), strict=True)) for one in found]
+    order = [
+        (lie.method, lie.about, lie.said, whom, roster)
+        for lie in LIES
+        for whom in (OTHERS, ONE, SOME)
+        for roster in ROSTERS
+    ]
+    put_rows(args.out, rows, HEAD[:5], order)
 
 
 if __name__ == "__main__":
