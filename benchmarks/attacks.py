@@ -1,9 +1,5 @@
 """What hostile devices cost the others: points of macro F1 lost, by method, attack and defence.
 
-    python benchmarks/attacks.py [--data ../shared/data/wisdm] [--clients 10] [--rounds 30]
-        [--skip 0] [--malicious 1] [--methods fedavg ditto ...] [--attacks ...] [--seeds 0 1 2]
-        [--defences clip clip,median clip,multi-krum] [--lr 0.05] [--capacities 1 1/4]
-        [--out attacks.csv]
     python benchmarks/attacks.py --table benchmarks/attacks.csv [more.csv ...]
 
 The attacks are in `attackers.py`. The first `--malicious` people attack in every round, all alike;

@@ -1,9 +1,5 @@
 """What secure sums cost over a real connection: seconds, CPU, memory and bytes, beside plain runs.
 
-    python benchmarks/deployment_sums.py [--devices 10 30 100] [--rounds 4]
-        [--methods fedavg fedsub-ridge] [--look 3] [--minutes 15]
-        [--out benchmarks/results/deployment-sums.csv]
-
 Two runs of `deployment_scale.py`'s deployment, one after the other: plain, and with
 `secure-aggregation`. Devices are light: they have trained before. They do their part in the sums as
 devices do, but no program is started for a message. Bytes are those of all calls that devices make,

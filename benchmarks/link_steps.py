@@ -1,9 +1,5 @@
 """What each way of asking a SuperLink for less saves, alone and together.
 
-    python benchmarks/link_steps.py [--devices 60 200] [--rounds 4] [--methods fedsub]
-        [--steps none looks held indices "one request" "one handler" default together memory]
-        [--minutes 15] [--out benchmarks/results/link-steps.csv]
-
 The deployment of `deployment_scale.py`, with light devices, TLS and keys, once for each step: what
 FedSub puts in front of Flower is taken away again, but for the step. Steps share a machine with
 each other's past only; what else runs on it raises seconds more than CPU seconds.

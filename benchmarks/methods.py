@@ -1,7 +1,5 @@
 """What every method's card says, measured: bytes, time of a round, lines of its files.
 
-    python benchmarks/methods.py [--data ../shared/data/wisdm] [--rounds 20] [--clients 12]
-                                 [--times 5]
     python benchmarks/methods.py --methods ditto fedsub-gated
 
 Bytes are full models a client and round over a whole run with the defaults, beside what the card

@@ -1,7 +1,5 @@
 """What hostile devices cost the others of `fedsub-ridge`, on several federations, by default.
 
-    python benchmarks/ridge_attacks.py [--data ../shared/data/wisdm-windows ...] [--clients 10]
-        [--rounds 6] [--malicious 1] [--attacks ...] [--seeds 0 1 2] [--csv attacks-ridge.csv]
     python benchmarks/ridge_attacks.py --table benchmarks/results/attacks-ridge.csv
 
 The attacks are `attackers.py`'s, as many of the first people attack. A line is a federation and an

@@ -1,7 +1,5 @@
 """What a weak device saves: seconds, memory, bytes on disk and on the wire, beside the arithmetic.
 
-    python benchmarks/weak_device.py [--model har-cnn] [--shape 9 128] [--samples 200]
-        [--capacities 1 0.5 0.25 0.125] [--limit 24] [--out benchmarks/results/weak-device.csv]
     python benchmarks/weak_device.py --model benchmarks/weak_device.py:wide --shape 64
         --capacities 1 0.25 0.0625 --limit 48 --out benchmarks/results/weak-module.csv
 
