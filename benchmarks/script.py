@@ -94,7 +94,7 @@ def put_rows(
     if path is None:
         return
     rows = [{**row, "written": row.get("written", today())} for row in rows]
-    kept: dict[tuple[object, ...], Mapping[str, object]] = {**rows_in(path, key)}
+    kept = dict[tuple[object, ...], Mapping[str, object]](rows_in(path, key).items())
     kept |= {tuple(row[name] for name in key): row for row in rows}
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
