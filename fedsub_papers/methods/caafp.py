@@ -46,6 +46,9 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
         pattern=r"adaptive|fixed:0(\.[0-9]+)?",
         like="adaptive or fixed:S, such as fixed:0.5",
     )
+    pruned_layers: int = option(
+        0, "prune only this many of the last layers with units; 0 = all layers", minimum=0
+    )
     magnitude: float = option(0.5, "weight of |w| in the score", minimum=0)
     coherence_weight: float = option(
         0.25, "weight of the members' similarity in the score", minimum=0
@@ -100,8 +103,22 @@ def check(hyper: CAAFPHyperparameters, rounds: int) -> None:
         )
 
 
+def pruned(model: Architecture, hyper: CAAFPHyperparameters) -> tuple[str, ...]:
+    """Return the names of the parameters that may be pruned.
+
+    Raises
+    ------
+    ConfigError
+        If `pruned-layers` leaves no layer of the model whole.
+    """
+    if not hyper.pruned_layers:
+        return tuple(model.parameter_shapes)
+    return model.parameters_of(model.head(hyper.pruned_layers))
+
+
 def sends(model: Architecture, hyper: CAAFPHyperparameters) -> Declaration:
     """Return the sparse model, in some rounds gradients, and once label counts if agreed to."""
+    pruned(model, hyper)  # refused at the start, not in the round that prunes
     counts = {LABELS: dense((model.classes,), optional=True, exact=True)}
     return {**sparse_model_and_gradients(model, hyper), **(counts if hyper.label_counts else {})}
 
@@ -145,7 +162,7 @@ CARD = MethodCard(
         "Fine-tuning keeps the mask. Both authors' codes drop it, so they test dense models and "
         "print the sparsity of another model (finetune-masked = false does the same).",
         "All layers with weights are pruned; the report prunes two dense layers, 4.2 % of the "
-        "model. Sparsity is reported over weights and over all numbers.",
+        "model (pruned-layers = 2). Sparsity is reported over weights and over all numbers.",
         "Label counts leave a device once, when people are divided into groups, and only if asked "
         "for. Without them a group's entropy counts as the largest possible one, so every group's "
         "target is one half.",

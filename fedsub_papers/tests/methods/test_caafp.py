@@ -10,8 +10,9 @@ import torch
 
 from fedsub.testing.halves import next_from, next_round
 from fedsub.testing.one_number import BIAS, WEIGHT, Parabola, filled, one_number, samples, weights
+from fedsub.testing.refusals import refused
 from fedsub.testing.runs import Run, RunMethod, assert_equal, people
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_papers.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
@@ -30,6 +31,20 @@ def masks(run: Run, round: int) -> dict[str, torch.Tensor]:
 def zeros(mask: torch.Tensor) -> list[int]:
     """Return how many weights of each group are masked out."""
     return [int((~one).sum()) for one in mask]
+
+
+@pytest.mark.parametrize("schedule", ["iterative", "one-shot"])
+def test_only_the_last_layers_are_pruned(schedule: str, run_method: RunMethod) -> None:
+    hyper = PHASES | {"schedule": schedule, "sparsity": "fixed:0.5", "pruned_layers": 1}
+    masked = masks(run_method("caafp", two_types(), hyper=hyper, rounds=4), 4)
+    *others, last = masked.values()
+    assert zeros(last) == [last[0].numel() // 2] * 2
+    assert others and all(mask.all() for mask in others)
+
+
+def test_a_model_whose_layers_are_all_pruned_says_so_with_zero(run_method: RunMethod) -> None:
+    with refused(ConfigError, got=9, expected=2):
+        run_method("caafp", hyper={"pruned_layers": 9}, rounds=2)
 
 
 @pytest.mark.parametrize(
