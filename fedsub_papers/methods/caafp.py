@@ -47,7 +47,7 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
         like="adaptive or fixed:S, such as fixed:0.5",
     )
     pruned_layers: int = option(
-        0, "prune only this many of the last layers with units; 0 = all layers", minimum=0
+        0, "layers with units that are pruned: the last N, or with -N all but those; 0 = all"
     )
     magnitude: float = option(0.5, "weight of |w| in the score", minimum=0)
     coherence_weight: float = option(
@@ -109,11 +109,12 @@ def pruned(model: Architecture, hyper: CAAFPHyperparameters) -> tuple[str, ...]:
     Raises
     ------
     ConfigError
-        If `pruned-layers` leaves no layer of the model whole.
+        If `pruned-layers` names as many layers as the model has, or more.
     """
-    if not hyper.pruned_layers:
+    if not (layers := hyper.pruned_layers):
         return tuple(model.parameter_shapes)
-    return model.parameters_of(model.head(hyper.pruned_layers))
+    last = model.parameters_of(model.head(abs(layers)))
+    return last if layers > 0 else tuple(n for n in model.parameter_shapes if n not in last)
 
 
 def sends(model: Architecture, hyper: CAAFPHyperparameters) -> Declaration:
@@ -182,6 +183,11 @@ CARD = MethodCard(
         "In the last round, an evaluation also costs the epochs of fine-tuning.",
     ),
     errors=(
+        "The report trains with Adam, by which the last layer's weights to absent classes grow "
+        "larger than those to the classes that a group has. A score by magnitude then prunes the "
+        "latter, and with masks held a group of two classes may name one of them alone. The report "
+        "fine-tunes without the mask, which brings the weights back (finetune-masked = false); "
+        "pruned-layers = -1 keeps the last layer whole.",
         "In the report's schedule (one-shot) the consistency is 1. If the members of a group are "
         "also equal, the score is that of magnitude pruning.",
         "The report's groups are those that the clustering found, not the three true types. The "

@@ -33,18 +33,33 @@ def zeros(mask: torch.Tensor) -> list[int]:
     return [int((~one).sum()) for one in mask]
 
 
+@pytest.mark.parametrize("layers", [1, -1])
 @pytest.mark.parametrize("schedule", ["iterative", "one-shot"])
-def test_only_the_last_layers_are_pruned(schedule: str, run_method: RunMethod) -> None:
-    hyper = PHASES | {"schedule": schedule, "sparsity": "fixed:0.5", "pruned_layers": 1}
+def test_the_last_layer_alone_is_pruned_or_whole(
+    schedule: str, layers: int, run_method: RunMethod
+) -> None:
+    hyper = PHASES | {"schedule": schedule, "sparsity": "fixed:0.5", "pruned_layers": layers}
     masked = masks(run_method("caafp", two_types(), hyper=hyper, rounds=4), 4)
     *others, last = masked.values()
-    assert zeros(last) == [last[0].numel() // 2] * 2
-    assert others and all(mask.all() for mask in others)
+    pruned, whole = ([last], others) if layers > 0 else (others, [last])
+    assert pruned and all(zeros(mask) == [mask[0].numel() // 2] * 2 for mask in pruned)
+    assert whole and all(mask.all() for mask in whole)
 
 
-def test_a_model_whose_layers_are_all_pruned_says_so_with_zero(run_method: RunMethod) -> None:
+@pytest.mark.parametrize("layers", [9, -9])
+def test_as_many_layers_as_the_model_has_are_refused(layers: int, run_method: RunMethod) -> None:
     with refused(ConfigError, got=9, expected=2):
-        run_method("caafp", hyper={"pruned_layers": 9}, rounds=2)
+        run_method("caafp", hyper={"pruned_layers": layers}, rounds=2)
+
+
+def test_with_adam_magnitude_prunes_what_leads_to_the_classes_that_a_group_has(
+    run_method: RunMethod,
+) -> None:
+    hyper = {"schedule": "one-shot", "k_selection": "fixed:1", "sparsity": "fixed:0.5"}
+    own = people(((0, 1),) * 4)
+    run = run_method("caafp", own, hyper=hyper, rounds=30, lr=0.01, optimiser="adam")
+    kept = [*masks(run, 30).values()][-1][0].sum(1)
+    assert kept[2] > 1.2 * kept[:2].max(), kept
 
 
 @pytest.mark.parametrize(
