@@ -71,7 +71,8 @@ class FedSubHyperparameters(PrototypeHyperparameters):
     )
     relevance_samples: int = option(
         4,
-        "largest number of a class's samples from which relevance is computed; 0 = all (the papers)",
+        "largest number of a class's samples from which relevance is computed; 0 = all, as "
+        "in the papers",
         minimum=0,
     )
     lrp_start: str = choice(*LRP_STARTS, doc="outputs from which relevance starts")
@@ -124,8 +125,9 @@ def receives(model: Architecture, hyper: Any) -> Declaration:
 
 
 def cost(hyper: Any, epochs: int) -> Cost:
-    """Training, and one pass for relevance."""
-    return Cost(epochs + {"naive": 0.33, "lrp-a1b0": 1.0, "lrp-a2b1": 1.33}[hyper.relevance])
+    """Training, and one pass for relevance, which of few samples of a class is next to nothing."""
+    passes = {"naive": 0.33, "lrp-a1b0": 1.0, "lrp-a2b1": 1.33}
+    return Cost(epochs + (0 if hyper.relevance_samples else passes[hyper.relevance]))
 
 
 #: Decisions of no paper: what a weak device does, of both methods that fuse subnetworks.
