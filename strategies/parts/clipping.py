@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedsub_core.mapped_file import release
 from fedsub_core.wire.bundles import Bundle
 
 #: Most that an upload may add to a mean, its weight times the length of its update, over what the
@@ -67,12 +68,13 @@ class Clip:
         """Whether any update is too long."""
         return bool((self.factors < 1).any())
 
-    def shorten(self, moves: Tensor) -> None:
-        """Shorten the ways [uploads, numbers], float64, in place."""
+    def shorten(self, moves: Tensor, first: int = 0) -> None:
+        """Shorten the ways [some uploads, numbers], float64, in place; `first` : whose they are."""
+        factors_of = self.factors[first : first + len(moves)]
         if self.holders is None:
-            moves.mul_(self.factors[:, -1:])
+            moves.mul_(factors_of[:, -1:])
             return
-        for move, factors in zip(moves, self.factors, strict=True):
+        for move, factors in zip(moves, factors_of, strict=True):
             move.mul_(factors[self.holders])
 
 
@@ -180,6 +182,7 @@ def _squares(
                 of_each = part.at.take(by).ravel()
                 squares[i] += np.bincount(of_each, np.square(move, dtype=np.float64), n + 1)
                 held[i] += np.bincount(of_each, minlength=n + 1)
+            release(part.values)
     return squares, held
 
 
