@@ -14,6 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+import torch
 from flwr.app import Message
 
 from fedsub.engines import ray_worker as work_of
@@ -31,6 +32,7 @@ from fedsub_core.errors import RunError
 from fedsub_core.packages import build_with
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
+from strategies.rounds.on_disk import PORTION, written
 
 log = logging.getLogger("fedsub")
 #: So often a worker is started for one message; clients that take theirs with them would else go
@@ -80,7 +82,7 @@ class RayGrid(SimulationGrid):
         #: What each worker's clients keep, as of its last reply.
         self._kept: list[States] = [{} for _ in self._workers]
         found = self._ask(dict.fromkeys(range(workers), work_of.first))
-        self._kept = [found[w] for w in range(workers)]
+        self._kept = [in_files(found[w]) for w in range(workers)]
 
     def stack_of(self, node: int) -> int:
         """Return the part of a round that a client is in: some stacks of each worker."""
@@ -99,7 +101,8 @@ class RayGrid(SimulationGrid):
         """Inverse of :meth:`state`."""
         for w, clients in enumerate(self._clients):
             check_clients(state, clients)
-            self._kept[w] = {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)}
+            kept = {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)}
+            self._kept[w] = in_files(kept)
         self._ask({w: partial(work_of.load, state=kept) for w, kept in enumerate(self._kept)})
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
@@ -109,7 +112,7 @@ class RayGrid(SimulationGrid):
             by_worker[self._where[message.metadata.dst_node_id]].append(message)
         found = self._ask({w: partial(work_of.answers, messages=of) for w, of in by_worker.items()})
         for w, (replies, kept) in found.items():
-            self._kept[w] |= kept
+            self._kept[w] |= in_files(kept)
             yield from replies
 
     def personal_models(
@@ -179,3 +182,20 @@ class RayGrid(SimulationGrid):
                 "`fedsub run --resume`: finished rounds are kept"
             )
         return sorted(places)
+
+
+def in_files(states: States) -> States:
+    """Return states of people whose tensors lie in a file, if they are many; each once.
+
+    Raises
+    ------
+    RunError
+        If they cannot be written. It names the folder, and what to do.
+    """
+    tensors = {id(tensor): tensor for own in states.values() for tensor in own.values()}
+    here = sorted(tensors.items(), key=lambda one: -one[1].element_size())  # each where it may lie
+    if sum(tensor.nbytes for tensor in tensors.values()) < PORTION:
+        return states
+    lying = map(torch.from_numpy, written([tensor.numpy() for _, tensor in here]))
+    of = dict(zip((key for key, _ in here), lying, strict=True))
+    return {client: {n: of[id(t)] for n, t in own.items()} for client, own in states.items()}

@@ -21,9 +21,9 @@ from strategies.parts.clipping import Clip, clip
 
 #: What a number becomes that not all uploads hold: see :func:`weighted_mean`.
 Rule = Literal["holders", "residual"]
-#: People whose updates are in memory at once, in the order of their ids: a mean that shortens some
-#: is the sum of their blocks' sums.
-BLOCK = 256
+#: Numbers of people's updates that are in memory at once, in the order of their ids: a mean that
+#: shortens some is the sum of their blocks' sums.
+BLOCK_NUMBERS = 2**25
 
 
 def weights(uploads: Mapping[str, Bundle], most: float = 0.0) -> list[float]:
@@ -131,6 +131,8 @@ def robust_mean(
         return weighted_mean(uploads, start, counted, rule)
     by = torch.tensor(counted, dtype=torch.float64)
     f, people = malicious(settings, len(by)), list(uploads.values())
+    numbers = sum(map(torch.numel, start.values()))
+    block = max(1, BLOCK_NUMBERS // max(numbers, 1))
     if settings.multi_krum or settings.mean != "mean":  # by what everybody sent, at once
         moves = _ways(people, start, clipped, 0)
         if settings.multi_krum:
@@ -140,15 +142,15 @@ def robust_mean(
         centre = MEANS[settings.mean](moves, by, f)
     else:
         by /= by.sum()
-        centre = torch.zeros(sum(map(torch.numel, start.values())), dtype=torch.float64)
-        for i in range(0, len(people), BLOCK):
-            centre += by[i : i + BLOCK] @ _ways(people[i : i + BLOCK], start, clipped, i)
+        centre = torch.zeros(numbers, dtype=torch.float64)
+        for i in range(0, len(people), block):
+            centre += by[i : i + block] @ _ways(people[i : i + block], start, clipped, i)
     whole = all(one.part(name).at.everywhere for one in people for name in start)
     if settings.mean == "mean" and rule == "holders" and not whole:
-        held = torch.zeros(len(centre), dtype=torch.float64)
-        for i in range(0, len(people), BLOCK):
-            some = people[i : i + BLOCK]
-            held += by[i : i + BLOCK] @ torch.stack([_held(upload, start) for upload in some])
+        held = torch.zeros(numbers, dtype=torch.float64)
+        for i in range(0, len(people), block):
+            some = people[i : i + block]
+            held += by[i : i + block] @ torch.stack([_held(upload, start) for upload in some])
         centre /= held.where(held > 0, 1.0)
     parts = torch.split(centre.float(), [tensor.numel() for tensor in start.values()])
     return {

@@ -55,8 +55,8 @@ class OnDisk:
             return
         places = [(c, *one) for c in self._waiting for one in self._of(uploads[c])]
         places.sort(key=lambda place: -place[2].values.itemsize)  # each where its type may lie
-        written = _written([part.values for _, _, part in places])
-        for (c, name, part), values in zip(places, written, strict=True):
+        lying = written([part.values for _, _, part in places])
+        for (c, name, part), values in zip(places, lying, strict=True):
             lies = Floats(values, part.at) if isinstance(part, Floats) else Whole(values)
             uploads[c] = replace(uploads[c], tensors={**uploads[c].tensors, name: lies})
         self._waiting, self._bytes = [], 0
@@ -80,8 +80,8 @@ def put_away(state: Mapping[str, Tensor], keeps: Collection[str]) -> dict[str, T
     here = {key: array for key, array in here.items() if not is_mapped(array)}
     if sum(array.nbytes for array in here.values()) < PORTION:
         return dict(state)
-    written = zip(here, map(torch.from_numpy, _written([*here.values()])), strict=True)
-    return {**state, **dict(written)}
+    lying = map(torch.from_numpy, written([*here.values()]))
+    return {**state, **dict(zip(here, lying, strict=True))}
 
 
 def is_kept(key: str, keeps: Collection[str]) -> bool:
@@ -95,7 +95,14 @@ def as_it_lies(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(array) if is_mapped(array) else torch.tensor(array)
 
 
-def _written(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+def written(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return arrays as they lie in a new file, in their order.
+
+    Raises
+    ------
+    RunError
+        If they cannot be written. It names the folder, and what to do.
+    """
     size = sum(array.nbytes for array in arrays)
     try:
         return mapped(arrays)

@@ -103,8 +103,16 @@ def test_who_is_drawn_from_several_stacks_trains_as_alone(
 
 
 @pytest.mark.parametrize("method", ["fedsub", "fedavg", "fedsub-ridge"])
+@pytest.mark.parametrize(
+    ("bound", "most", "parts"), [("AT_ONCE", 3, [4, 3]), ("BYTES_AT_ONCE", 1, [2, 2, 2, 1])]
+)
 def test_messages_that_are_given_some_at_a_time_give_the_same(
-    town: Town, monkeypatch: pytest.MonkeyPatch, method: str
+    bound: str,
+    most: int,
+    parts: list[int],
+    town: Town,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
 ) -> None:
     monkeypatch.setitem(stacks.CHUNK, "cpu", 2)
     keys = {} if method != "fedsub-ridge" else {"encoder": "relu:8"}
@@ -118,10 +126,10 @@ def test_messages_that_are_given_some_at_a_time_give_the_same(
         return push(grid, messages)
 
     monkeypatch.setattr(CohortGrid, "push_messages", push_some)
-    monkeypatch.setattr(link, "AT_ONCE", 3)
+    monkeypatch.setattr(link, bound, most)
     some = Outcome(town(7), method, **keys)
     assert_equal(at_once, some)
-    assert [n for kind, n in given if kind == MessageType.TRAIN] == [4, 3] * 3, "whole stacks"
+    assert [n for kind, n in given if kind == MessageType.TRAIN] == parts * 3, "whole stacks"
 
 
 def test_no_message_to_a_client_of_this_process_is_written(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from fedsub.cli import cli
 from fedsub.engines import ray_grid, stacks
 from fedsub.engines.cohort_grid import CohortGrid
-from fedsub.engines.ray_grid import ATTEMPTS, RayGrid
+from fedsub.engines.ray_grid import ATTEMPTS, RayGrid, in_files
 from fedsub.engines.ray_worker import alone, answers, first
 from fedsub.engines.simulation import (
     MakeGrid,
@@ -24,11 +25,13 @@ from fedsub.engines.simulation import (
     split_clients,
 )
 from fedsub.studies.run import MethodProgress, train_methods
+from fedsub.testing.refusals import refused
 from fedsub.testing.runs import HIDDEN, RunMethod, assert_equal, people, running
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.flower.messages import stamp_id
+from fedsub_core.mapped_file import is_mapped
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds import link, on_disk
@@ -62,10 +65,11 @@ def config(**keys: str | int | float) -> RunConfig:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a round of five people go in parts, as one of thousands does, its uploads in files."""
+    """Let a round of five go in parts, as one of thousands does; what is kept lies in files."""
     monkeypatch.setattr(link, "AT_ONCE", 1)
     monkeypatch.setattr(on_disk, "OF_A_ROUND", 1)
     monkeypatch.setattr(ray_grid, "STACKS", 1)
+    monkeypatch.setattr(ray_grid, "PORTION", 1)
     monkeypatch.setitem(stacks.CHUNK, "cpu", 1)  # of the driver: workers have stacks of eight
 
 
@@ -138,6 +142,24 @@ def test_what_leaves_a_worker_is_of_who_is_asked() -> None:
     assert len(replies) == len(kept) == 4
     assert len(pickle.dumps(kept)) <= 1.1 * 2 * 4 * model
     grid.close()
+
+
+def test_what_many_keep_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alike, states = torch.rand(3, 5), {}
+    for i in range(3):
+        own = {"n": torch.tensor(i), "met": torch.tensor(i > 1), "own": alike + i, "w": alike}
+        states[f"client/{i}"] = own
+    assert in_files(states) is states, "few stay in memory"
+    monkeypatch.setattr(ray_grid, "PORTION", 1)
+    found = in_files(states)
+    for client, own in states.items():
+        assert_equal(found[client], own)
+        assert all(is_mapped(tensor.numpy()) for tensor in found[client].values())
+        assert found[client]["w"] is found["client/0"]["w"], "what all keep lies there once"
+    assert len(pickle.dumps(found["client/0"])) < 3000, "one's part of the file leaves without it"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    with refused(RunError, str(tmp_path / "full"), "TMPDIR", expected="a folder with room"):
+        in_files(states)
 
 
 def test_models_of_some_stacks_leave_without_the_others(run_method: RunMethod) -> None:
