@@ -14,11 +14,12 @@ import torch
 from flwr.app import Message, MessageType
 from threadpoolctl import threadpool_limits
 
-from fedsub.engines.cohort_answers import give_back, joined_replies, sum_reply
+from fedsub.engines.cohort_answers import give_back, joined_replies, share_alike, sum_reply
 from fedsub.engines.heap import keep_freed_pages
 from fedsub.engines.in_process_grid import SimulationGrid, check_clients
 from fedsub.engines.stacks import by_size, like_stacks, stack_size
 from fedsub.engines.sum_people import SumPeople
+from fedsub_client.cohort import Cohort
 from fedsub_client.learner import State
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.personal_model import PersonalModel
@@ -103,10 +104,10 @@ class CohortGrid(SimulationGrid):
 
     def _place(self, clients: Sequence[SplitClient]) -> None:
         """Put clients, in the order of :func:`by_size`, into stacks of like ones."""
-        self.cohorts = [
-            make_cohort(*self._of, clients[part], self._device)
-            for part in like_stacks(clients, self._size, self._device)
-        ]
+        self.cohorts = list[Cohort]()
+        for part in like_stacks(clients, self._size, self._device):
+            self.cohorts.append(make_cohort(*self._of, clients[part], self._device))
+            share_alike(self.cohorts[-1])
         self._where = {
             self._node_of[client.client]: (cohort, i)
             for cohort in self.cohorts
@@ -160,6 +161,7 @@ class CohortGrid(SimulationGrid):
             self._resize({c: state[f"client/{c}"][CAPACITY].item() for c in names})
         for cohort in self.cohorts:
             cohort.load_states([state[f"client/{c.client}"] for c in cohort.clients])
+            share_alike(cohort)
 
     def personal_models(
         self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]

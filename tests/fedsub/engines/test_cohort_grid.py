@@ -132,6 +132,28 @@ def test_messages_that_are_given_some_at_a_time_give_the_same(
     assert [n for kind, n in given if kind == MessageType.TRAIN] == parts * 3, "whole stacks"
 
 
+@pytest.mark.parametrize(("method", "models"), [("fedavg", 1), ("ditto", 24)])
+def test_what_all_begin_with_is_held_once(town: Town, method: str, models: int) -> None:
+    """Of many people it would take more memory than all rounds, also where a run goes on."""
+    with grid_of(town(12), method, hidden="64") as grid:
+        begun = grid.state()
+        first = begun["client/p1"]
+        model = sum(t.nbytes for n, t in first.items() if n.endswith(".weight"))
+        model //= 1 if models == 1 else 2  # ditto keeps a second one, and each its own
+        assert held(grid) == models * model
+        grid.load_state({c: {n: t.clone() for n, t in of.items()} for c, of in begun.items()})
+        assert held(grid) == models * model
+        for client, of in grid.state().items():
+            assert all(torch.equal(tensor, begun[client][name]) for name, tensor in of.items())
+
+
+def held(grid: CohortGrid) -> int:
+    """Return the bytes of the weights that people keep, each place once."""
+    states = grid.state().values()
+    rows = [t for own in states for name, t in own.items() if name.endswith(".weight")]
+    return sum({t.data_ptr(): t.nbytes for t in rows}.values())
+
+
 def test_no_message_to_a_client_of_this_process_is_written(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
