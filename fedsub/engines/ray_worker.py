@@ -66,7 +66,7 @@ def answers(grid: CohortGrid, messages: Sequence[Message]) -> tuple[list[Message
 
 
 def first(grid: CohortGrid) -> States:
-    """Return what clients keep before the first round, in which many begin alike."""
+    """Return the states of clients before the first round, in which many begin alike."""
     return alone(grid.state(), by_content=True)
 
 
