@@ -6,7 +6,7 @@ In the order in which they are applied: clipping, leaving out, and one of three 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil, inf
 from typing import Literal
 
@@ -131,8 +131,6 @@ def robust_mean(
         return weighted_mean(uploads, start, counted, rule)
     by = torch.tensor(counted, dtype=torch.float64)
     f, people = malicious(settings, len(by)), list(uploads.values())
-    numbers = sum(map(torch.numel, start.values()))
-    block = max(1, BLOCK_NUMBERS // max(numbers, 1))
     if settings.multi_krum or settings.mean != "mean":  # by what everybody sent, at once
         moves = _ways(people, start, clipped, 0)
         if settings.multi_krum:
@@ -142,15 +140,10 @@ def robust_mean(
         centre = MEANS[settings.mean](moves, by, f)
     else:
         by /= by.sum()
-        centre = torch.zeros(numbers, dtype=torch.float64)
-        for i in range(0, len(people), block):
-            centre += by[i : i + block] @ _ways(people[i : i + block], start, clipped, i)
+        centre = _summed(by, start, lambda i, j: _ways(people[i:j], start, clipped, i))
     whole = all(one.part(name).at.everywhere for one in people for name in start)
     if settings.mean == "mean" and rule == "holders" and not whole:
-        held = torch.zeros(numbers, dtype=torch.float64)
-        for i in range(0, len(people), block):
-            some = people[i : i + block]
-            held += by[i : i + block] @ torch.stack([_held(upload, start) for upload in some])
+        held = _summed(by, start, lambda i, j: torch.stack([_held(p, start) for p in people[i:j]]))
         centre /= held.where(held > 0, 1.0)
     parts = torch.split(centre.float(), [tensor.numel() for tensor in start.values()])
     return {
@@ -159,13 +152,22 @@ def robust_mean(
     }
 
 
+def _summed(by: Tensor, start: Mapping[str, Tensor], rows: Callable[[int, int], Tensor]) -> Tensor:
+    """Return the sum of people's `rows` by their weights, one block after another, [numbers].
+
+    `rows` : those of people from one place to another, float64 [people, numbers].
+    """
+    numbers = sum(map(torch.numel, start.values()))
+    block, total = max(1, BLOCK_NUMBERS // max(numbers, 1)), torch.zeros(numbers).double()
+    for i in range(0, len(by), block):
+        total += by[i : i + block] @ rows(i, i + block)
+    return total
+
+
 def _ways(
     people: Sequence[Bundle], start: Mapping[str, Tensor], clipped: Clip | None, first: int
 ) -> Tensor:
-    """Return the ways of some uploads, shortened, float64 [uploads, numbers].
-
-    `first` : the place of the first of them in the round.
-    """
+    """Return the ways of a round's uploads from its `first` on, shortened, [uploads, numbers]."""
     numbers = sum(map(torch.numel, start.values()))
     moves = torch.empty((len(people), numbers), dtype=torch.float64)
     for move, upload in zip(moves, people, strict=True):
@@ -176,10 +178,7 @@ def _ways(
 
 
 def _values(part: Floats) -> Tensor:
-    """Return a copy of an upload's numbers, which then take memory no more if they are in a file.
-
-    The file is read once for each pass over a round.
-    """
+    """Return a copy of an upload's numbers; what lies in a file takes no memory any more."""
     values = torch.from_numpy(part.values.copy())
     release(part.values)
     return values
