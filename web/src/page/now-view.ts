@@ -46,6 +46,8 @@ function wordsNow({ texts, news, paused, data }: Page): string {
     case "declined":
       return texts.say(doing.kind);
     case "idle":
+    case "leaving":
+    case "left":
       return texts.say("wait");
   }
 }
