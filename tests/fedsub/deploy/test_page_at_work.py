@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 import struct
@@ -21,12 +20,13 @@ from fedsub_client import cohort_messages
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
-from fedsub_core.data.watch import RATE_HZ, WINDOW, watch_federation, watch_file
+from fedsub_core.data.watch import watch_federation
 from fedsub_core.flower.modules import HTTP, demand_deployable
 from fedsub_core.wire.codec import compose_upload
 from fedsub_core.wire.v2 import exchange_pb2
 
 from .equal_runs import metrics_of
+from .page_tabs import choose_file, kill_tab, second_tab, write_csv
 
 pytestmark = [
     pytest.mark.slow,
@@ -96,27 +96,6 @@ def recording(person: str, label: str) -> np.ndarray:
     return np.concatenate([data.x[at + 2 * i].T for i in range(4)])[:500]
 
 
-def write_csv(path: Path, person: str, first: int, last: int) -> Path:
-    """Write some of a person's recordings as the page imports them, and as the data has them."""
-    with np.load(watch_file()) as arrays:
-        parts = {name: arrays[name] for name in arrays.files}
-    classes, start, t, own = watch_federation().card.classes, 0, 0.0, 0
-    features = watch_federation().card.features
-    with path.open("w") as file:
-        write = csv.writer(file).writerow
-        write(["recording", "t", "label", *features])
-        for i, length in enumerate(parts["lengths"]):
-            if f"{parts['people'][i]:02d}" == person:
-                label = classes[parts["labels"][i]]
-                for row, x in enumerate(parts["signals"][start : start + length]):
-                    if first <= own < last:
-                        write([i, t + row / RATE_HZ, label, *map(float, x)])
-                own += 1
-                t += (length + WINDOW) / RATE_HZ
-            start += length
-    return path
-
-
 @pytest.fixture
 def federation(tmp_path: Path) -> Federation:
     """Three of the people with a smartwatch."""
@@ -180,7 +159,7 @@ def test_a_person_takes_part_in_a_browser(
     ]
 
     def bring(tab: Driven, file: Path, count: str) -> None:
-        tab.choose_file("#file", file)
+        choose_file(tab, "#file", file)
         tab.until(f"/Imported {count} /.test(document.querySelector('#import-says').textContent)")
 
     def visit(tab: Driven, url: str, client: str) -> None:
@@ -192,7 +171,7 @@ def test_a_person_takes_part_in_a_browser(
         tab.until("document.querySelector('#file')")
         bring(tab, files[0], str(FIRST))
         tab.until("/Waits/.test(document.querySelector('#now-says').textContent)")
-        with tab.second_tab(rehearsal.url):
+        with second_tab(tab, rehearsal.url):
             tab.until("/Another tab/.test(document.querySelector('#now-says')?.textContent)")
         assert "Waits" in tab.run("document.querySelector('#now-says').textContent")
 
@@ -217,7 +196,7 @@ def test_a_person_takes_part_in_a_browser(
             if finished == TAB_DIES and not killed:
                 tab.until("/Works on round/.test(document.querySelector('#now-says').textContent)")
                 gap = longest_gap(tab.run("free"))
-                tab.kill_tab()
+                kill_tab(tab)
                 tab.open(rehearsal.url)
                 killed = True
         assert (agreed, restarted, killed, finished) == (True, True, True, 2 * ROUNDS)

@@ -9,6 +9,7 @@ import pytest
 
 from fedsub_core.data.watch import watch_federation
 
+from .page_tabs import choose_file
 from .page_visit import MOTION, Visit
 from .test_door_in_browser import BROWSER
 
@@ -83,7 +84,7 @@ def test_who_refuses_the_sensors_is_told_and_may_import(visit: Visit, tmp_path: 
     file.write_text(
         "\n".join(["t,label," + ",".join(FEATURES), *lines]).replace("WALK", label), "utf-8"
     )
-    visit.tab.choose_file("#file", file)
+    choose_file(visit.tab, "#file", file)
     visit.tab.until("/Imported 1/.test(document.querySelector('#import-says').textContent)")
     assert windows(visit) == 2
 

@@ -25,7 +25,7 @@ export type Doing =
   | { readonly kind: "offline" | "refused" | "full" | "outdated"; readonly why: string };
 
 /** Seconds from one look for messages to the next, and from a failure to the next try. */
-const LOOK = 3;
+export const LOOK = 3;
 const AGAIN = 10;
 /** Calls fail sooner than on devices that nobody looks at: the page tries again, and says so. */
 const PATIENCE = { timeout: 30, tries: 3, first: 0.5, longest: 5 };
