@@ -17,8 +17,8 @@ from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.watch import watch_federation
 from fedsub_core.flower.modules import HTTP, demand_deployable
 from fedsub_core.version import VERSION
-from fedsub_server.data_notes import read_notes
 from fedsub_server.leaving import DELETED, DEPARTURES_FILE, REMAINS
+from fedsub_server.live_file import LIVE_FILE
 from fedsub_server.rundb import RunDatabase
 
 from .page_tabs import choose_file, write_csv
@@ -96,7 +96,8 @@ def test_a_page_of_an_older_release_takes_part_and_its_person_leaves(tmp_path: P
             if tab.run("!!document.querySelector('#consent-yes')"):
                 tab.run("document.querySelector('#consent-yes').click()")
             if done == ["refused", "loaded anew"] and finished:
-                assert read_notes(rehearsal.place.run).behind == {WEB: OLDER}
+                live = json.loads((rehearsal.place.run / LIVE_FILE).read_text("utf-8"))
+                assert live["people"][WEB]["version"] == OLDER
                 link.process.kill()
                 tab.run("document.querySelector('#forget').click()")
                 tab.run("document.querySelector('#forget-yes').click()")

@@ -9,8 +9,7 @@ import { FleetCalls } from "../fleet/calls.js";
 import type { Metadata } from "../fleet/messages.js";
 import { deviceKey } from "../fleet/keys.js";
 import { takePart } from "../fleet/participation.js";
-import type { RosterFiles } from "../secure/device-roster.js";
-import { lineOf } from "../secure/roster.js";
+import { rosterFiles } from "../secure/device-roster.js";
 import { loadKernels } from "../training/memory.js";
 import type { Content } from "../values.js";
 import { FileStore } from "./file-store.js";
@@ -50,14 +49,6 @@ function log(line: string): void {
   process.stderr.write(`${new Date().toISOString()} ${line}\n`);
 }
 
-/** What the device goes by in secure sums: a roster, and its key, with which it signs. */
-async function rosterFiles(roster: string, owner: string, { publicKey, privateKey }: CryptoKeyPair): Promise<RosterFiles> {
-  const own = lineOf(new Uint8Array(await crypto.subtle.exportKey("raw", publicKey)));
-  const how = { name: "ECDSA", hash: "SHA-384" };
-  const sign = async (text: Uint8Array) => new Uint8Array(await crypto.subtle.sign(how, privateKey, text.slice()));
-  return { data: readFileSync(roster), owner: readFileSync(owner, "utf8"), own, sign };
-}
-
 /** What keeps receipts of secure sums in a folder, a file for each run, as Python's devices do. */
 function receiptsIn(folder: string): (run: string, line: string) => void {
   return (run, line) => {
@@ -85,7 +76,7 @@ async function main(): Promise<void> {
   const store = await FileStore.open(state, log);
   try {
     const pair = await readKeyPair(key);
-    const roster = values.roster === undefined ? undefined : await rosterFiles(values.roster, values.owner!, pair);
+    const roster = values.roster === undefined ? undefined : await rosterFiles(pair, readFileSync(values.owner!, "utf8"), readFileSync(values.roster));
     const wish = { sumsAlone: values["sums-alone"], least, roster, receipt: receiptsIn(state) };
     const device = await Device.open(person, store, await loadKernels(module), log, wish);
     if (values.leave) leave(state, person.client);

@@ -40,6 +40,7 @@ function wordsNow({ texts, news, paused, data }: Page): string {
     case "offline":
     case "refused":
     case "full":
+    case "unlisted":
       return texts.say(doing.kind, { why: doing.why });
     case "elsewhere":
     case "waiting":

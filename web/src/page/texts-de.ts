@@ -35,6 +35,7 @@ export const german: typeof english = {
   elsewhere: "Ein anderes Fenster macht mit. Schließen Sie es, um hier weiterzumachen.",
   full: "Auf diesem Telefon ist kein Platz mehr, deshalb konnte es nicht mitmachen. Nichts ist verloren. Löschen Sie Aufnahmen, oder schaffen Sie Platz. ({why})",
   outdated: "Diese Seite und der Server verstehen einander nicht: Sie sind von verschiedenen Ausgaben. Laden Sie die Seite neu. Hilft das nicht, sagen Sie es dem Betreiber des Servers. ({why})",
+  unlisted: "Eine Liste sagt, wer bei Summen mitmacht. Dieses Telefon steht noch nicht darin, oder nicht so, wie es beigetreten ist. Fragen Sie, wer die Liste führt. ({why})",
   asks: "Ein Lauf möchte beginnen. Lesen Sie unten, was er sendet.",
   keepOpen: "Macht mit, solange diese Seite offen ist. Browser halten Seiten im Hintergrund an, iPhones immer.",
   pause: "Anhalten",

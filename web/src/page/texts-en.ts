@@ -33,6 +33,7 @@ export const english = {
   elsewhere: "Another tab takes part. Close it to go on here.",
   full: "There is no space left on this phone, so it could not take part. Nothing is lost. Delete recordings, or free some space. ({why})",
   outdated: "This page and the server do not understand each other: they are of different releases. Load the page anew. If that does not help, tell the server's owner. ({why})",
+  unlisted: "A roster says who takes part in sums. This phone is not in it yet, or not as it joined. Ask the roster's owner. ({why})",
   asks: "A run wants to begin. Read what it sends, below.",
   keepOpen: "Takes part while this page is open. Browsers stop pages in the background; iPhones always do.",
   pause: "Pause",

@@ -2,6 +2,8 @@
 export const CARD = "card";
 export const KEYS = "keys";
 export const MODEL = "model";
+/** The public key of the roster's owner. */
+export const OWNER = "roster owner";
 export const JOINED = "joined";
 export const LANGUAGE = "language";
 /** There from when a person leaves until the server has said what it deleted: a {@link Leaving}. */

@@ -10,10 +10,11 @@ import { MessageRefused } from "../errors.js";
 import { CallRefused, FleetCalls, fetchTransport, pause } from "../fleet/calls.js";
 import { deviceKey } from "../fleet/keys.js";
 import { type Participation, takePart } from "../fleet/participation.js";
+import { rosterFiles, type RosterFiles } from "../secure/device-roster.js";
 import { NO_WISH } from "../secure/settings.js";
 import type { Exports } from "../training/memory.js";
 import type { Content } from "../values.js";
-import { KEYS, type Leaving, LEAVING, MODEL } from "./names.js";
+import { KEYS, OWNER, type Leaving, LEAVING, MODEL } from "./names.js";
 import { type Consent, Declined } from "./terms.js";
 
 /** What a device does now. */
@@ -22,7 +23,7 @@ export type Doing =
   | { readonly kind: "working"; readonly round: string }
   | { readonly kind: "leaving"; readonly said: boolean }
   | ({ readonly kind: "left" } & Left)
-  | { readonly kind: "offline" | "refused" | "full" | "outdated"; readonly why: string };
+  | { readonly kind: "offline" | "refused" | "full" | "outdated" | "unlisted"; readonly why: string };
 
 /** Seconds from one look for messages to the next, and from a failure to the next try. */
 export const LOOK = 3;
@@ -32,6 +33,9 @@ const PATIENCE = { timeout: 30, tries: 3, first: 0.5, longest: 5 };
 const FORBIDDEN = [401, 403];
 /** What a server of another release says that this page does not know. */
 const OUTDATED = ["wires", "run config"];
+/** The key of the roster's owner, where the page's folder has it; and what errors on a roster say. */
+const OWNERS_KEY = "/roster-owner.pub";
+const UNLISTED = /^client \S+: roster: /;
 
 /** Samples came while the owner was asked. */
 class OtherSamples extends Error {}
@@ -94,7 +98,7 @@ export class TakingPart {
     const pair = await this.database.get<CryptoKeyPair>(KEYS);
     if (!pair) throw new Error("this phone has no key");
     const leaving = await this.database.get<Leaving>(LEAVING);
-    const member = leaving ? this.leaver(leaving) : await this.member(signal);
+    const member = leaving ? this.leaver(leaving) : await this.member(signal, await this.roster(pair));
     const calls = new FleetCalls(fetchTransport(""), await deviceKey(pair), PATIENCE, signal);
     await takePart(
       calls,
@@ -123,11 +127,20 @@ export class TakingPart {
     );
   }
 
-  private async member(signal: AbortSignal): Promise<Member> {
-    let device = await this.device(signal);
+  /** By whose roster this phone goes in secure sums, once the page's server has said it. */
+  private async roster(pair: CryptoKeyPair): Promise<RosterFiles | undefined> {
+    const known = await this.database.get<string>(OWNER);
+    const answer = known === undefined ? await fetch(OWNERS_KEY).catch(() => undefined) : undefined;
+    const owner = answer?.ok ? await answer.text() : known;
+    if (owner !== known) await this.database.put(OWNER, owner);
+    return owner === undefined ? undefined : rosterFiles(pair, owner);
+  }
+
+  private async member(signal: AbortSignal, roster: RosterFiles | undefined): Promise<Member> {
+    let device = await this.device(signal, roster);
     const answer = async (asked: Asked): Promise<Content> => {
       try {
-        if (device.person !== this.person) device = await this.device(signal);
+        if (device.person !== this.person) device = await this.device(signal, roster);
         return await device.answer(asked);
       } catch (error) {
         if (error instanceof OtherSamples) return answer(asked);
@@ -156,7 +169,7 @@ export class TakingPart {
     };
   }
 
-  private async device(signal: AbortSignal): Promise<Device> {
+  private async device(signal: AbortSignal, roster: RosterFiles | undefined): Promise<Device> {
     const { person } = this;
     if (!person) throw new Error("this phone has no samples");
     const owner = {
@@ -169,7 +182,7 @@ export class TakingPart {
         this.changed(true);
       },
     };
-    return Device.open(person, new BrowserStore(this.database), this.exports, log, NO_WISH, owner);
+    return Device.open(person, new BrowserStore(this.database), this.exports, log, { ...NO_WISH, roster }, owner);
   }
 }
 
@@ -179,7 +192,7 @@ function afterFault(error: unknown): Doing {
   if (error instanceof Declined) return { kind: "declined" };
   if (error instanceof StorageFull) return { kind: "full", why };
   if (error instanceof MessageRefused && OUTDATED.includes(error.what)) return { kind: "outdated", why };
-  return { kind: "waiting" };
+  return UNLISTED.test(why) ? { kind: "unlisted", why } : { kind: "waiting" };
 }
 
 function wordsOf(error: unknown): string {
