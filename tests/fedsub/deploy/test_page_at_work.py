@@ -50,8 +50,9 @@ AHEAD = """
     const { exports } = await instantiate(...given);
     const fedsub_encode = (...asked) => {
       const [, kernels, windows, samples, channels, time, levels] = asked.map(Number);
-      const sizes = [2 * channels * time, 5 * kernels], of = exports.memory.buffer;
       const code = exports.fedsub_encode(...asked);
+      // The call may have made the memory larger, and so another buffer.
+      const sizes = [2 * channels * time, 5 * kernels], of = exports.memory.buffer;
       const parts = [windows, levels].map((at, i) => of.slice(at, at + samples * sizes[i]));
       const kept = new Blob([new Uint32Array(sizes), ...parts]);
       caches.open("levels").then(all => all.put(`/${samples}`, new Response(kept)));

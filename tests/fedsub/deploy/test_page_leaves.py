@@ -75,9 +75,10 @@ def test_a_page_of_an_older_release_takes_part_and_its_person_leaves(tmp_path: P
         choose_file(tab, "#file", file)
         tab.until(f"/Waits/.test({SAYS.format('#now-says')})")
 
-    settings = {"method": "fedsub-ridge", "beside": "", "rounds": ROUNDS, "quorum": 1.0}
-    places = {"data": str(tmp_path / "data"), "out": str(tmp_path)}
-    config = read_config(None, settings | places)
+    settings: dict[str, str | int | float | bool] = {"method": "fedsub-ridge", "beside": ""}
+    settings |= {"rounds": ROUNDS, "quorum": 1.0}
+    settings |= {"data": str(tmp_path / "data"), "out": str(tmp_path)}
+    config = read_config(None, settings)
     rehearsal = PageRehearsal(config, 3, [WEB], print, print, page, visit)
     with rehearsal.up():
         tab, done = rehearsal.tabs[WEB], list[str]()
