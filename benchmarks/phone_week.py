@@ -16,6 +16,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,16 @@ def messages(method: str, people: int, folder: Path) -> None:
     (folder / f"{method}.json").write_text(json.dumps(case, indent=1, sort_keys=True) + "\n")
 
 
-def week(method: str, minutes: int, folder: Path) -> dict[str, Any]:
-    """Return what the device counted in its week."""
+def weeks(method: str, minutes: Sequence[int], folder: Path) -> list[dict[str, Any]]:
+    """Return what the device counted in a week, for each of the minutes."""
     script = folder / "week.mjs"
     build = [str(WEB / "node_modules/.bin/esbuild"), "tests/golden/week.ts", "--bundle"]
     build += ["--format=esm", "--platform=node", f"--outfile={script}", "--log-level=error"]
     subprocess.run(build, cwd=WEB, check=True)
     env = os.environ | {"GOLDEN": f"{folder}/"}
-    command = ["node", str(script), method, str(minutes)]
+    command = ["node", str(script), method, *map(str, minutes)]
     done = subprocess.run(command, cwd=WEB, env=env, check=True, stdout=subprocess.PIPE)
-    counted: dict[str, Any] = json.loads(done.stdout)
+    counted: list[dict[str, Any]] = json.loads(done.stdout)
     return counted
 
 
@@ -68,8 +69,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for method in given.methods:
             messages(method, given.people, Path(folder))
-            for minutes in given.minutes:
-                counted = week(method, minutes, Path(folder))
+            found = weeks(method, given.minutes, Path(folder))
+            for minutes, counted in zip(given.minutes, found, strict=True):
                 row = {
                     "method": method,
                     "minutes open a day": minutes,

@@ -68,8 +68,8 @@ def test_one_of_three_people_has_the_page(sums: bool, tmp_path: Path) -> None:
         assert "leaves your phone masked" in ended.output.replace("\n", " ")
         (transcript,) = tmp_path.glob("deploy-*/run/fedsub-ridge/transcript.jsonl")
         entries = [json.loads(line)["entry"] for line in transcript.read_text("utf-8").splitlines()]
-        opened = [entry for entry in entries if entry["kind"] == "sum"]
-        assert len(opened) >= 2 and all(len(entry["views"]) == 3 for entry in opened)
+        added = [entry for entry in entries if entry["kind"] == "sum"]
+        assert len(added) >= 2 and all(len(entry["views"]) == 3 for entry in added)
     assert "means of products of features" in ended.output.replace("\n", " ")
     (database,) = tmp_path.glob("deploy-*/run/fedsub-ridge/state.db")
     people = list(watch_federation().clients.items())[:3]
