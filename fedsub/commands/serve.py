@@ -176,8 +176,7 @@ def set_(where: str, settings: tuple[str, ...], ca: Path | None) -> None:
 @_WHERE
 @_CA
 def status(where: str, ca: Path | None) -> None:
-    """Show a line each: the schedule, the next round, what it waits for, the last
-    starts and the last failure.
+    """Show the schedule, the next round, what it waits for, the last starts and the last failure.
 
     `fedsub status FOLDER` shows rounds and people, too.
     """

@@ -107,7 +107,8 @@ def lock_folder(folder: Path) -> IO[str]:
 def _starts(file: ServiceFile, schedule: Schedule) -> Iterator[str]:
     for begun, ended, rounds, tries in file.last_starts(STARTS):
         again = f", {tries} tries" if tries > 1 else ""
-        yield f"{_moment(begun, schedule)} to round {rounds} in {max(ended - begun, 0):.0f} s{again}"
+        took = max(ended - begun, 0)  # a clock may go back
+        yield f"{_moment(begun, schedule)} to round {rounds} in {took:.0f} s{again}"
 
 
 def _moment(seconds: float, schedule: Schedule) -> str:

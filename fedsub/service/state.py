@@ -187,7 +187,7 @@ class ServiceFile:
         self.put(**_of_a_start(replace(ServiceState(), target=target, checks=checks)), **begun)
 
     def last_starts(self, count: int) -> list[tuple[float, float, int, int]]:
-        """Return when the last starts began and ended, rounds in all then, and tries; newest first."""
+        """Return begin, end, rounds in all and tries of the last starts, the newest first."""
         query = "select begun, ended, rounds, tries from starts order by number desc limit ?"
         return self.connection.execute(query, (count,)).fetchall()
 
