@@ -241,7 +241,7 @@ class PersonalizedStrategy(Strategy):
     def round(self, number: int) -> Round:
         """Return a round, of those who are there now; who does not fit is turned away."""
         self.population.left_out = self.memory.left_out
-        self.population.busy = self._busy()
+        self.population.busy, self.population.now = self._busy(), self.connection.link.clock.now
         wire, turn = self.settings.wire, self.turn(number)
         round = round_now(turn, self.models, self.population, wire, self.once)
         self.transport.drop_misfits(round)
