@@ -85,6 +85,7 @@ def main() -> None:
         print(f"{way:30}", *(f"{name} {value:.3f}" for name, value in means.items()), flush=True)
         if given.out is not None:
             about = {"method": given.method, "people": given.people, "days": given.days}
+            about["seeds"] = given.seeds
             row = {"way": way, **about, **{n: f"{v:.3f}" for n, v in means.items()}}
             put_rows(given.out, [row | {"written": today()}], ["way", "method"])
 
