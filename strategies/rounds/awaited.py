@@ -71,7 +71,7 @@ class Hours:
     again: set[str] = field(default_factory=set)
 
     def paused(self, now: float, hours: float) -> list[str]:
-        """Return who has a pause of so many hours; a clock that went back ends all of them."""
+        """Return the clients with a pause of so many hours; a clock that went back ends pauses."""
         return [c for c, moment in self.used.items() if 0 <= now - moment < 3600 * hours]
 
     def note_used(self, clients: Collection[str], now: float, hours: float) -> None:
@@ -105,7 +105,7 @@ class Hours:
         return name
 
     def read(self, client: str, round: Round) -> Bundle:
-        """Return what a client was sent in a round of before; raises as :func:`decode_download`."""
+        """Return the download that an earlier round sent; raises as :func:`decode_download`."""
         data = bytes(as_numpy(self.sent[self.awaited[client].sent]))
         return decode_download(data, Envelope("", 0, round.received_by(client), largest=math.inf))
 
@@ -141,7 +141,7 @@ def ask_again(
     round_of: Callable[[int], Round],
     instructions: Callable[[Turn], Instructions],
 ) -> frozenset[str]:
-    """Ask people who are there again for what an earlier process awaited; return who they are.
+    """Ask people who are there again for what an earlier process awaited; return their ids.
 
     They are not asked for the round that goes on. Were it all, nobody is: they train on that one.
     """

@@ -97,7 +97,7 @@ def test_a_device_says_its_hours_when_a_server_asks_who_it_is(tmp_path: Path) ->
     (tmp_path / policy.POLICY_FILE).write_text('hours = "22-7"\n')
     given = {"method": "fedsub-ridge", "beside": "", "data": "watch"}
     flat = to_flat(read_config(None, given))
-    person = {"client-id": client_ids("watch")[0], "data": "watch"}
+    person: dict[str, Any] = {"client-id": client_ids("watch")[0], "data": "watch"}
     said = []
     for node in (person, {**person, "state-dir": str(tmp_path)}):
         answer = Device(Context(0, 1, node, RecordDict(), flat)).query(RecordDict())
