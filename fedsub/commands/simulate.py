@@ -109,7 +109,8 @@ def _print(console: Console, rows: Sequence[Mapping[str, Any]], titles: Mapping[
     ):
         titles = dict([*titles.items()][:-1])
         table = _table(rows, titles)
-    console.print(table, end="\n\n")
+    console.print(table)
+    console.print()
 
 
 def _table(rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> Table:
