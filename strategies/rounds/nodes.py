@@ -18,7 +18,7 @@ from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.flower.messages import ErrorCode
 from fedsub_core.release import behind
 from fedsub_core.version import VERSION
-from fedsub_core.wire import greeting, handshake
+from fedsub_core.wire import daily_hours, greeting, handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
 from fedsub_core.wire.leaving import LEAVE
 from strategies.rounds.departures import Departures
@@ -223,7 +223,7 @@ class NodeRegistry:
                 return
             self.turn_away(client, f"the key of node {node} was registered as client {client!r}")
         self.nodes[client] = node
-        self.introductions[client] = introduction
+        self.introductions[client] = daily_hours.heard(introduction, link.clock.now)
         self.departures.admit(client, node)
         log_release(client, introduction.version, self.version)
 
