@@ -89,6 +89,11 @@ def model_cut(model: PersonalModel, options: ImportOptions) -> Cut:
         Where the model sees no windows of raw signals, or its card says no rate.
     """
     card, shape = model.card, tuple(model.shape)
+    if card.target is not None:
+        raise ConfigError(
+            f"client {model.client!r}: got a model of the target {card.target.name!r}, expected "
+            "one of classes: of a target samples are predicted, given as npz"
+        )
     if len(shape) != 2:
         raise ConfigError(
             f"client {model.client!r}: got a model of samples of shape {shape}, expected one of "
