@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from fedsub.engines.simulation import build_strategy
+from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.refusals import refused
 from fedsub.testing.runs import Run, RunMethod, people
 from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sums import statistics
-from fedsub_core.config.run_config import read_config
-from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
+from fedsub_core.data.standardise import moments
 from fedsub_core.data.target import Target
-from fedsub_core.errors import ConfigError, MessageRefused
+from fedsub_core.errors import ConfigError, MessageRefused, RunError
 from fedsub_core.methods.table import METHODS
+from fedsub_core.metrics import MetricRow
 from fedsub_core.target_errors import read_target_errors, target_errors
+from fedsub_core.version import VERSION
+from fedsub_core.wire.greeting import check_run
+from fedsub_core.wire.handshake import Facts, Introduction
 
 LEARN = [name for name, card in METHODS.items() if card.regression]
 W = np.array([3.0, -2.0, 1.0, 0.5])
@@ -154,3 +162,38 @@ def test_a_delta_above_0_is_demanded(delta: str, run_method: RunMethod) -> None:
 def test_errors_that_are_none_are_refused(record: dict[str, Any]) -> None:
     with refused(MessageRefused, client="ann", round=3):
         read_target_errors(record, "ann", 3)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedsub-ridge"])
+def test_devices_say_what_the_simulation_says(
+    name: str, tmp_path: Path, run_method: RunMethod
+) -> None:
+    write_federation(tmp_path / "made", made(0.5))
+    few = {"rounds": 3, "device": "cpu", "threads": 1}
+    config = RunConfig(method=name, beside="", data=str(tmp_path / "made"), **KEYS | few)
+    rows: list[MetricRow] = []
+    strategy = build_strategy(config, name)
+    strategy.on_round = lambda round, state, new: rows.extend(new)
+    strategy.start(DeviceGrid(config, 4))
+    ours = {row.client: row.value for row in rows if (row.round, row.metric) == (3, "mae")}
+    simulated = run_method(name, made(0.5), **KEYS).metric("mae")
+    assert ours == pytest.approx({client: simulated[3, client] for client in ours}, rel=1e-5)
+    assert len(ours) == 4
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedsub-ridge"])
+@pytest.mark.parametrize("regression", [True, False])
+def test_devices_with_the_other_kind_of_data_take_no_part(
+    name: str, regression: bool, tmp_path: Path
+) -> None:
+    """A server cannot see their files: they refuse, and so would it what they say of themselves."""
+    write_federation(tmp_path / "other", people() if regression else made())
+    loss = "squared" if regression else "cross-entropy"
+    keys = KEYS | {"loss": loss, "join_timeout": 0.1}
+    config = RunConfig(method=name, beside="", data=str(tmp_path / "other"), **keys)
+    with pytest.raises(RunError, match="0 of at least 1"):
+        build_strategy(config, name).start(DeviceGrid(config, 4))
+    classes = ("sit", "walk") if regression else made().card.classes
+    said = Introduction("ann", VERSION, classes, (4,), Facts(9), moments(np.zeros((9, 4))))
+    with refused(MessageRefused, client="ann", what="classes", got=classes[0]):
+        check_run(said, of_sums=False, regression=regression)
