@@ -96,7 +96,7 @@ def export(model: PersonalModel, format: str, path: Path, force: bool = False) -
         # Written so that NaN fails as well.
         if not max(differences) <= tolerance:
             raise RunError(
-                f"{path}: client {model.client!r}: got predictions that differ by "
+                f"{path}: client {model.client!r}: got probabilities that differ by "
                 f"{max(differences):.2g} from the model's, expected {tolerance:g} at most; not "
                 "written. Choose another format, or another version of its packages"
             )
