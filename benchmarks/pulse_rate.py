@@ -156,14 +156,15 @@ def reached(people: Federation, keys: dict[str, Any], folds: int, rounds: int) -
 def row_of(name: str, question: str, errors: pd.DataFrame, lr: float | None) -> dict[str, object]:
     """Return a row of results: means over people, of each over folds."""
     people = errors.groupby("person")[["mae", "rmse", "r2"]].mean()
-    low, high = interval(people["mae"].to_numpy()) or (np.nan, np.nan)
+    ends = interval(people["mae"].to_numpy()) or ("", "")
+    low, high = (f"{end:.2f}" if isinstance(end, float) else end for end in ends)
     return {
         "row": name,
         "question": question,
         "people": len(people),
         "mae": f"{people['mae'].mean():.2f}",
-        "mae_low": f"{low:.2f}",
-        "mae_high": f"{high:.2f}",
+        "mae_low": low,
+        "mae_high": high,
         "rmse": f"{people['rmse'].mean():.2f}",
         "r2": f"{people['r2'].mean():.2f}",
         "lr": "" if lr is None else f"{lr:g}",
@@ -193,8 +194,8 @@ def main() -> None:
         if args.csv is not None:
             put_rows(args.csv, rows, ("row",))
     for row in rows:
-        print(f"{row['row']:18} MAE {row['mae']} ({row['mae_low']} to {row['mae_high']}), "
-              f"R2 {row['r2']}")  # fmt: skip
+        ends = f" ({row['mae_low']} to {row['mae_high']})" if row["mae_low"] else ""
+        print(f"{row['row']:18} MAE {row['mae']}{ends}, R2 {row['r2']}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fedsub_client.best_so_far import ROUND, best_tensors, better_of, nothing_yet, used, used_round
-from fedsub_client.evaluation import on_target, on_test_parts, on_validation_parts
+from fedsub_client.evaluation import on_test_parts, on_validation_parts
 from fedsub_client.learner import Learner, Report, State
 from fedsub_client.own_heads import own_heads
 from fedsub_client.personal_model import PersonalModel
@@ -25,7 +25,6 @@ from fedsub_core.models.model import Params
 from fedsub_core.models.names import resolve_kind
 from fedsub_core.pytorch import HERE, Tensor, copied, library, torch
 from fedsub_core.secure.messages import FEATURES
-from fedsub_core.target_errors import Errors
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration
 from fedsub_core.wire.handshake import Facts, Introduction
@@ -234,10 +233,8 @@ class Cohort:
 
     def evaluate(
         self, turn: Turn, scaling: Scaling | None, index: Sequence[int], state: State
-    ) -> Evaluation | Errors:
+    ) -> Evaluation:
         """Evaluate the clients at `index` on their test parts; see :meth:`personalised`."""
-        if (target := self.card.target) is not None:
-            return on_target(self.learner, self.data, turn, scaling, index, state, target.half)
         best = select_params(best_tensors(self.state), index)
         scores = on_test_parts(self.learner, self.data, turn, scaling, index, state, best)
         how = self.own_encoder, len(self.card.classes), turn.round, scaling, index

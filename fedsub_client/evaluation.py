@@ -21,7 +21,7 @@ from fedsub_core.metric_names import LABELLED, NEW, UNLABELLED
 from fedsub_core.paired import Gain, paired_gain
 from fedsub_core.pytorch import Tensor, as_numpy, library
 from fedsub_core.seeds import derive_seed
-from fedsub_core.target_errors import Errors, target_errors
+from fedsub_core.target_errors import TargetErrors, target_errors
 from fedsub_core.turn import Turn
 
 Said = TypeVar("Said")
@@ -80,7 +80,7 @@ def on_target(
     index: Sequence[int],
     state: State,
     half: float,
-) -> Errors:
+) -> list[TargetErrors]:
     """Return clients' errors on their test parts, of a target with `half` a range in its unit.
 
     Parameters are :func:`on_test_parts`'s.

@@ -51,18 +51,9 @@ class TargetErrors:
         return [MetricRow(round, client, None, n, value) for n, value in self.numbers.items()]
 
 
-@dataclass(frozen=True)
-class Errors:
-    """The errors of a stack of clients, in its order."""
-
-    each: tuple[TargetErrors, ...]
-
-    def clients(self) -> list[TargetErrors]:
-        """Return each client's errors, in the order of the stack."""
-        return list(self.each)
-
-
-def target_errors(outputs: Tensor, y: Tensor, counts: tuple[int, ...], half: float) -> Errors:
+def target_errors(
+    outputs: Tensor, y: Tensor, counts: tuple[int, ...], half: float
+) -> list[TargetErrors]:
     """Return the errors of every client of a stack.
 
     Parameters
@@ -84,7 +75,7 @@ def target_errors(outputs: Tensor, y: Tensor, counts: tuple[int, ...], half: flo
             r2 = 1 - squares / varies if varies > 1e-12 * n else math.nan
             mae = half * float(np.abs(away).mean()) if n else math.nan
         found.append(TargetErrors(mae, half * math.sqrt(loss), r2, loss, n))
-    return Errors(tuple(found))
+    return found
 
 
 def read_target_errors(record: Mapping[str, Any], client: str, round: int) -> TargetErrors:
