@@ -97,7 +97,7 @@ def federation(folder: Path, clients: int) -> Federation:
         x = [features(recording.signals[name]) for name in OTHERS]
         length = min(len(rate), *map(len, x))
         x.append(np.abs(np.diff(cut(recording.signals["ACC"]), axis=1)).mean(1)[:, None])
-        t, kept = STEP_S * np.arange(length), np.flatnonzero(clear[:length])
+        t, kept = STEP_S * np.arange(length, dtype=np.float64), np.flatnonzero(clear[:length])
         rows = np.concatenate([one[:length] for one in x], 1)[kept].astype(np.float32)
         name = f"{number:02d}"
         made[name] = ClientData(name, rows, rate[kept], t[kept])
