@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ TINY = ["--people", "6", "--days", "1"]
 LINES = ("fedsub-ridge",)
 
 
-def measured(given: argparse.Namespace) -> dict[str, Any]:
+def measured(given: Namespace) -> dict[str, Any]:
     """Return the cost of a fleet's days, and how far they came."""
     size = {"people": given.people, "days": given.days}
     with tempfile.TemporaryDirectory() as out:

@@ -262,7 +262,8 @@ class PersonalizedStrategy(Strategy):
     ) -> MetricRecord | None:
         """Run one round; return the mean metrics over clients if it was evaluated."""
         arrays, config, delivery = ArrayRecord(), ConfigRecord(), self.transport.delivery
-        self.log = RoundLog(RoundMetrics(round, self.model.classes), evaluated)
+        metrics = RoundMetrics(round, self.model.classes, self.settings.training.regression)
+        self.log = RoundLog(metrics, evaluated)
         self.now = Now(round)
         self.population.gather(self.connection.link)
         self.asked_again = frozenset()
