@@ -127,6 +127,15 @@ class Cohort:
             name in state and state[name].shape == t.shape[1:] for name, t in self.state.items()
         )
 
+    def grown(self, i: int, state: Mapping[str, Tensor]) -> State:
+        """Return a :meth:`client_state` of the `i`-th client when it knew fewer classes, for now.
+
+        What it kept to send differences from is left out: it fits no more.
+        """
+        begun = self.client_state(i)
+        kept = {name: state[name] for name in self.state if name in state}
+        return begun | self.learner.grown(kept, {name: begun[name] for name in self.state})
+
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         """Inverse of :meth:`client_state`, for all clients."""
         self.state = {

@@ -115,6 +115,9 @@ class Person:
         cohort = make_cohort(settings, self.card, [parts.holding(share)])
         if saved is not None and saved.state and cohort.fits(saved.state):
             cohort.load_states([saved.state])
+        elif saved is not None and saved.state and self.knows_more(saved):
+            log.info("client %s: goes on with further classes of its card", self.client)
+            cohort.load_states([cohort.grown(0, saved.state)])
         elif saved is not None and self.outgrown(saved, cohort):
             log.warning(
                 "client %s: its state is not of a device of capacity %g; it begins anew",
@@ -127,7 +130,13 @@ class Person:
 
     def outgrown(self, saved: Saved, cohort: Cohort) -> bool:
         """Return whether a state is, unlike the run says, of a device of another capacity."""
-        return bool(saved.state) and not self.capacity.drawn and not cohort.fits(saved.state)
+        other = bool(saved.state) and not self.capacity.drawn and not cohort.fits(saved.state)
+        return other and not self.knows_more(saved)
+
+    def knows_more(self, saved: Saved) -> bool:
+        """Whether the person's card has gained classes since a state was saved."""
+        had = () if saved.model is None else saved.model.card.classes
+        return 0 < len(had) < len(self.card.classes) and had == self.card.classes[: len(had)]
 
 
 def _client_of(node: Mapping[str, Any], people: Sequence[str], source: str) -> str:

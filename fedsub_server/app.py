@@ -38,10 +38,12 @@ from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FI
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.tables import encodings, legend, tables_of, text_table
 from strategies.protections.standardising import merged
+from strategies.rounds.agreement import check_gained
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
 from strategies.rounds.population import Population
+from strategies.rounds.server_half import ServerHalf
 from strategies.strategy import PersonalizedStrategy
 
 __all__ = ["app"]
@@ -74,7 +76,8 @@ def main(grid: Grid, context: Context) -> None:
     for name in config.methods:
         # A start that is refused must leave the folder as it was, its run.toml too.
         if (path := folder / name / DATABASE_FILE).exists():
-            RunDatabase(path, decisive(config, name)).close()
+            with RunDatabase(path, decisive(config, name)) as database:
+                check_card(config, name, database.classes())
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
     known = standardised_before(folder) if config.secure_aggregation else None
     for name in config.methods:
@@ -90,6 +93,20 @@ def main(grid: Grid, context: Context) -> None:
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.
     write_reports(folder.resolve())
+
+
+def check_card(config: RunConfig, name: str, had: tuple[str, ...]) -> None:
+    """Refuse the card of a run's data that a run of other classes cannot go on with.
+
+    Raises
+    ------
+    RunError, ConfigError
+        As :meth:`strategies.strategy.PersonalizedStrategy.connect`.
+    """
+    if had and (card := card_here(config.data)) is not None:
+        check_gained(had, card.classes, f"{config.data}: federation.toml")
+        if card.classes != had:
+            ServerHalf.of(config.server_settings(name)).check_gains(len(had), len(card.classes))
 
 
 def run_method(

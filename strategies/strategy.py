@@ -31,7 +31,6 @@ from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums
 from strategies.rounds.connection import Connection
-from strategies.rounds.context import Start
 from strategies.rounds.late import joined
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
@@ -114,6 +113,8 @@ class PersonalizedStrategy(Strategy):
         self.standardised_before: Scaling | None = None
         #: The file of a roster of people, which devices are told in the handshake; b"": none.
         self.roster = b""
+        #: The classes that the run is to have: as many as it had, or more; None: those that it had.
+        self.classes = None if settings.card is None else settings.card.classes
         #: The configuration of the run as Flower hands it to apps, of which devices without one are
         #: told in the handshake; empty: all have one.
         self.run_config: Mapping[str, Any] = {}
@@ -200,6 +201,7 @@ class PersonalizedStrategy(Strategy):
         if (secure := settings.secure).secure_aggregation:
             name = self.card.name
             sums = SecureSums(secure, self.transport, self.run_name, name, self.transcript)
+        self._gain_classes()
         self.registry = registry_of(settings, memory, self.departures)
         self.registry.roster, self.registry.settings = self.roster, self.run_config
         begun = connect(
@@ -229,8 +231,35 @@ class PersonalizedStrategy(Strategy):
 
     def begin(self) -> State:
         """Return the state that a run begins with among the clients that are there."""
-        clients, sends = tuple(self.population.clients), self.models.sends(self.model)
-        return self.half.init(Start(self.model, sends, clients, self.connection.simulated))
+        clients, simulated = tuple(self.population.clients), self.connection.simulated
+        return self.half.init(self.models.start(clients, simulated))
+
+    def _gain_classes(self) -> None:
+        """Go on with the classes of the run's card, where these are more than the run had.
+
+        Raises
+        ------
+        RunError
+            If its card lists others in the first places, or not all that the run had.
+        ConfigError
+            If the method cannot go on with more.
+        """
+        agreed, classes = self.memory.agreed, self.classes
+        if agreed is None or classes in (None, agreed.classes):
+            return
+        assert classes is not None and self.state is not None
+        grown = agreed.gaining(classes)
+        before, now = (
+            HeldModels.of(self.settings, self.card, agreed.shape, len(of)).start()
+            for of in (agreed.classes, classes)
+        )
+        self.state = self.half.taken_over(self.state, before, now)
+        # Vectors that are added up, or get noise, have as many numbers of everybody.
+        alike = self.settings.secure.secure_aggregation or self.settings.noise.dp_noise
+        self.memory.agreed = replace(grown, before=()) if alike else grown
+        new = ", ".join(map(repr, classes[len(agreed.classes) :]))
+        who = "are turned away until their card has them" if alike else "go on with those they know"
+        log.warning("%s: gained classes: %s. Devices without these %s", self.card.name, new, who)
 
     def turn(self, round: int) -> Turn:
         """Return a round's turn."""
@@ -263,6 +292,7 @@ class PersonalizedStrategy(Strategy):
         self.log = RoundLog(RoundMetrics(round, self.model.classes), evaluated)
         self.now = Now(round)
         self.population.gather(self.connection.link)
+        self.log.metrics.knows = self.population.knows()
         messages = self.configure_train(round, arrays, config, grid)
         self.now = Now(round, TRAINING, limit=timeout)
         sends = self.models.sends(self.model)

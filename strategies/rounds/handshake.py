@@ -90,9 +90,8 @@ def gather(
     RunError
         If there are fewer than ``min-clients``, and no sign of life for ``join-timeout`` seconds.
     """
-    kind = agreed.classes, agreed.shape
-    _await_answers(registry, link, settings, all_answers, kind)
-    _turn_away_misfits(registry, kind)
+    _await_answers(registry, link, settings, all_answers, agreed)
+    _turn_away_misfits(registry, (agreed.classes, agreed.shape), agreed.knows)
     if len(registry.online) < _least(registry, settings):
         raise _too_few(registry, settings, link)
 
@@ -102,12 +101,12 @@ def _await_answers(
     link: Link,
     settings: RoundSettings,
     all_answers: bool,
-    kind: Kind | None = None,
+    agreed: Agreement | None = None,
     card: Card | None = None,
 ) -> None:
     """Look for nodes until enough fit together, and all have answered, or time is up.
 
-    They fit if they are of `kind`; before it is agreed on, if they are of that of most who fit
+    They fit if they are as `agreed`; before that, if they are of the kind of most who fit
     `card`. Who does not fit that is turned away. Once there are enough, no sign of life of others
     makes the wait any longer.
     """
@@ -118,8 +117,8 @@ def _await_answers(
         registry.refresh(link)
         if card is not None:
             _turn_away_strangers(registry, card)
-        wanted = kind or _majority(registry)
-        enough = wanted is not None and _votes(registry)[wanted] >= _least(registry, settings)
+        fit = _fitting(registry, agreed)
+        enough = fit > 0 and fit >= _least(registry, settings)
         now = link.clock.now
         if enough and not (all_answers and registry.waiting and now < begun + ANSWER_SECONDS):
             return
@@ -130,7 +129,7 @@ def _await_answers(
             log.info(
                 "waiting for devices: %d of at least %d can take part; %d connected and starting, "
                 "%d turned away",
-                0 if wanted is None else _votes(registry)[wanted],
+                fit,
                 _least(registry, settings),
                 registry.waiting,
                 len(registry.turned_away),
@@ -142,6 +141,16 @@ def _await_answers(
 
 def _least(registry: NodeRegistry, settings: RoundSettings) -> int:
     return registry.departures.least(settings.min_clients)
+
+
+def _fitting(registry: NodeRegistry, agreed: Agreement | None) -> int:
+    """Return the number of clients there that fit together, or what was agreed on."""
+    votes = _votes(registry)
+    if agreed is None:
+        kind = _majority(registry)
+        return 0 if kind is None else votes[kind]
+    fits = (n for (had, shape), n in votes.items() if agreed.knows(had) and shape == agreed.shape)
+    return sum(fits)
 
 
 def _votes(registry: NodeRegistry) -> Counter[Kind]:
@@ -214,13 +223,17 @@ def _refuse_half_a_federation(registry: NodeRegistry) -> None:
             )
 
 
-def _turn_away_misfits(registry: NodeRegistry, kind: Kind) -> None:
+def _turn_away_misfits(
+    registry: NodeRegistry, kind: Kind, knows: Callable[[tuple[str, ...]], bool] | None = None
+) -> None:
     for client, introduction in sorted(registry.introductions.items()):
         for what, got, expected in (
             ("classes", introduction.classes, kind[0]),
             ("shape", introduction.shape, kind[1]),
         ):
-            if got != expected:
+            if got != expected and not (
+                what == "classes" and knows and knows(introduction.classes)
+            ):
                 why = f"client {client!r}: {what}: got {cut(got)}, expected {cut(expected)}"
                 registry.turn_away(client, why)
                 break

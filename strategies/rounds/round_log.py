@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -29,6 +30,8 @@ class RoundMetrics:
 
     def __init__(self, round: int, classes: int) -> None:
         self.round, self.classes = round, classes
+        #: How many of them those know who do not know all, by client.
+        self.knows: Mapping[str, int] = {}
         self.by_client: dict[str, ClientMetrics] = {}
 
     def take(self, client: str, content: Content) -> None:
@@ -43,7 +46,7 @@ class RoundMetrics:
         if record is None:
             raise MessageRefused(client, self.round, "metrics", "none", "a record of them")
         self.by_client[client] = metric_record.read_metrics(
-            record, client, self.round, self.classes
+            record, client, self.round, self.knows.get(client, self.classes)
         )
 
     def rows(self) -> list[MetricRow]:

@@ -48,6 +48,8 @@ class ServerHalf(ABC):
     #: Whether the state keeps what each person sent last, which a late upload takes the place of:
     #: of a mean it moves the state by less, the older it is (:mod:`strategies.rounds.late`).
     keeps_people = False
+    #: Whether a run may gain classes that some devices do not know (:meth:`taken_over`).
+    gains_classes = False
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.hyper = settings, settings.hyper
@@ -205,6 +207,28 @@ class ServerHalf(ABC):
         """
         return state, []
 
+    def taken_over(self, state: State, before: Start, now: Start) -> State:
+        """Return the state of a run of `now` that goes on from one of `before`, of fewer classes.
+
+        `now` has all classes of `before`, in their places, and may have others behind them. What
+        they add is as a run begins with it. Here the state may hold what a run begins with alone.
+
+        Raises
+        ------
+        ConfigError
+            If it holds other tensors, or of other shapes; or if the method can gain no classes.
+        """
+        self.check_gains(before.model.classes, now.model.classes)
+        return in_front(self.card, state, self.init(before), self.init(now))
+
+    def check_gains(self, had: int, has: int) -> None:
+        """Refuse more classes than a run had (ConfigError) where the method cannot gain any."""
+        if had != has and not self.gains_classes:
+            raise ConfigError(
+                f"method {self.card.name!r}: got {has} classes, expected the {had} that the run "
+                "had: it cannot gain any. Restore the card, or start a new run"
+            )
+
     def heard_of(self, state: State) -> list[str]:
         """Return the clients that made rounds by what the state holds; here it does not tell."""
         return []
@@ -236,6 +260,26 @@ class ServerHalf(ABC):
     def evaluates_download(self) -> bool:
         """Whether the tested model is the one after the newest download."""
         return bool(self.hyper.tested == "received")
+
+
+def in_front(card: MethodCard, state: State, known: State, begun: State) -> State:
+    """Return a state's tensors in the first entries of each axis of those in `begun`.
+
+    `known` are such of a run like that of the state; raises ConfigError where these are others.
+    """
+    for name in sorted(state.keys() | known.keys()):
+        got, expected = (
+            str([*of[name].shape]) if name in of else "nothing" for of in (state, known)
+        )
+        if got != expected:
+            raise ConfigError(
+                f"method {card.name!r}: {name} of a run that is gone on from: got {got}, expected "
+                f"{expected}"
+            )
+    found = {name: begun[name].clone() for name in state}
+    for name, tensor in state.items():
+        found[name][tuple(map(slice, tensor.shape))] = tensor
+    return found
 
 
 def _none(card: MethodCard, got: object) -> ConfigError:
