@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 import torch
 
 from fedsub.testing.refusals import refused
-from fedsub_core.config.run_config import RunConfig
-from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
-from fedsub_core.errors import ConfigError, RunError
-
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import STATE_FILE
+from fedsub_core.config.run_config import RunConfig
+from fedsub_core.data.card import CARD_FILE, card_table
+from fedsub_core.data.federation import ClientData, Federation, write_federation
+from fedsub_core.errors import ConfigError, RunError
 from strategies.rounds.memory import Memory
 
 from .conftest import Devices
@@ -69,6 +71,12 @@ def go(tmp_path: Path, folders: dict[str, Path], configuration: Any, serve: Any)
     return run
 
 
+def metrics_of(result: Any, config: RunConfig, round: int, metric: str) -> dict[Any, float]:
+    """Return a metric of a round by client and label."""
+    rows = [row for row in result(config)[2] if (row.round, row.metric) == (round, metric)]
+    return {(row.client, row.label): row.value for row in rows}
+
+
 def saved(folder: Path, client: str) -> dict[str, torch.Tensor]:
     return Saved.of_bytes((folder / client / STATE_FILE).read_bytes()).state
 
@@ -119,3 +127,76 @@ def test_the_new_class_is_recognised_by_who_has_it(go: Any, result: Any) -> None
     config = go("run", "four", 6, ("anna",), method="fedsub-ridge")
     (f1,) = [r.value for r in result(config)[2] if (r.metric, r.label, r.round) == ("f1", 3, 6)]
     assert f1 > 0.9
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"method": "heterofl", "capacities": "anna=1,ben=0.5,cleo=0.5"},
+        {"method": "fedsub", "capacities": "anna=1,ben=0.5,cleo=0.5"},
+        {"upload-encoding": "int8,delta,zstd", "download-encoding": "delta"},
+        {"method": "fedsub-ridge", "fedsub-ridge.groups": "class"},
+        {"robust": "multi-krum,trimmed-mean", "best-by": "validation"},
+    ],
+    ids=lambda keys: "-".join(map(str, keys.values())),
+)
+def test_weak_devices_differences_and_filters_go_on_too(
+    keys: dict[str, Any], go: Any, result: Any
+) -> None:
+    go("run", "three", 2, **keys)
+    for rounds, new in ((4, ("anna",)), (6, ("anna", "ben"))):
+        config = go("run", "four", rounds, new, **keys)
+        for round in range(3, rounds + 1):
+            assert not any(metrics_of(result, config, round, "refused_replies").values())
+            assert len(metrics_of(result, config, round, "macro_f1")) == 3
+
+
+CARDS = {
+    "reordered": ("a", "c", "b", "d"),
+    "renamed": ("a", "b", "C", "d"),
+    "lost": ("a", "b"),
+    "in front": ("d", "a", "b", "c"),
+}
+
+
+@pytest.mark.parametrize("classes", CARDS.values(), ids=CARDS.keys())
+def test_a_card_of_other_classes_is_refused_and_nothing_changes(
+    classes: tuple[str, ...],
+    go: Any,
+    result: Any,
+    assert_same: Any,
+    folders: dict[str, Path],
+    town: Federation,
+) -> None:
+    config = go("run", "three", 2)
+    before, written = result(config), (Path(config.folder) / "run.toml").read_bytes()
+    folders["other"] = copytree(folders["three"], folders["three"].parent / "other")
+    card = card_table(replace(town.card, classes=classes))
+    (folders["other"] / CARD_FILE).write_text(tomli_w.dumps(card))
+    with refused(RunError, "federation.toml", got=classes, expected=THREE):
+        go("run", "other", 4)
+    after = result(config)
+    assert_same(before[1], after[1])
+    assert before[2] == after[2] and (Path(config.folder) / "run.toml").read_bytes() == written
+
+
+def test_a_method_that_cannot_gain_classes_says_so(go: Any, result: Any) -> None:
+    config = go("run", "three", 1, method="fedamp")
+    with refused(ConfigError, "fedamp", got="4 classes", expected="3"):
+        go("run", "four", 2, method="fedamp")
+    assert result(config)[0] == 1
+
+
+def test_a_device_whose_card_the_run_never_had_is_turned_away(go: Any, folders: Any) -> None:
+    go("run", "three", 1)
+    with refused(RunError, "anna", got=FOUR, expected=THREE):
+        go("run", "three", 2, ("anna",), **{"join-timeout": 0.3})
+
+
+def test_in_secure_sums_everybody_must_know_all_classes(go: Any, result: Any) -> None:
+    keys = {"secure-aggregation": True, "robust": "none", "join-timeout": 1.0}
+    go("run", "three", 2, **keys)
+    with refused(RunError, "ben", "cleo", got=THREE, expected=FOUR):
+        go("run", "four", 3, ("anna",), **keys)
+    config = go("run", "four", 4, ("anna", "ben", "cleo"), **keys)
+    assert len(metrics_of(result, config, 4, "macro_f1")) == 3
