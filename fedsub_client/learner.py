@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from operator import le
 from typing import Any
 
 from fedsub_client.downloads import adopted
@@ -106,20 +105,6 @@ class Learner(MeanModels, Vectors, ABC):
     def first_model(self, clients: int, seed: int) -> Params:
         """Return the model from which all that a client keeps begin, of `clients` alike."""
         return self.model.init(clients, seed)
-
-    def grown(self, kept: State, begun: State) -> State:
-        """Return what a client kept when it knew fewer classes, as it keeps it now.
-
-        Neither has a client axis. What further classes add is as in `begun`, the state of a run's
-        start: they are the last entries of axes. Here a tensor of a shape that is no part of that
-        begins anew.
-        """
-        found = {name: copied(tensor) for name, tensor in begun.items()}
-        for name, tensor in kept.items():
-            now = found[name]
-            if len(tensor.shape) == len(now.shape) and all(map(le, tensor.shape, now.shape)):
-                now[tuple(map(slice, tensor.shape))] = tensor
-        return found
 
     def own_secrets(self) -> State:
         """Return the state of one real device that is drawn from its system's randomness."""

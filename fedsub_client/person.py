@@ -115,9 +115,9 @@ class Person:
         cohort = make_cohort(settings, self.card, [parts.holding(share)])
         if saved is not None and saved.state and cohort.fits(saved.state):
             cohort.load_states([saved.state])
-        elif saved is not None and saved.state and self.knows_more(saved):
-            log.info("client %s: goes on with further classes of its card", self.client)
-            cohort.load_states([cohort.grown(0, saved.state)])
+        elif saved is not None and saved.state and (self.knows_more(saved) or not saved.round):
+            log.info("client %s: goes on with what it kept of fewer classes or before", self.client)
+            cohort.load_states([cohort.gone_on(0, saved.state)])
         elif saved is not None and self.outgrown(saved, cohort):
             log.warning(
                 "client %s: its state is not of a device of capacity %g; it begins anew",
@@ -131,7 +131,7 @@ class Person:
     def outgrown(self, saved: Saved, cohort: Cohort) -> bool:
         """Return whether a state is, unlike the run says, of a device of another capacity."""
         other = bool(saved.state) and not self.capacity.drawn and not cohort.fits(saved.state)
-        return other and not self.knows_more(saved)
+        return other and bool(saved.round) and not self.knows_more(saved)
 
     def knows_more(self, saved: Saved) -> bool:
         """Whether the person's card has gained classes since a state was saved."""

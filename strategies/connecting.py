@@ -13,6 +13,7 @@ from fedsub_core.methods.card import MethodCard
 from strategies.protections.secure_sums import SecureSums
 from strategies.protections.standardising import agreed_scaling, features_sent
 from strategies.rounds.connection import Connection
+from strategies.rounds.context import Earlier
 from strategies.rounds.departures import Departures
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
@@ -67,6 +68,7 @@ def connect(
     registry: NodeRegistry,
     sums: SecureSums | None,
     known: Scaling | None,
+    earlier: Earlier | None = None,
 ) -> Beginning:
     """Hold the handshake, or recall the agreement that the run began with; note it in `memory`.
 
@@ -74,6 +76,7 @@ def connect(
     ----------
     sums : what makes secure sums; None: the run asks for none.
     known : what another method of the same run standardises by.
+    earlier : the run with whose models this one begins: they want samples standardised as there.
     """
     link, rounds = Link(grid), settings.rounds
     anew = memory.agreed is None
@@ -81,7 +84,12 @@ def connect(
         agreed = agree(
             link, registry, rounds, settings.card, partial(features_sent, settings, card)
         )
-        scaling = agreed_scaling(settings, card, registry, agreed, link, sums, known)
+        if earlier is None:
+            scaling = agreed_scaling(settings, card, registry, agreed, link, sums, known)
+        else:
+            earlier.check(agreed.classes, agreed.shape)
+            scaling = earlier.agreed.scaling
+            agreed = replace(agreed, begun_with=earlier.run)
         memory.agreed = replace(agreed, scaling=scaling)
     agreed = memory.agreed
     population = Population(

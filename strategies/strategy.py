@@ -31,6 +31,7 @@ from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums
 from strategies.rounds.connection import Connection
+from strategies.rounds.context import Earlier, Start
 from strategies.rounds.late import joined
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
@@ -111,6 +112,8 @@ class PersonalizedStrategy(Strategy):
         #: What another method of the same run standardises by, where that was learnt as a sum: a
         #: second one, over other people, would tell of those who are in one alone.
         self.standardised_before: Scaling | None = None
+        #: What another run left, with whose models this one begins; None: with new ones.
+        self.earlier: Earlier | None = None
         #: The file of a roster of people, which devices are told in the handshake; b"": none.
         self.roster = b""
         #: The classes that the run is to have: as many as it had, or more; None: those that it had.
@@ -213,6 +216,7 @@ class PersonalizedStrategy(Strategy):
             self.registry,
             sums,
             self.standardised_before,
+            self.earlier,
         )
         self.connection, self.models = begun.connection, begun.models
         if not begun.anew:
@@ -231,8 +235,20 @@ class PersonalizedStrategy(Strategy):
 
     def begin(self) -> State:
         """Return the state that a run begins with among the clients that are there."""
-        clients, simulated = tuple(self.population.clients), self.connection.simulated
-        return self.half.init(self.models.start(clients, simulated))
+        start = self.models.start(tuple(self.population.clients), self.connection.simulated)
+        if self.earlier is None:
+            return self.half.init(start)
+        before = self._start(self.earlier.agreed.classes)
+        after = self.half.taken_over(self.earlier.state, before, start)
+        after, left_out = self.half.resumed(after, self.turn(0))
+        self.memory.left_out |= set(left_out)
+        return put_away(after, self.half.keeps)
+
+    def _start(self, classes: Sequence[str]) -> Start:
+        """Return a start of the run, with these classes."""
+        assert self.memory.agreed is not None
+        shape = self.memory.agreed.shape
+        return HeldModels.of(self.settings, self.card, shape, len(classes)).start()
 
     def _gain_classes(self) -> None:
         """Go on with the classes of the run's card, where these are more than the run had.
@@ -249,10 +265,7 @@ class PersonalizedStrategy(Strategy):
             return
         assert classes is not None and self.state is not None
         grown = agreed.gaining(classes)
-        before, now = (
-            HeldModels.of(self.settings, self.card, agreed.shape, len(of)).start()
-            for of in (agreed.classes, classes)
-        )
+        before, now = self._start(agreed.classes), self._start(classes)
         self.state = self.half.taken_over(self.state, before, now)
         # Vectors that are added up, or get noise, have as many numbers of everybody.
         alike = self.settings.secure.secure_aggregation or self.settings.noise.dp_noise
@@ -506,7 +519,8 @@ class PersonalizedStrategy(Strategy):
 
     def _instructions(self, turn: Turn, also_evaluate: bool) -> Instructions:
         scaling = self.population.agreed.scaling
-        return Instructions(turn, self.card.name, scaling, self.run_name, also_evaluate)
+        own = self.card.name, scaling, self.run_name, also_evaluate
+        return Instructions(turn, *own, self.population.agreed.begun_with)
 
     def _evaluate_server(
         self, round: int, evaluate_fn: ServerEvaluation | None, result: Result

@@ -52,10 +52,6 @@ class FedSubRidgeLearner(Learner):
         alone = self.put(self.model.init(clients, seed), ALONE)
         return super().init(clients, seed) | nothing | alone
 
-    def grown(self, kept: State, begun: State) -> State:
-        """Return heads that nobody has solved: of all classes they are solved anew."""
-        return begun
-
     def fit(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Solve a head of what is new; send sums if the server has others, equations if asked."""
         known = state[SOLVED].tolist()

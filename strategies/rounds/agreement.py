@@ -28,6 +28,8 @@ class Agreement:
     unseen : people held out until the last rounds.
     before : how many of the classes the run had before it gained others, ascending; () if never.
     renewed : the last round before which the standardisation was computed anew; 0: none.
+    begun_with : the name of the run with whose models this one began, by which devices know their
+        own states of it; "": with none's.
     """
 
     classes: tuple[str, ...]
@@ -36,6 +38,7 @@ class Agreement:
     unseen: frozenset[str]
     before: tuple[int, ...] = ()
     renewed: int = 0
+    begun_with: str = ""
 
     def knows(self, classes: tuple[str, ...]) -> bool:
         """Whether a device with these classes can take part: the run has or once had them all."""
@@ -52,7 +55,7 @@ class Agreement:
         """Return the agreement as plain named tensors, for the server's state."""
         own = facts_of(self.shape)
         facts = {"classes": self.classes, "shape": self.shape, "unseen": sorted(self.unseen), **own}
-        later = {"before": self.before, "renewed": self.renewed}
+        later = {name: getattr(self, name) for name in ("before", "renewed", "begun_with")}
         facts |= {name: value for name, value in later.items() if value}
         kept = {"facts": torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8)}
         if self.scaling is not None:
@@ -74,7 +77,8 @@ class Agreement:
         shape = shape_with(tuple(facts["shape"]), facts)
         before, renewed = tuple(facts.get("before", ())), facts.get("renewed", 0)
         unseen = frozenset(facts["unseen"])
-        return cls(tuple(facts["classes"]), shape, shared, unseen, before, renewed)
+        later = before, renewed, facts.get("begun_with", "")
+        return cls(tuple(facts["classes"]), shape, shared, unseen, *later)
 
 
 def check_gained(had: tuple[str, ...], classes: tuple[str, ...], where: str) -> None:

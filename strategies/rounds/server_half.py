@@ -18,6 +18,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import uploads as vectors
 from fedsub_core.turn import Turn
+from fedsub_core.widening import widened
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.context import (
     DrawnNoise,
@@ -276,10 +277,7 @@ def in_front(card: MethodCard, state: State, known: State, begun: State) -> Stat
                 f"method {card.name!r}: {name} of a run that is gone on from: got {got}, expected "
                 f"{expected}"
             )
-    found = {name: begun[name].clone() for name in state}
-    for name, tensor in state.items():
-        found[name][tuple(map(slice, tensor.shape))] = tensor
-    return found
+    return {name: tensor for name, tensor in widened(state, begun).items() if name in state}
 
 
 def _none(card: MethodCard, got: object) -> ConfigError:
