@@ -26,7 +26,6 @@ from fedsub_core.models.names import resolve_kind
 from fedsub_core.pytorch import HERE, Tensor, copied, library, torch
 from fedsub_core.secure.messages import FEATURES
 from fedsub_core.turn import Turn
-from fedsub_core.widening import widened
 from fedsub_core.wire.bundles import Bundle, Declaration
 from fedsub_core.wire.handshake import Facts, Introduction
 from fedsub_core.wire.references import Reference
@@ -127,17 +126,6 @@ class Cohort:
         return all(
             name in state and state[name].shape == t.shape[1:] for name, t in self.state.items()
         )
-
-    def gone_on(self, i: int, state: Mapping[str, Tensor]) -> State:
-        """Return a state to go on with, of one that the `i`-th client kept of fewer classes.
-
-        Or of another run. What is not kept, or fits no more, is as in the state of now; so are all
-        heads that are solved, of other classes: they are solved anew.
-        """
-        begun = self.client_state(i)
-        if not self.trains and not self.fits(state):
-            return begun
-        return widened({name: state[name] for name in self.state if name in state}, begun)
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         """Inverse of :meth:`client_state`, for all clients."""

@@ -24,7 +24,7 @@ from fedsub_core.logs import set_up_logs
 from fedsub_core.packages import package_build
 from fedsub_core.spelling import spelling, toml
 from fedsub_core.wire import exchange
-from fedsub_server.beginning import earlier_run
+from fedsub_server.beginning import check_card, earlier_run
 from fedsub_server.data_notes import data_in_words, note_devices, read_notes
 from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
@@ -39,12 +39,10 @@ from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FI
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.tables import encodings, legend, tables_of, text_table
 from strategies.protections.standardising import merged
-from strategies.rounds.agreement import check_gained
 from strategies.rounds.delivery import Delivery
 from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
 from strategies.rounds.population import Population
-from strategies.rounds.server_half import ServerHalf
 from strategies.strategy import PersonalizedStrategy
 
 __all__ = ["app"]
@@ -94,20 +92,6 @@ def main(grid: Grid, context: Context) -> None:
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.
     write_reports(folder.resolve())
-
-
-def check_card(config: RunConfig, name: str, had: tuple[str, ...]) -> None:
-    """Refuse the card of a run's data that a run of other classes cannot go on with.
-
-    Raises
-    ------
-    RunError, ConfigError
-        As :meth:`strategies.strategy.PersonalizedStrategy.connect`.
-    """
-    if had and (card := card_here(config.data)) is not None:
-        check_gained(had, card.classes, f"{config.data}: federation.toml")
-        if card.classes != had:
-            ServerHalf.of(config.server_settings(name)).check_gains(len(had), len(card.classes))
 
 
 def run_method(

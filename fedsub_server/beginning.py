@@ -1,4 +1,4 @@
-"""Beginning with another run's models: which run that is, and whether they fit this one."""
+"""Beginning with another run's models, or going on by a card with more classes: what fits."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from fedsub_core.wire.references import PREFIX
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
+from strategies.rounds.agreement import check_gained
 from strategies.rounds.context import Earlier
 from strategies.rounds.memory import Memory
 from strategies.rounds.server_half import ServerHalf, State
@@ -151,3 +152,17 @@ def _check_card(before: Card | None, now: Card | None, folder: Path) -> None:
                 f"from-run = {folder}: federation.toml: {key}: got {got!r}, expected {expected!r} "
                 "as its models see them"
             )
+
+
+def check_card(config: RunConfig, name: str, had: tuple[str, ...]) -> None:
+    """Refuse the card of a run's data that a run of other classes cannot go on with.
+
+    Raises
+    ------
+    RunError, ConfigError
+        As :meth:`strategies.strategy.PersonalizedStrategy.connect`.
+    """
+    if had and (card := card_here(config.data)) is not None:
+        check_gained(had, card.classes, f"{config.data}: federation.toml")
+        if card.classes != had:
+            ServerHalf.of(config.server_settings(name)).check_gains(len(had), len(card.classes))

@@ -9,7 +9,7 @@ from flwr.serverapp import Grid
 
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.methods.card import MethodCard
+from fedsub_core.methods.table import method
 from strategies.protections.secure_sums import SecureSums
 from strategies.protections.standardising import agreed_scaling, features_sent
 from strategies.rounds.connection import Connection
@@ -62,7 +62,6 @@ def registry_of(settings: ServerSettings, memory: Memory, departures: Departures
 def connect(
     grid: Grid,
     settings: ServerSettings,
-    card: MethodCard,
     memory: Memory,
     transport: Transport,
     registry: NodeRegistry,
@@ -78,7 +77,7 @@ def connect(
     known : what another method of the same run standardises by.
     earlier : the run with whose models this one begins: they want samples standardised as there.
     """
-    link, rounds = Link(grid), settings.rounds
+    link, rounds, card = Link(grid), settings.rounds, method(settings.method)
     anew = memory.agreed is None
     if memory.agreed is None:
         agreed = agree(

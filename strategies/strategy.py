@@ -30,6 +30,7 @@ from strategies.connecting import connect, registry_of
 from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums
+from strategies.protections.standardising import agreed_scaling
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Earlier, Start
 from strategies.rounds.late import joined
@@ -210,7 +211,6 @@ class PersonalizedStrategy(Strategy):
         begun = connect(
             grid,
             settings,
-            self.card,
             memory,
             self.transport,
             self.registry,
@@ -220,6 +220,7 @@ class PersonalizedStrategy(Strategy):
         )
         self.connection, self.models = begun.connection, begun.models
         if not begun.anew:
+            self._check_renewed()
             self.now = Now(self.finished_rounds + 1)
             self.population.gather(self.connection.link, all_answers=True)
         sends = self.models.sends(self.model)
@@ -243,6 +244,15 @@ class PersonalizedStrategy(Strategy):
         after, left_out = self.half.resumed(after, self.turn(0))
         self.memory.left_out |= set(left_out)
         return put_away(after, self.half.keeps)
+
+    def _check_renewed(self) -> None:
+        """Refuse (RunError) to standardise anew before a round that was finished otherwise."""
+        asked, agreed = self.settings.rounds.standardise_anew, self.population.agreed
+        if 0 < asked <= self.finished_rounds and asked != agreed.renewed:
+            raise RunError(
+                f"standardise-anew: got round {asked}, expected one after {self.finished_rounds}, "
+                "which is finished"
+            )
 
     def _start(self, classes: Sequence[str]) -> Start:
         """Return a start of the run, with these classes."""
@@ -306,6 +316,8 @@ class PersonalizedStrategy(Strategy):
         self.now = Now(round)
         self.population.gather(self.connection.link)
         self.log.metrics.knows = self.population.knows()
+        if round == self.settings.rounds.standardise_anew:
+            self._standardise_anew(round)
         messages = self.configure_train(round, arrays, config, grid)
         self.now = Now(round, TRAINING, limit=timeout)
         sends = self.models.sends(self.model)
@@ -332,6 +344,28 @@ class PersonalizedStrategy(Strategy):
         if self.on_round is not None:
             self.on_round(round, self.lasting_state(), rows)
         return self.log.metrics.mean() if evaluated else None
+
+    def _standardise_anew(self, round: int) -> None:
+        """Compute what all standardise by anew, and drop what was made of samples before."""
+        assert self.state is not None
+        population, settings = self.population, self.settings
+        link, registry, before = self.connection.link, self.registry, population.agreed
+        scaling = agreed_scaling(settings, self.card, registry, before, link, None, None)
+        if scaling is None:
+            return  # of token ids there is none
+        self.memory.agreed = population.agreed = replace(before, scaling=scaling, renewed=round)
+        start = self.models.start(tuple(population.clients), self.connection.simulated)
+        self.state, dropped = self.half.standardised_anew(self.state, start)
+        self.undoing.forget()
+        self.connection.past.clear()
+        people = len(set(population.clients) - before.unseen)
+        self.log.rows.append(MetricRow(round, "", None, "standardised_anew", people))
+        log.warning(
+            "round %d: what all standardise by is computed anew, of %d people; dropped: %s",
+            round,
+            people,
+            dropped or "nothing",
+        )
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

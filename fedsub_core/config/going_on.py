@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from fedsub_core.errors import ConfigError
 from fedsub_core.options import option
+
+if TYPE_CHECKING:
+    from fedsub_core.config.run_config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -22,3 +27,17 @@ class GoingOnSettings:
         "all who are there; what was made of samples before is dropped; 0: never",
         minimum=0,
     )
+
+
+def check_going_on(config: RunConfig, where: str) -> None:
+    """Refuse to standardise anew where nothing is standardised by everybody's samples."""
+    got = ""
+    if not config.standardise.startswith("federation"):
+        got = f"standardise = {config.standardise}, expected federation or federation-median"
+    elif config.secure_aggregation:
+        got = "secure-aggregation, expected none: a second sum of everybody's samples would tell "
+        got += "of those who are in one of both alone. Begin another run with from-run"
+    elif config.standardise_anew > config.rounds:
+        got = f"{config.rounds} rounds, expected one of them"
+    if config.standardise_anew and got:
+        raise ConfigError(f"{where}: standardise-anew = {config.standardise_anew}: got {got}")

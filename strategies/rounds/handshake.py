@@ -6,18 +6,18 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.held_out import unseen_clients
-from fedsub_core.data.samples import NODE, TOKENS, facts_of
-from fedsub_core.data.sensors import sensors_of
 from fedsub_core.errors import RunError, cut
 from fedsub_core.models.architecture import Shape
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.delivery import POLL_SECONDS
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.strangers import turn_away_strangers
 
 log = logging.getLogger("fedsub")
 
@@ -60,9 +60,9 @@ def agree(
     _refuse_half_a_federation(registry)
     if (kind := _majority(registry)) is None:
         raise _divided(registry)
-    classes, shape = kind
-    _turn_away_misfits(registry, kind)
-    _turn_away_without_features(registry, features(shape))
+    agreed = Agreement(*kind, None, frozenset())
+    _turn_away_misfits(registry, agreed)
+    _turn_away_without_features(registry, features(agreed.shape))
     if len(registry.online) < _least(registry, settings):
         raise _too_few(registry, settings, link)
     held_out: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ def agree(
         unseen = settings.unseen
         how = unseen.share, settings.seed, unseen.by, sizes, unseen.people
         held_out = frozenset(unseen_clients(registry.nodes, *how))
-    return Agreement(classes, shape, None, held_out)
+    return replace(agreed, unseen=held_out)
 
 
 def gather(
@@ -91,7 +91,7 @@ def gather(
         If there are fewer than ``min-clients``, and no sign of life for ``join-timeout`` seconds.
     """
     _await_answers(registry, link, settings, all_answers, agreed)
-    _turn_away_misfits(registry, (agreed.classes, agreed.shape), agreed.knows)
+    _turn_away_misfits(registry, agreed)
     if len(registry.online) < _least(registry, settings):
         raise _too_few(registry, settings, link)
 
@@ -116,7 +116,7 @@ def _await_answers(
     while True:
         registry.refresh(link)
         if card is not None:
-            _turn_away_strangers(registry, card)
+            turn_away_strangers(registry, card)
         fit = _fitting(registry, agreed)
         enough = fit > 0 and fit >= _least(registry, settings)
         now = link.clock.now
@@ -182,33 +182,6 @@ def _divided(registry: NodeRegistry) -> RunError:
     )
 
 
-def _turn_away_strangers(registry: NodeRegistry, card: Card) -> None:
-    """Turn away whose classes, or number of features, are not those of the operator's card."""
-    for client in sorted(registry.online):
-        introduction = registry.introductions[client]
-        for what, got, expected in (
-            ("classes", introduction.classes, card.classes),
-            *_of_samples(introduction.shape, card),
-        ):
-            if got != expected:
-                why = f"{what}: got {cut(got)}, expected {cut(expected)} of the run's card"
-                registry.turn_away(client, f"client {client!r}: {why} ({card.name})")
-                break
-
-
-def _of_samples(shape: Shape, card: Card) -> list[tuple[str, object, object]]:
-    """Return facts of samples that must be as on the card: what, got, expected."""
-    if card.sample != TOKENS:
-        return [
-            ("graphs", facts_of(shape).get("graphs"), 1 if card.sample == NODE else None),
-            ("vocabulary", facts_of(shape).get("vocabulary"), None),
-            ("features", shape[0], len(card.features)),
-            ("sensors", sensors_of(shape), (len(shape) == 2 and card.sensors) or ()),
-        ]
-    facts = {"vocabulary": card.vocabulary, "padding": card.padding}
-    return [(what, facts_of(shape).get(what), facts[what]) for what in facts]
-
-
 def _refuse_half_a_federation(registry: NodeRegistry) -> None:
     """Refuse a simulation in which some people would silently not take part."""
     everybody = registry.introductions.values()
@@ -223,18 +196,15 @@ def _refuse_half_a_federation(registry: NodeRegistry) -> None:
             )
 
 
-def _turn_away_misfits(
-    registry: NodeRegistry, kind: Kind, knows: Callable[[tuple[str, ...]], bool] | None = None
-) -> None:
+def _turn_away_misfits(registry: NodeRegistry, agreed: Agreement) -> None:
     for client, introduction in sorted(registry.introductions.items()):
-        for what, got, expected in (
-            ("classes", introduction.classes, kind[0]),
-            ("shape", introduction.shape, kind[1]),
+        got, shape = introduction.classes, introduction.shape
+        for what, came, expected, fits in (
+            ("classes", got, agreed.classes, agreed.knows(got)),
+            ("shape", shape, agreed.shape, shape == agreed.shape),
         ):
-            if got != expected and not (
-                what == "classes" and knows and knows(introduction.classes)
-            ):
-                why = f"client {client!r}: {what}: got {cut(got)}, expected {cut(expected)}"
+            if not fits:
+                why = f"client {client!r}: {what}: got {cut(came)}, expected {cut(expected)}"
                 registry.turn_away(client, why)
                 break
 

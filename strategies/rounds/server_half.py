@@ -18,7 +18,6 @@ from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import uploads as vectors
 from fedsub_core.turn import Turn
-from fedsub_core.widening import widened
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.context import (
     DrawnNoise,
@@ -29,12 +28,13 @@ from strategies.rounds.context import (
     SummedPeople,
     SumRequest,
 )
+from strategies.rounds.going_on import GoesOn
 from strategies.rounds.round import Round
 
 State = dict[str, Tensor]
 
 
-class ServerHalf(ABC):
+class ServerHalf(GoesOn, ABC):
     """The server half of a method, which :class:`PersonalizedStrategy` drives.
 
     Parameters
@@ -49,8 +49,6 @@ class ServerHalf(ABC):
     #: Whether the state keeps what each person sent last, which a late upload takes the place of:
     #: of a mean it moves the state by less, the older it is (:mod:`strategies.rounds.late`).
     keeps_people = False
-    #: Whether a run may gain classes that some devices do not know (:meth:`taken_over`).
-    gains_classes = False
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.hyper = settings, settings.hyper
@@ -208,28 +206,6 @@ class ServerHalf(ABC):
         """
         return state, []
 
-    def taken_over(self, state: State, before: Start, now: Start) -> State:
-        """Return the state of a run of `now` that goes on from one of `before`, of fewer classes.
-
-        `now` has all classes of `before`, in their places, and may have others behind them. What
-        they add is as a run begins with it. Here the state may hold what a run begins with alone.
-
-        Raises
-        ------
-        ConfigError
-            If it holds other tensors, or of other shapes; or if the method can gain no classes.
-        """
-        self.check_gains(before.model.classes, now.model.classes)
-        return in_front(self.card, state, self.init(before), self.init(now))
-
-    def check_gains(self, had: int, has: int) -> None:
-        """Refuse more classes than a run had (ConfigError) where the method cannot gain any."""
-        if had != has and not self.gains_classes:
-            raise ConfigError(
-                f"method {self.card.name!r}: got {has} classes, expected the {had} that the run "
-                "had: it cannot gain any. Restore the card, or start a new run"
-            )
-
     def heard_of(self, state: State) -> list[str]:
         """Return the clients that made rounds by what the state holds; here it does not tell."""
         return []
@@ -261,23 +237,6 @@ class ServerHalf(ABC):
     def evaluates_download(self) -> bool:
         """Whether the tested model is the one after the newest download."""
         return bool(self.hyper.tested == "received")
-
-
-def in_front(card: MethodCard, state: State, known: State, begun: State) -> State:
-    """Return a state's tensors in the first entries of each axis of those in `begun`.
-
-    `known` are such of a run like that of the state; raises ConfigError where these are others.
-    """
-    for name in sorted(state.keys() | known.keys()):
-        got, expected = (
-            str([*of[name].shape]) if name in of else "nothing" for of in (state, known)
-        )
-        if got != expected:
-            raise ConfigError(
-                f"method {card.name!r}: {name} of a run that is gone on from: got {got}, expected "
-                f"{expected}"
-            )
-    return {name: tensor for name, tensor in widened(state, begun).items() if name in state}
 
 
 def _none(card: MethodCard, got: object) -> ConfigError:

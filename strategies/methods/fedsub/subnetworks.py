@@ -34,8 +34,9 @@ from strategies.methods.fedsub.kept_clusters import (
 from strategies.parts.averaging import malicious
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Sender, Start
+from strategies.rounds.going_on import in_front
 from strategies.rounds.round import Round
-from strategies.rounds.server_half import ServerHalf, State, in_front
+from strategies.rounds.server_half import ServerHalf, State
 
 
 class SubnetworkServer(ServerHalf):
@@ -163,6 +164,10 @@ class SubnetworkServer(ServerHalf):
             return empty | no_clusters(len(roster.clients), model.classes, size) | lengths
 
         return in_front(self.card, state, nobody(before.model), nobody(now.model))
+
+    def standardised_anew(self, state: State, start: Start) -> tuple[State, str]:
+        """Return an empty cache: whoever comes next sends its prototypes again."""
+        return self.init(start), "everybody's prototypes, subnetworks and clusters"
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's row; clusters that it helped to make stay."""
