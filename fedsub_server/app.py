@@ -24,7 +24,7 @@ from fedsub_core.logs import set_up_logs
 from fedsub_core.packages import package_build
 from fedsub_core.spelling import spelling, toml
 from fedsub_core.wire import exchange
-from fedsub_server.beginning import check_card, earlier_run
+from fedsub_server.beginning import begin_with_earlier, check_card
 from fedsub_server.data_notes import data_in_words, note_devices, read_notes
 from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
@@ -171,9 +171,8 @@ def run_rounds(
                 log.warning("%s: going on after round %d", folder, round)
 
         with Live(folder.parent, strategy), suppress(PeopleLeft):
-            whole = config.whole_rounds
-            earlier = partial(earlier_run, config, name, strategy.settings.card)
-            drive(strategy, grid, database, whole=whole, progress=progress, earlier=earlier)
+            begin_with_earlier(strategy, database, config, strategy.settings.card)
+            drive(strategy, grid, database, whole=config.whole_rounds, progress=progress)
         export_csv(database, folder / METRICS_FILE)
     return before
 

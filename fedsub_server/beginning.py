@@ -19,6 +19,7 @@ from fedsub_core.methods.table import method
 from fedsub_core.options import describe
 from fedsub_core.widening import widened
 from fedsub_core.wire.references import PREFIX
+from fedsub_server.driver import ClientStates
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
@@ -26,6 +27,7 @@ from strategies.rounds.agreement import check_gained
 from strategies.rounds.context import Earlier
 from strategies.rounds.memory import Memory
 from strategies.rounds.server_half import ServerHalf, State
+from strategies.strategy import PersonalizedStrategy
 
 log = logging.getLogger("fedsub")
 
@@ -67,6 +69,32 @@ class EarlierRun:
             other = any(n in new and new[n].shape != t.shape for n, t in kept.items())
             found[client] = new if solves and other else widened(kept, new)
         return found
+
+
+def begin_with_earlier(
+    strategy: PersonalizedStrategy,
+    database: RunDatabase,
+    config: RunConfig,
+    card: Card | None,
+    clients: ClientStates | None = None,
+) -> None:
+    """Let a run that has not begun yet begin with another's models, if it is configured so.
+
+    Parameters
+    ----------
+    card : the run's, where it is known.
+    clients : whose states are kept with the run's; None: real devices keep their own.
+
+    Raises
+    ------
+    RunError, ConfigError
+        As :func:`earlier_run`.
+    """
+    if database.classes() or not (before := earlier_run(config, strategy.card.name, card)):
+        return
+    strategy.earlier = before.left
+    if clients is not None:
+        clients.load_state(before.clients_begun(clients.state(), strategy.card.name))
 
 
 def earlier_run(config: RunConfig, name: str, card: Card | None) -> EarlierRun | None:

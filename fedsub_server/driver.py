@@ -11,7 +11,6 @@ from flwr.serverapp import Grid
 
 from fedsub_core.metric_names import VALIDATION
 from fedsub_core.metrics import MetricRow
-from fedsub_server.beginning import EarlierRun
 from fedsub_server.ending import EndedEarly, Ending
 from fedsub_server.leaving import PeopleLeft
 from fedsub_server.resuming import SERVER
@@ -98,7 +97,6 @@ def drive(
     whole: int = 0,
     progress: Callable[[int], None],
     at_end: Callable[[], list[MetricRow]] = list,
-    earlier: Callable[[], EarlierRun | None] = lambda: None,
 ) -> int:
     """Run the rounds that are left; return how many had been finished before.
 
@@ -109,7 +107,6 @@ def drive(
     whole : newest rounds whose metrics stay whole in a long run; 0: all.
     progress : told the round that the run goes on from, and every one that is finished.
     at_end : what is measured once, after the last round.
-    earlier : loads the run with whose models this one begins; None: with new ones.
 
     Raises
     ------
@@ -122,10 +119,6 @@ def drive(
         strategy.transport.usable |= database.last_rounds("bytes_up_sent")
         if clients is not None:
             clients.load_state(state)
-    elif (before := earlier()) is not None:
-        strategy.earlier = before.left
-        if clients is not None:
-            clients.load_state(before.clients_begun(clients.state(), strategy.card.name))
     progress(finished)
     rounds = strategy.settings.rounds.rounds
     took, strategy.transcript = strategy.own_time.take, database.path.with_name(TRANSCRIPT_FILE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -31,7 +30,7 @@ from fedsub_core.files import make_folder
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.packages import package_build
-from fedsub_server.beginning import earlier_run
+from fedsub_server.beginning import begin_with_earlier
 from fedsub_server.driver import drive
 from fedsub_server.resuming import decisive
 from fedsub_server.run_folder import DATABASE_FILE, MODELS
@@ -173,6 +172,7 @@ def train_method(
             if (backend := trained_by(config, name, federation)) is not None:
                 database.note_backend(str(backend))
             seconds = config.checkpoint_seconds
+            begin_with_earlier(strategy, database, config, federation.card, grid)
             finished = drive(
                 strategy,
                 grid,
@@ -182,7 +182,6 @@ def train_method(
                 whole=config.whole_rounds,
                 progress=progress,
                 at_end=lambda: _at_end(config, federation, strategy),
-                earlier=partial(earlier_run, config, name, federation.card),
             )
             if finished < config.rounds and (peak := peak_bytes()) is not None:
                 database.note_memory(peak)
