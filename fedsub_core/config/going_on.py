@@ -37,7 +37,5 @@ def check_going_on(config: RunConfig, where: str) -> None:
     elif config.secure_aggregation:
         got = "secure-aggregation, expected none: a second sum of everybody's samples would tell "
         got += "of those who are in one of both alone. Begin another run with from-run"
-    elif config.standardise_anew > config.rounds:
-        got = f"{config.rounds} rounds, expected one of them"
     if config.standardise_anew and got:
         raise ConfigError(f"{where}: standardise-anew = {config.standardise_anew}: got {got}")

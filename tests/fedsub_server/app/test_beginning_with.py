@@ -198,7 +198,6 @@ def test_a_round_that_is_over_is_refused(go: Any) -> None:
     "keys",
     [
         {"standardise": "client"},
-        {"standardise-anew": 9},
         {"secure-aggregation": True, "robust": "none", "standardise": "federation"},
     ],
 )
