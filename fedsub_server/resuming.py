@@ -38,6 +38,10 @@ MAY_CHANGE = frozenset(
     }
 )
 
+#: Defaults of older releases. A run that began with one goes on with today's: devices do as what
+#: they are started with says.
+OLDER_DEFAULTS: Mapping[str, Value] = {"fedsub.relevance-samples": 0}
+
 
 def may_change(config: RunConfig) -> frozenset[str]:
     """Return the keys that may be other when this run goes on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 import uuid
@@ -15,10 +16,11 @@ from fedsub_core.errors import ConfigError, RunError, cut
 from fedsub_core.files import PRIVATE
 from fedsub_core.sealing import NotOpened
 from fedsub_core.version import VERSION, code_digest
-from fedsub_server.resuming import differences
+from fedsub_server.resuming import OLDER_DEFAULTS, differences
 from fedsub_server.rundb_log import write_back
 from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
+log = logging.getLogger("fedsub")
 #: Of a new file, of one with thinned metrics, of one with tensors that stand once for several
 #: people, and all that are read. An older release would read wrong means in the second.
 SCHEMA_VERSION, THINNING, SHARING = 3, 4, 5
@@ -132,7 +134,12 @@ def _check(connection: sqlite3.Connection, path: Path, wanted: dict[str, object]
         check_seal(connection)
     stored = json.loads(meta["config"])
     # What a release of before had no key for, it did as the key's default says.
-    new = {k: v for k, v in (wanted or {}).items() if k not in stored and v == default(k, ...)}
+    usual = {k: v for k, v in (wanted or {}).items() if v == default(k, ...)}
+    moved = {k: v for k, v in usual.items() if v != stored.get(k) == OLDER_DEFAULTS.get(k, ...)}
+    for key, value in moved.items():
+        was = stored[key]
+        log.warning("%s: %s was %s by default, and is %s from now on", path, key, was, value)
+    new = {k: v for k, v in usual.items() if k not in stored} | moved
     stored |= new
     if wanted is not None and (different := differences(stored, wanted)):
         raise RunError(

@@ -90,6 +90,7 @@ class OpenDatabase:
                 yield
         except BaseException:
             self._state.forget()  # what was written is not there
+            self._thinning.forget()
             raise
 
     def _vacuum(self) -> None:

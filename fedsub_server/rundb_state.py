@@ -24,7 +24,6 @@ from fedsub_server.rundb_shared import OF, Keys, note_sharing, shared
 
 Tensors = dict[str, Tensor]
 #: Between a group's name and a person's, in which no line ends.
-_OF = OF
 _WRITE = (
     "INSERT INTO state VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
     "keys = excluded.keys, crc = excluded.crc, tensors = excluded.tensors"
@@ -48,7 +47,7 @@ class StateRows:
     def replace(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Put `state` in the last one's place; call :meth:`forget` if that is rolled back."""
         rows = shared({name: (keys, tensors) for name, keys, tensors in _rows(state)})
-        if any(name.startswith(_OF) for name in rows):
+        if any(name.startswith(OF) for name in rows):
             note_sharing(self._connection)
         if not self._known or not self._in_order(state):
             self._known = {}
@@ -58,7 +57,7 @@ class StateRows:
         now: dict[str, _Written] = {}
         for name, (keys, tensors) in rows.items():
             held = [(ref(tensor), tensor._version) for tensor in tensors.values()]
-            there = name in self._known and name.startswith(_OF)  # its name is of its content
+            there = name in self._known and name.startswith(OF)  # its name is of its content
             if not there and not _same(self._known.get(name), (keys, held)):
                 blob = seal(to_bytes(tensors), name)
                 self._connection.execute(_WRITE, (name, json.dumps(keys), zlib.crc32(blob), blob))
@@ -81,14 +80,14 @@ class StateRows:
         """
         keys: dict[str, list[str]] = {}
         groups: dict[str, Tensors] = {}
-        alike = {row[0]: tensors[""] for row, tensors in self._read(f"LIKE '{_OF}%'")}
-        for (name, names), tensors in self._read(f"NOT LIKE '{_OF}%'"):
-            group, _, person = name.partition(_OF)
+        alike = {row[0]: tensors[""] for row, tensors in self._read(f"LIKE '{OF}%'")}
+        for (name, names), tensors in self._read(f"NOT LIKE '{OF}%'"):
+            group, _, person = name.partition(OF)
             said: Keys = json.loads(names)
             for key, digest in (one for one in said if not isinstance(one, str)):
-                if _OF + digest not in alike:
+                if OF + digest not in alike:
                     raise sqlite3.DatabaseError(f"state {name!r} lacks its {key!r}")
-                tensors[key] = alike[_OF + digest]
+                tensors[key] = alike[OF + digest]
             groups.setdefault(group, {}).update(tensors)
             if not person:
                 keys[group] = [one if isinstance(one, str) else one[0] for one in said]
@@ -115,7 +114,7 @@ class StateRows:
 
     def _in_order(self, state: Mapping[str, object]) -> bool:
         """Whether what rows there are stand in the groups' order, new ones behind them."""
-        before = [name for name in self._known if _OF not in name and name in state]
+        before = [name for name in self._known if OF not in name and name in state]
         return list(state)[: len(before)] == before
 
 
@@ -128,7 +127,7 @@ def _rows(
         own: Tensors = {}
         for key, tensor in tensors.items():
             _, _, person = key.partition("/")
-            row = people.setdefault(f"{group}{_OF}{person}", {}) if is_client_id(person) else own
+            row = people.setdefault(f"{group}{OF}{person}", {}) if is_client_id(person) else own
             row[key] = tensor
         yield group, list(tensors), own
     for name, row in people.items():

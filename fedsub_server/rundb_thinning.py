@@ -52,6 +52,10 @@ class Thinning:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.forget()
+
+    def forget(self) -> None:
+        """Read all again the next time; call it if a transaction is rolled back."""
         #: By round, how many people were tested in it, and their mean macro F1.
         self._tested: dict[int, tuple[int, float]] = {}
         self._known: set[int] | None = None

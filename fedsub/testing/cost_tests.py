@@ -51,7 +51,7 @@ def one_client(name: str, epochs: int, **hyper: Any) -> Cohort:
     own = replace(METHODS[name].agreed(), **hyper)
     keys: dict[str, Any] = dict(device="cpu", epochs=epochs, lr=0.01, batch_size=8, train_share=1.0)
     config = RunConfig(method=name, beside="", hyper={name: own}, **keys)
-    federation, settings = people(samples=80), config.device_settings(name)
+    federation, settings = people(samples=200), config.device_settings(name)
     parts = split_client(federation.clients["p1"], federation.card, settings.split)
     return make_cohort(settings, federation.card, [parts])
 

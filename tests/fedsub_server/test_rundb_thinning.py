@@ -22,6 +22,7 @@ from fedsub_core.seeds import generator
 from fedsub_server.results import export_csv
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.rundb_glance import glance
+from fedsub_server.rundb_thinning import Thinning
 from fedsub_server.summaries import summarise_method
 
 WHOLE, ROUNDS = 8, 400
@@ -171,6 +172,28 @@ def test_a_changed_number_of_what_went_is_found(both: tuple[Path, Path], tmp_pat
         raw.close()
         with pytest.raises(RunError, match="damaged"), RunDatabase(path) as database:
             database.rounds_above_0("missing_replies")
+
+
+def test_thinning_that_fails_is_repeated_as_if_it_had_not_been(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    kept = []
+    for name, fails in (("once", True), ("never", False)):
+        path = tmp_path / name / "state.db"
+        path.parent.mkdir()
+        write(path, 0, end=150)
+        with RunDatabase(path) as database:
+            if fails:
+                with monkeypatch.context() as patch, pytest.raises(RunError, match="full"):
+                    patch.setattr(Thinning, "_keep_rounds", full)
+                    database.thin(WHOLE, ROUNDS)
+            for _ in range(3):
+                database.thin(WHOLE, ROUNDS)
+            kept.append(list(database.metrics()))
+    assert kept[0] == kept[1]
 
 
 _WRITER = """

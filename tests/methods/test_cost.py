@@ -25,8 +25,9 @@ TestCosts = battery(
         ("fedavg-finetune", {"finetune": "head", "finetune_epochs": 2}),
         ("fedavg-finetune", {"finetune": "head-then-all", "finetune_epochs": 2}),
         ("fedfomo", {"tested": "received", "peer_models": 2, "validation": 0.3}),
-        ("fedsub", {"relevance": "naive"}),
-        ("fedsub", {"relevance": "lrp-a1b0"}),
+        ("fedsub", {"relevance": "naive", "relevance_samples": 0}),
+        ("fedsub", {"relevance": "lrp-a1b0", "relevance_samples": 0}),
+        ("fedsub", {"relevance_samples": 0}),
     ],
 )
 def test_hyperparameters_are_counted(name: str, hyper: dict[str, Any]) -> None:

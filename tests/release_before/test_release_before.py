@@ -111,6 +111,7 @@ def test_devices_and_server_go_on_from_what_it_left(
     assert {row.client for row in rows if row.round == ROUNDS + 2} >= set(CLIENTS)
     assert not [row for row in rows if row.metric == "refused_replies"]
     assert f"{place / 'run' / 'fedsub'}: going on after round {ROUNDS}" in caplog.text
+    assert "fedsub.relevance-samples was 0 by default, and is 4 from now on" in caplog.text
     for client in CLIENTS:
         assert f"client {client}: runs fedsub {BEFORE}, this server {VERSION}: it is" in caplog.text
         saved = FolderStore(place / "states", client).load()

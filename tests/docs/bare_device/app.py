@@ -68,7 +68,8 @@ class Device:
         if turn["method"] == "fedsub":
             header["version"] = methods.content_version(x, y)
             send = header["version"] != version
-            upload = methods.fedsub_upload(params, x, y, self.config["fedsub.depth"], send)
+            depth, samples = (self.config[f"fedsub.{key}"] for key in ("depth", "relevance-samples"))
+            upload = methods.fedsub_upload(params, x, y, depth, samples, send)
         else:
             upload = methods.fedavg_upload(params)
         payload = wire.encode(header, upload, filters, reference)

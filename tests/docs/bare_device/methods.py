@@ -34,11 +34,24 @@ def content_version(x: Array, y: Array) -> int:
     return int.from_bytes(digest, "little") >> 1 or 1
 
 
-def fedsub_upload(params: Params, x: Array, y: Array, depth: int, send: bool) -> dict[str, Part]:
+def spread(y: Array, most: int) -> Array:
+    """Return at most `most` samples of each class, spread evenly over it: a mask; 0: all."""
+    kept = np.ones(len(y), bool)
+    for label in np.unique(y) if most else ():
+        of_class = np.flatnonzero(y == label)
+        parts = np.arange(len(of_class) + 1) * min(most, len(of_class)) // len(of_class)
+        kept[of_class] = np.diff(parts) > 0
+    return kept
+
+
+def fedsub_upload(
+    params: Params, x: Array, y: Array, depth: int, samples: int, send: bool
+) -> dict[str, Part]:
     """Return rows, masks, scores and, if to `send`, prototypes.
 
-    A unit is relevant for a class if its mean activation over the class's samples is above 0.
+    A unit is relevant for a class if its mean activation over `samples` of it is above 0.
     """
+    judged = spread(y, samples)
     made, classes = forward(params, x), len(params[f"{layers(params)[-1]}.bias"])
     held: Array = np.isin(np.arange(classes), y)
     parts = {
@@ -49,7 +62,7 @@ def fedsub_upload(params: Params, x: Array, y: Array, depth: int, send: bool) ->
         means = np.stack([x[y == label].mean(0) for label in np.flatnonzero(held)])
         parts["prototypes"] = Part((classes, x.shape[1]), means.astype(np.float32), held)
     for name, out in list(zip(layers(params), made, strict=True))[: depth or None]:
-        masks = np.stack([(y == label) @ out > 0 for label in range(classes)])
+        masks = np.stack([((y == label) & judged) @ out > 0 for label in range(classes)])
         weight, bias = params[f"{name}.weight"], params[f"{name}.bias"]
         rows, units = np.hstack([weight, bias[:, None]]), np.asarray(masks.any(0))
         parts[name] = Part(rows.shape, rows[units], units)

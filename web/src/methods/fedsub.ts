@@ -39,7 +39,7 @@ export const fedsub: Method = {
   encodes: false,
   defaults: {
     ...SHARED, prototype: "input", "prototype-noise": "none", "prototype-clip": 0, "prototype-sigma": 0, "prototype-delta": 1e-5,
-    relevance: "lrp-a2b1", "relevance-samples": 0, "lrp-start": "logits", score: "one", "k-selection": "dbi", depth: 0,
+    relevance: "lrp-a2b1", "relevance-samples": 4, "lrp-start": "logits", score: "one", "k-selection": "dbi", depth: 0,
     impute: false, "impute-neighbours": 5, fusion: "overlapping", "fusion-reading": "own",
   },
   learner(run) {
