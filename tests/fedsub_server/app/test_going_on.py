@@ -86,6 +86,7 @@ OTHERWISE: dict[str, Any] = {
     "out": "elsewhere",
     "checkpoint-seconds": 1.0,
     "whole-rounds": 64,
+    "standardise-anew": 3,
 }
 
 
