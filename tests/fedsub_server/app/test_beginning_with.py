@@ -23,7 +23,11 @@ from fedsub_core.errors import ConfigError, RunError
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.memory import Memory
 
-METHODS = ("fedavg", "ditto", "fedproto", "fedsub", "fedsub-ridge")
+METHODS = (
+    "fedavg",
+    "fedsub-ridge",
+    *(pytest.param(method, marks=pytest.mark.slow) for method in ("ditto", "fedproto", "fedsub")),
+)
 
 
 @pytest.fixture

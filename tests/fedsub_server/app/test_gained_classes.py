@@ -82,7 +82,13 @@ def saved(folder: Path, client: str) -> dict[str, torch.Tensor]:
 
 
 #: Methods whose state is common tensors, prototypes, a cache, sums.
-GAINS = ("fedavg", "pfedme", "fedrep", "ditto", "fedproto", "protohar", "fedsub", "fedsub-ridge")
+GAINS = (
+    "fedavg",
+    "fedproto",
+    "fedsub",
+    "fedsub-ridge",
+    *(pytest.param(m, marks=pytest.mark.slow) for m in ("pfedme", "fedrep", "ditto", "protohar")),
+)
 
 
 @pytest.mark.parametrize("method", GAINS)
