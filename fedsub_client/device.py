@@ -151,7 +151,7 @@ class Device:
             answer = client.test(told, exchange.unpack(content))
             if client.cohort.keeps_best:
                 self._keep_best(client, saved, told)
-            elif saved is not None and saved.model is not None:
+            elif saved is not None and saved.model and not self.person.knows_more(saved):
                 # What was tested is what is used: the server's newest, or adapted to this person.
                 own = {name: as_numpy(tensor[0]) for name, tensor in client.model.items()}
                 # Mostly it is kept already; and a full disk is no reason not to say how it does.
@@ -175,7 +175,8 @@ class Device:
         """Do a round, or answer what it was answered with; with a `part` in a sum under masks."""
         round, saved = told.turn.round, self.states.load(told)
         levels = None if part is None else part.levels
-        if saved is not None and saved.round == round:
+        stale = saved is not None and saved.levels is None and self.person.knows_more(saved)
+        if saved is not None and saved.round == round and not stale:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
             reply = saved.reply
             if saved.levels is not None and part is None:

@@ -10,6 +10,7 @@ from typing import Any
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort
 from fedsub_client.file_history import FileHistory
+from fedsub_client.going_on import gone_on
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import SplitClient, split_client
@@ -120,6 +121,9 @@ class Person:
         cohort = make_cohort(settings, self.card, [parts.holding(share)])
         if saved is not None and saved.state and cohort.fits(saved.state):
             cohort.load_states([saved.state])
+        elif saved is not None and saved.state and (self.knows_more(saved) or not saved.round):
+            log.info("client %s: goes on with what it kept of fewer classes or before", self.client)
+            cohort.load_states([gone_on(cohort, saved.state)])
         elif saved is not None and self.outgrown(saved, cohort):
             log.warning(
                 "client %s: its state is not of a device of capacity %g; it begins anew",
@@ -132,7 +136,13 @@ class Person:
 
     def outgrown(self, saved: Saved, cohort: Cohort) -> bool:
         """Return whether a state is, unlike the run says, of a device of another capacity."""
-        return bool(saved.state) and not self.capacity.drawn and not cohort.fits(saved.state)
+        other = bool(saved.state) and not self.capacity.drawn and not cohort.fits(saved.state)
+        return other and bool(saved.round) and not self.knows_more(saved)
+
+    def knows_more(self, saved: Saved) -> bool:
+        """Whether the person's card has gained classes since a state was saved."""
+        had = () if saved.model is None else saved.model.card.classes
+        return 0 < len(had) < len(self.card.classes) and had == self.card.classes[: len(had)]
 
 
 def _client_of(node: Mapping[str, Any], people: Sequence[str], source: str) -> str:

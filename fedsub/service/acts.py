@@ -31,7 +31,15 @@ from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.errors import ConfigError, FedSubError, cut
 
 #: Keys of a run that may be set while the federation goes on; of these, what only an owner may.
-RUN_KEYS = ("round-timeout", "quorum", "min-clients", "join-timeout", "evaluate-every", "identity")
+RUN_KEYS = (
+    "round-timeout",
+    "quorum",
+    "min-clients",
+    "join-timeout",
+    "evaluate-every",
+    "identity",
+    "standardise-anew",
+)
 OWNERS_KEYS = ("identity", "superlink", "ca")
 KEYS = ("when", "each", "superlink", "ca", *RUN_KEYS)
 #: The act of looking: it stands in the log only where it is refused.

@@ -32,6 +32,7 @@ from fedsub_core.models.held import why_unfit
 from fedsub_core.models.names import installed, is_place
 from fedsub_core.models.record import ModelRecord
 from fedsub_core.training.precision import check_precision
+from fedsub_server.beginning import earlier_run
 from fedsub_server.data_notes import DataNotes, write_notes
 from fedsub_server.forgotten import read_forgotten
 from fedsub_server.results import export_csv, summarise_run
@@ -42,7 +43,16 @@ from fedsub_server.rundb import RunDatabase
 #: What `fedsub run --resume` may change: how long and on what a run computes, and where the data
 #: lie, which are known by what they hold (:func:`go_on`).
 RESUMABLE = frozenset(
-    {"rounds", "evaluate-every", "device", "threads", "checkpoint-seconds", "whole-rounds", "data"}
+    {
+        "rounds",
+        "evaluate-every",
+        "device",
+        "threads",
+        "checkpoint-seconds",
+        "whole-rounds",
+        "data",
+        "standardise-anew",
+    }
 )
 MethodProgress = Callable[[str, int], None]
 
@@ -57,6 +67,9 @@ def load_data(config: RunConfig, resumed: Path | None = None) -> Federation:
     if resumed is not None:
         federation = read_forgotten(resumed).without_them(federation)
     check_data(config, federation)
+    if resumed is None:
+        for name in config.methods:
+            earlier_run(config, name, federation.card)
     return federation
 
 

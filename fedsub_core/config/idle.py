@@ -50,6 +50,8 @@ def idle(config: RunConfig) -> dict[str, str]:
     if config.fold or config.split == "given":
         by = "fold" if config.fold else "the parts in people's files"
         why["test-share"] = f"{by} decides what is tested"
+    if config.standardise_anew > config.rounds:
+        why["standardise-anew"] = f"the run has {config.rounds} rounds"
     if not config.unlabelled:
         why["unlabelled-classes"] = "everybody has all labels with unlabelled = 0"
     if not any(card.weak.narrow for card in cards):

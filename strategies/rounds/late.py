@@ -140,7 +140,7 @@ class PastRounds:
         past = self._rounds.get(number)
         if past is None or client not in past.sent:
             raise refuse("late upload", f"of round {number}, undone", "of one that counts")
-        then, today = ({n: d.shape for n, d in r.sent_by(client).items()} for r in (past, now))
+        then, today = ({n: d.shape for n, d in r.travels(client)[0].items()} for r in (past, now))
         if then != today:
             raise refuse("late upload", f"a model of shapes {then}", f"{today}")
         return past

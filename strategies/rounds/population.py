@@ -69,6 +69,12 @@ class Population:
         """Return the facts that a client stated: of its samples, its capacity."""
         return self.registry.introductions[client].facts
 
+    def knows(self) -> dict[str, int]:
+        """Return how many classes clients know that do not know all of the run's."""
+        said, most = self.registry.introductions, len(self.agreed.classes)
+        known = {client: len(one.classes) for client, one in said.items()}
+        return {client: n for client, n in known.items() if n < most}
+
     def usual_examples(self) -> float:
         """Return the median over clients of how many training samples they said that they have."""
         return float(median(each.facts.examples for each in self.registry.introductions.values()))
@@ -159,6 +165,7 @@ def round_now(
         classes=population.agreed.classes,
         facts={client: population.facts(client) for client in clients},
         log=log,
+        knows=population.knows(),
     )
     weak = sorted(client for client, share in shares.items() if share < 1)
     if weak and not round.weakens:

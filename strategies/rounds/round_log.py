@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -31,6 +32,8 @@ class RoundMetrics:
 
     def __init__(self, round: int, classes: int, regression: bool = False) -> None:
         self.round, self.classes, self.regression = round, classes, regression
+        #: How many of them those know who do not know all, by client.
+        self.knows: Mapping[str, int] = {}
         self.by_client: dict[str, ClientMetrics | TargetErrors] = {}
 
     def take(self, client: str, content: Content) -> None:
@@ -44,10 +47,11 @@ class RoundMetrics:
         record = exchange.numbers_of(content, exchange.METRICS)
         if record is None:
             raise MessageRefused(client, self.round, "metrics", "none", "a record of them")
+        known = self.knows.get(client, self.classes)
         self.by_client[client] = (
             read_target_errors(record, client, self.round)
             if self.regression
-            else metric_record.read_metrics(record, client, self.round, self.classes)
+            else metric_record.read_metrics(record, client, self.round, known)
         )
 
     def rows(self) -> list[MetricRow]:

@@ -104,6 +104,10 @@ class Undoing:
         self._made |= uploads.keys()
         self._done.append(Done(state, moves, examples))
 
+    def forget(self) -> None:
+        """Forget the rounds: nothing may go back behind now."""
+        self._done.clear()
+
     def made(self, clients: Collection[str]) -> None:
         """Note the clients that made rounds before this process did."""
         self._made |= set(clients)
