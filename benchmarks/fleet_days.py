@@ -79,6 +79,7 @@ def main() -> None:
         means = {n: fmean(run[n] for run in runs if run[n] != "") for n in names}
         print(f"{way:30}", *(f"{name} {value:.3f}" for name, value in means.items()), flush=True)
         about = {"method": given.method, "people": given.people, "days": given.days}
+        about["seeds"] = given.seeds
         row = {"way": way, **about, **{n: f"{v:.3f}" for n, v in means.items()}}
         put_rows(given.out, [row], ["way", "method"])
 

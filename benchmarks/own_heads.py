@@ -29,7 +29,7 @@ from fedsub_core.metric_names import OWN_HEADS
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = (ROOT / "studies", ROOT / "fedsub_papers" / "studies")
 #: Whose tables have a line: those that docs/which-method.md shows.
-FILES = ("base", "robust", "rivals-uci-har", "rivals-wesad", "rivals-wisdm", "paper-static")
+FILES = ("base", "robust", "rivals", "paper-static")
 #: What changes own heads; tables that differ in nothing else have one line.
 DECIDES = ("data", "train-share", "split", "standardise")
 TINY = ["--only", WATCH, "--seeds", "1"]

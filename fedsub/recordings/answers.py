@@ -84,10 +84,10 @@ def model_cut(model: PersonalModel, options: ImportOptions) -> Cut:
     Raises ConfigError where the model sees no windows of raw signals, or its card says no rate.
     """
     card, shape = model.card, tuple(model.shape)
-    if len(shape) != 2:
+    if len(shape) != 2 or card.target:
         raise ConfigError(
-            f"client {model.client!r}: got a model of samples of shape {shape}, expected one of "
-            "windows [channels, time]: only these can be cut from a recording"
+            f"client {model.client!r}: got a model of samples of shape {shape}, of {card.classes}; "
+            "expected one of windows [channels, time] and classes: only these are cut of recordings"
         )
     length = shape[1]
     rate = card.sampling_rate_hz or (length / card.window_s if card.window_s else None)

@@ -21,7 +21,11 @@ _DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
 _MOST_BANDS = 4
 #: Colour and dashes.
 Style = tuple[str, object]
-_TITLES = {"macro_f1": "Macro F1 by round", "loss": "Loss by round, nats"}
+_TITLES = {
+    "macro_f1": "Macro F1 by round",
+    "mae": "Mean absolute error by round, in the target's unit",
+    "loss": "Loss by round, nats",
+}
 
 
 def styles(methods: Sequence[str]) -> dict[str, Style]:

@@ -31,7 +31,7 @@ from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 
 #: Metrics over people that a page shows; `examples` says who was tested.
-TESTED = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
+TESTED = ("macro_f1", "weighted_f1", "accuracy", "mae", "rmse", "r2", "loss", "examples")
 BYTES = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent")
 
 

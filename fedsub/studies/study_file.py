@@ -113,6 +113,11 @@ def check_study(path: Path, study: Study) -> None:
     for task in tasks(study, lambda entry, cell: study.candidates(entry)[0]):
         # Each was checked when it was made.
         source = task.config.data
+        if task.config.regression:
+            raise ConfigError(
+                f"{path}: loss: got {task.config.loss}, expected a loss of classes: tables compare "
+                "by macro F1. Methods of a target run beside each other: fedsub run --beside"
+            )
         if (other := sources.setdefault(shown(source), source)) != source:
             raise ConfigError(
                 f"{path}: data: got {other} and {source}, expected folders of different names: "

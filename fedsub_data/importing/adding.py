@@ -99,6 +99,11 @@ def _options(
     Raises ConfigError where one is said that the card fixes, with another value.
     """
     card = before.card
+    if card.target is not None or given.target:
+        raise ConfigError(
+            f"{before.folder}: target: got rows to add, expected labels: a target is imported as a "
+            "whole, into another folder"
+        )
     said = {key.replace("-", "_"): getattr(given, key.replace("-", "_")) for key in asked}
     cut: dict[str, Any] = {"window": NONE}
     if before.windows and card.window_s and card.sampling_rate_hz:

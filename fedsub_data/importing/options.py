@@ -147,6 +147,7 @@ class ImportOptions(LoggerOptions):
     units: str = option("", "units of the features, in words; if left out, the card names none")
 
     def __post_init__(self) -> None:
+        self.take_target()
         seconds("window", self.window)
         seconds("gap", self.gap)
         self.check_times()

@@ -222,7 +222,8 @@ class TableSource:
         self.notes += notes
         self._recordings, self.part_of = code_recordings(self._db, self._roles.part)
         who = {text: codes[client] for text, client in ids.items()}
-        y = {text: self.labels.index(n) for text, n in names.items() if n is not None}
+        place = {name: at for at, name in enumerate(self.labels)}
+        y = {text: place[name] for text, name in names.items() if name is not None}
         for table, what, coded in (("who (subject", "people", who), ("y (label", "classes", y)):
             self._db.run(f"CREATE TABLE {table} VARCHAR, code INTEGER)")
             into, expected = table.split()[0], f"a number for each of its {what}"

@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo, available_timezones
 from fedsub_core.data.card import GROUPS
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import choice, option, suggestion
-from fedsub_data.importing.written_options import AUTO, WrittenOptions
+from fedsub_data.importing.targets import TargetOptions
+from fedsub_data.importing.written_options import AUTO
 
 #: The word that takes rows as they are instead of windows of them.
 NONE = "none"
@@ -17,7 +18,7 @@ WINDOW = "window"
 
 
 @dataclass(frozen=True)
-class TimeOptions(WrittenOptions):
+class TimeOptions(TargetOptions):
     """Options on times; every default fits times in UTC, or since a device's start."""
 
     time_unit: str = choice(AUTO, "s", "ms", "us", "ns", doc="unit of times that are numbers")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import card_table
-from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.data.federation import Card, ClientData, Federation, by_ends
 from fedsub_core.data.findings import findings, how_split, repeats
 from fedsub_core.data.samples import FEATURES, IMAGE, NODE, TOKENS, WINDOW, Samples
 from fedsub_core.data.splits import split_kind
@@ -139,8 +139,9 @@ class Look:
 
         `resampled` are sentences on people whose signals an import resampled, for the warnings.
         It may be outlines (:meth:`fedsub_core.data.client_data.ClientData.outline`). Equal for an
-        equal `seed`, whatever the order in which clients were seen.
+        equal `seed`, whatever the order of clients. A target's values count for the nearer end.
         """
+        federation = by_ends(federation)
         card, clients = federation.card, list(federation.clients.values())
         features, tokens = zip(*(self._seen[name] for name in federation.clients), strict=True)
         scale = scaling(pool([moments(x) for x in features]))
