@@ -1,9 +1,5 @@
 """Write `results/pulse-rate.csv`: the pulse rate, predicted without the signal that shows it.
 
-    python benchmarks/pulse_rate.py [--data ../shared/data/wesad-wrist-raw] [--clients 0]
-        [--folds 4] [--rounds 20] [--only mixture] [--csv benchmarks/results/pulse-rate.csv]
-        [--out FOLDER]
-
 The target is derived, not measured: of each window of 60 s, every 30 s, the frequency from 0.7 to 3
 Hz in which BVP has most power, where it stands out. BVP is then thrown away: 17 features of EDA,
 temperature and acceleration are left. A fold tests another stretch of each person's time, with a
@@ -13,7 +9,6 @@ themselves, which is in their favour. `--out` writes the federation.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -22,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from script import REAL, parsed, put_rows, today
+from script import REAL, Known, put_rows, read_arguments
 from wesad_wrist import recordings
 
 import fedsub
@@ -36,7 +31,6 @@ from fedsub_data.preparing.wesad.recording import Signal
 Floats = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 TINY = ["--clients", "2", "--folds", "2", "--rounds", "2"]
-#: What the lines of results begin with.
 LINES = ("windows:", "own mean", "mixture")
 #: A window's length and the time to the next, s.
 WINDOW_S, STEP_S = 60.0, 30.0
@@ -169,20 +163,20 @@ def row_of(name: str, question: str, errors: pd.DataFrame, lr: float | None) -> 
         "rmse": f"{people['rmse'].mean():.2f}",
         "r2": f"{people['r2'].mean():.2f}",
         "lr": "" if lr is None else f"{lr:g}",
-        "written": today(),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(REAL, "wesad-wrist-raw"))
-    parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
-    parser.add_argument("--folds", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--only", nargs="+", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--csv", type=Path)
-    parser.add_argument("--out", type=Path)
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        data=Path(REAL, "wesad-wrist-raw"),
+        clients=(0, "the first ones alone; 0 = all"),
+        folds=4,
+        rounds=20,
+        only=Known(ROWS),
+        csv=Path,
+        out=Path,
+    )
     people = federation(args.data, args.clients)
     if args.out is not None:
         write_federation(args.out, people)
@@ -194,8 +188,7 @@ def main() -> None:
         tried = {lr: reached(people, keys | {"lr": lr}, args.folds, args.rounds) for lr in rates}
         best = min(tried, key=lambda lr: tried[lr]["mae"].mean())
         rows.append(row_of(name, question, tried[best], best))
-        if args.csv is not None:
-            put_rows(args.csv, rows, ("row",), [(one,) for one in (MEAN, *ROWS)])
+        put_rows(args.csv, rows, ("row",), [(one,) for one in (MEAN, *ROWS)])
     for row in rows:
         ends = f" ({row['mae_low']} to {row['mae_high']})" if row["mae_low"] else ""
         print(f"{row['row']:18} MAE {row['mae']}{ends}, R2 {row['r2']}")

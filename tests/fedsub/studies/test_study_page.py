@@ -315,7 +315,8 @@ def test_at_equal_compute_methods_are_compared_as_they_ended(
     """`fedsub` has fewer rounds than `local`, which is behind in the last one that both have."""
     monkeypatch.setattr(comparing, "FEWEST", len(PEOPLE))
     monkeypatch.setattr(comparing, "FEWEST_PEOPLE", len(PEOPLE))
-    study = replace(study, budget="compute", run={"rounds": 9}, cells=study.cells[:1], papers=())
+    given = {"rounds": 9, "fedsub.relevance-samples": 0}
+    study = replace(study, budget="compute", run=given, cells=study.cells[:1], papers=())
     for task in final_tasks(study, nothing_tuned(study)):
         late = {"local": lambda r, i: 0.1 * r, "fedavg": lambda r, i: 0.6}
         score = late.get(task.method, lambda r, i: 0.7 + 0.01 * i)
