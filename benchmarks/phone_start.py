@@ -11,7 +11,6 @@ and npm. `--installed` leaves out what is installed, and takes this environment'
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import shutil
@@ -22,7 +21,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 
 from fedsub.deploy.components import Credentials, superlink
 from fedsub.deploy.driven_browser import Driven, browser_command, find_browser
@@ -71,10 +70,9 @@ class Start:
         """Print a row, and keep it."""
         self.seconds, self.commands = self.seconds + seconds, self.commands + commands
         row = {"step": name, "commands": commands, "seconds": f"{seconds:.0f}"}
-        row |= {"CPU s of the commands": used, "written": today()}
+        row |= {"CPU s of the commands": used}
         print(*row.values(), flush=True)
-        if self.csv:
-            put_rows(self.csv, [row], ["step"])
+        put_rows(self.csv, [row], ["step"])
 
 
 def _cpu() -> float:
@@ -110,10 +108,7 @@ def installed(start: Start) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--installed", action="store_true", help="take what is installed here")
-    parser.add_argument("--csv", type=Path, help="a file that the rows are put into")
-    given = parsed(parser, TINY)
+    given = read_arguments(TINY, installed=(False, "take what is installed here"), csv=Path)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         start = Start(folder, given.csv)

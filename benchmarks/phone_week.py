@@ -11,7 +11,6 @@ heartbeats. `make web` makes what it runs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -20,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 from web_device import WEB, federation
 
 from fedsub.testing.golden import played
@@ -60,12 +59,8 @@ def weeks(method: str, minutes: Sequence[int], folder: Path) -> list[dict[str, A
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", nargs="+", default=["fedsub-ridge", "fedsub", "fedavg"])
-    parser.add_argument("--minutes", nargs="+", type=int, default=[2, 10, 60])
-    parser.add_argument("--people", type=int, default=4)
-    parser.add_argument("--csv", type=Path, help="a file that the rows are put into")
-    given = parsed(parser, TINY)
+    methods = ["fedsub-ridge", "fedsub", "fedavg"]
+    given = read_arguments(TINY, methods=methods, minutes=[2, 10, 60], people=4, csv=Path)
     with tempfile.TemporaryDirectory() as folder:
         for method in given.methods:
             messages(method, given.people, Path(folder))
@@ -80,11 +75,9 @@ def main() -> None:
                     "KB up": f"{counted['up'] / 1e3:.0f}",
                     "KB down": f"{counted['down'] / 1e3:.0f}",
                     "CPU s of all answers": f"{counted['seconds']:.1f}",
-                    "written": today(),
                 }
                 print(*row.values(), flush=True)
-                if given.csv:
-                    put_rows(given.csv, [row], ["method", "minutes open a day"])
+                put_rows(given.csv, [row], ["method", "minutes open a day"])
 
 
 if __name__ == "__main__":

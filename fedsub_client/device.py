@@ -7,6 +7,7 @@ very reply that it saved.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.kept_states import KeptStates
 from fedsub_client.model_file import model_bytes
 from fedsub_client.person import Person, encoder_here
-from fedsub_client.policy import check_policy
+from fedsub_client.policy import check_policy, read_policy
 from fedsub_client.protections.accepted_sum import AcceptedSum, rounded_again
 from fedsub_client.protections.device_roster import take_roster
 from fedsub_client.protections.device_sums import DeviceSums
@@ -125,6 +126,9 @@ class Device:
                 take_roster(self.node, self.client, roster)
         self.sums.check_run()
         said = self.person.new_cohort().introductions()[0]
+        if "state-dir" in self.node:
+            hours = read_policy(Path(str(self.node["state-dir"]))).daily(time.localtime())
+            said = replace(said, facts=replace(said.facts, hours=hours))
         if self.person.simulated:
             nodes = int(self.node["num-partitions"])
             said = replace(said, people=len(self.person.people), nodes=nodes)
@@ -147,7 +151,7 @@ class Device:
             answer = client.test(told, exchange.unpack(content))
             if client.cohort.keeps_best:
                 self._keep_best(client, saved, told)
-            elif saved is not None and saved.model is not None:
+            elif saved is not None and saved.model and not self.person.knows_more(saved):
                 # What was tested is what is used: the server's newest, or adapted to this person.
                 own = {name: as_numpy(tensor[0]) for name, tensor in client.model.items()}
                 # Mostly it is kept already; and a full disk is no reason not to say how it does.
@@ -171,7 +175,8 @@ class Device:
         """Do a round, or answer what it was answered with; with a `part` in a sum under masks."""
         round, saved = told.turn.round, self.states.load(told)
         levels = None if part is None else part.levels
-        if saved is not None and saved.round == round:
+        stale = saved is not None and saved.levels is None and self.person.knows_more(saved)
+        if saved is not None and saved.round == round and not stale:
             log.warning("client %s: round %d was done before; same answer", self.client, round)
             reply = saved.reply
             if saved.levels is not None and part is None:

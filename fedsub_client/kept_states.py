@@ -8,6 +8,7 @@ from typing import Any
 
 from flwr.app import RecordDict
 
+from fedsub_client.best_so_far import best_tensors
 from fedsub_client.protections.opened_store import OpenedStore
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import ContextStore, FolderStore, Store
@@ -57,8 +58,20 @@ class KeptStates:
         return OpenedStore(Path(str(folder)) / self.client if folder else None, self._context)
 
     def load(self, instructions: Instructions) -> Saved | None:
-        """Return this device's state of the run; None where the run is new here."""
-        return self.store(instructions.method).find(instructions.run, instructions.method)
+        """Return this device's state of the run; None where the run is new here.
+
+        Of the run with whose models this one began it is the state that a round has yet to be
+        trained in: without what tells its best round.
+        """
+        store, method = self.store(instructions.method), instructions.method
+        if (saved := store.find(instructions.run, method)) is not None:
+            return saved
+        before = instructions.begun_with
+        if not before or (saved := store.find(before, method)) is None:
+            return None
+        best = best_tensors(saved.state)
+        kept = {name: tensor for name, tensor in saved.state.items() if name not in best}
+        return Saved(self.client, instructions.run, method, 0, saved.file, kept, model=saved.model)
 
     def of_run(self, run: str) -> Saved | None:
         """Return the state of a run: of the first of its methods that keeps one."""
@@ -68,7 +81,7 @@ class KeptStates:
     def save(self, saved: Saved, instructions: Instructions) -> None:
         """Keep a state; not in place of another run's or method's."""
         store = self.store(instructions.method)
-        there = store.load()
+        there = store.load() if isinstance(store, FolderStore) else None  # a context is of one run
         new = there is None or not there.is_of(instructions.run, instructions.method)
         store.save(saved, new_run=new)
 

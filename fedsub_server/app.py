@@ -24,6 +24,7 @@ from fedsub_core.logs import set_up_logs
 from fedsub_core.packages import package_build
 from fedsub_core.spelling import spelling, toml
 from fedsub_core.wire import exchange
+from fedsub_server.beginning import begin_with_earlier, check_card
 from fedsub_server.data_notes import data_in_words, note_devices, read_notes
 from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
@@ -74,7 +75,8 @@ def main(grid: Grid, context: Context) -> None:
     for name in config.methods:
         # A start that is refused must leave the folder as it was, its run.toml too.
         if (path := folder / name / DATABASE_FILE).exists():
-            RunDatabase(path, decisive(config, name)).close()
+            with RunDatabase(path, decisive(config, name)) as database:
+                check_card(config, name, database.classes())
     write_whole(folder / RUN_FILE, dump_toml(config).encode())
     known = standardised_before(folder) if config.secure_aggregation else None
     for name in config.methods:
@@ -169,6 +171,7 @@ def run_rounds(
                 log.warning("%s: going on after round %d", folder, round)
 
         with Live(folder.parent, strategy), suppress(PeopleLeft):
+            begin_with_earlier(strategy, database, config, strategy.settings.card)
             drive(strategy, grid, database, whole=config.whole_rounds, progress=progress)
         export_csv(database, folder / METRICS_FILE)
     return before

@@ -23,6 +23,7 @@ MAY_CHANGE = frozenset(
         "ask",
         "late-hours",
         "pause-hours",
+        "standardise-anew",
         "identity",
         "evaluate-every",
         "method",

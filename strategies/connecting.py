@@ -9,10 +9,11 @@ from flwr.serverapp import Grid
 
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.methods.card import MethodCard
+from fedsub_core.methods.table import method
 from strategies.protections.secure_sums import SecureSums
 from strategies.protections.standardising import agreed_scaling, features_sent
 from strategies.rounds.connection import Connection
+from strategies.rounds.context import Earlier
 from strategies.rounds.departures import Departures
 from strategies.rounds.handshake import agree
 from strategies.rounds.link import Link
@@ -55,18 +56,19 @@ def registry_of(settings: ServerSettings, memory: Memory, departures: Departures
         given=settings.given,
         departures=departures,
         of_sums=settings.secure.secure_aggregation,
+        regression=settings.training.regression,
     )
 
 
 def connect(
     grid: Grid,
     settings: ServerSettings,
-    card: MethodCard,
     memory: Memory,
     transport: Transport,
     registry: NodeRegistry,
     sums: SecureSums | None,
     known: Scaling | None,
+    earlier: Earlier | None = None,
 ) -> Beginning:
     """Hold the handshake, or recall the agreement that the run began with; note it in `memory`.
 
@@ -74,14 +76,20 @@ def connect(
     ----------
     sums : what makes secure sums; None: the run asks for none.
     known : what another method of the same run standardises by.
+    earlier : the run with whose models this one begins: they want samples standardised as there.
     """
-    link, rounds = Link(grid), settings.rounds
+    link, rounds, card = Link(grid), settings.rounds, method(settings.method)
     anew = memory.agreed is None
     if memory.agreed is None:
         agreed = agree(
             link, registry, rounds, settings.card, partial(features_sent, settings, card)
         )
-        scaling = agreed_scaling(settings, card, registry, agreed, link, sums, known)
+        if earlier is None:
+            scaling = agreed_scaling(settings, card, registry, agreed, link, sums, known)
+        else:
+            earlier.check(agreed.classes, agreed.shape)
+            scaling = earlier.agreed.scaling
+            agreed = replace(agreed, begun_with=earlier.run)
         memory.agreed = replace(agreed, scaling=scaling)
     agreed = memory.agreed
     population = Population(

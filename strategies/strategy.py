@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,10 @@ from strategies.connecting import connect, registry_of
 from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums
+from strategies.protections.standardising import agreed_scaling
+from strategies.rounds.awaited import ask_again
 from strategies.rounds.connection import Connection
-from strategies.rounds.context import Start
+from strategies.rounds.context import Earlier, Start
 from strategies.rounds.late import joined
 from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
@@ -112,8 +115,12 @@ class PersonalizedStrategy(Strategy):
         #: What another method of the same run standardises by, where that was learnt as a sum: a
         #: second one, over other people, would tell of those who are in one alone.
         self.standardised_before: Scaling | None = None
+        #: What another run left, with whose models this one begins; None: with new ones.
+        self.earlier: Earlier | None = None
         #: The file of a roster of people, which devices are told in the handshake; b"": none.
         self.roster = b""
+        #: The classes that the run is to have: as many as it had, or more; None: those that it had.
+        self.classes = None if settings.card is None else settings.card.classes
         #: The configuration of the run as Flower hands it to apps, of which devices without one are
         #: told in the handshake; empty: all have one.
         self.run_config: Mapping[str, Any] = {}
@@ -130,8 +137,8 @@ class PersonalizedStrategy(Strategy):
         self.log = RoundLog(RoundMetrics(0, 0))
         self.begun: Begun | None = None
         self.once = OnceLog()
-        #: When each client's last upload was used, s of the link's clock.
-        self.used: dict[str, float] = {}
+        #: Who is asked again in this round for what an earlier process awaited.
+        self.asked_again: frozenset[str] = frozenset()
 
     @property
     def population(self) -> Population:
@@ -200,20 +207,22 @@ class PersonalizedStrategy(Strategy):
         if (secure := settings.secure).secure_aggregation:
             name = self.card.name
             sums = SecureSums(secure, self.transport, self.run_name, name, self.transcript)
+        self._gain_classes()
         self.registry = registry_of(settings, memory, self.departures)
         self.registry.roster, self.registry.settings = self.roster, self.run_config
         begun = connect(
             grid,
             settings,
-            self.card,
             memory,
             self.transport,
             self.registry,
             sums,
             self.standardised_before,
+            self.earlier,
         )
         self.connection, self.models = begun.connection, begun.models
         if not begun.anew:
+            self._check_renewed()
             self.now = Now(self.finished_rounds + 1)
             self.population.gather(self.connection.link, all_answers=True)
         sends = self.models.sends(self.model)
@@ -229,8 +238,53 @@ class PersonalizedStrategy(Strategy):
 
     def begin(self) -> State:
         """Return the state that a run begins with among the clients that are there."""
-        clients, sends = tuple(self.population.clients), self.models.sends(self.model)
-        return self.half.init(Start(self.model, sends, clients, self.connection.simulated))
+        start = self.models.start(tuple(self.population.clients), self.connection.simulated)
+        if self.earlier is None:
+            return self.half.init(start)
+        before = self._start(self.earlier.agreed.classes)
+        after = self.half.taken_over(self.earlier.state, before, start)
+        after, left_out = self.half.resumed(after, self.turn(0))
+        self.memory.left_out |= set(left_out)
+        return put_away(after, self.half.keeps)
+
+    def _check_renewed(self) -> None:
+        """Refuse (RunError) to standardise anew before a round that was finished otherwise."""
+        asked, agreed = self.settings.rounds.standardise_anew, self.population.agreed
+        if 0 < asked <= self.finished_rounds and asked != agreed.renewed:
+            raise RunError(
+                f"standardise-anew: got round {asked}, expected one after {self.finished_rounds}, "
+                "which is finished"
+            )
+
+    def _start(self, classes: Sequence[str]) -> Start:
+        """Return a start of the run, with these classes."""
+        assert self.memory.agreed is not None
+        shape = self.memory.agreed.shape
+        return HeldModels.of(self.settings, self.card, shape, len(classes)).start()
+
+    def _gain_classes(self) -> None:
+        """Go on with the classes of the run's card, where these are more than the run had.
+
+        Raises
+        ------
+        RunError
+            If its card lists others in the first places, or not all that the run had.
+        ConfigError
+            If the method cannot go on with more.
+        """
+        agreed, classes = self.memory.agreed, self.classes
+        if agreed is None or classes in (None, agreed.classes):
+            return
+        assert classes is not None and self.state is not None
+        grown = agreed.gaining(classes)
+        before, now = self._start(agreed.classes), self._start(classes)
+        self.state = self.half.taken_over(self.state, before, now)
+        # Vectors that are added up, or get noise, have as many numbers of everybody.
+        alike = self.settings.secure.secure_aggregation or self.settings.noise.dp_noise
+        self.memory.agreed = replace(grown, before=()) if alike else grown
+        new = ", ".join(map(repr, classes[len(agreed.classes) :]))
+        who = "are turned away until their card has them" if alike else "go on with those they know"
+        log.warning("%s: gained classes: %s. Devices without these %s", self.card.name, new, who)
 
     def turn(self, round: int) -> Turn:
         """Return a round's turn."""
@@ -239,7 +293,7 @@ class PersonalizedStrategy(Strategy):
     def round(self, number: int) -> Round:
         """Return a round, of those who are there now; who does not fit is turned away."""
         self.population.left_out = self.memory.left_out
-        self.population.busy = self._busy()
+        self.population.busy, self.population.now = self._busy(), self.connection.link.clock.now
         wire, turn = self.settings.wire, self.turn(number)
         round = round_now(turn, self.models, self.population, wire, self.once)
         self.transport.drop_misfits(round)
@@ -249,20 +303,28 @@ class PersonalizedStrategy(Strategy):
         """Return who is not asked now, as it still works, or did so not long ago."""
         rounds, link = self.settings.rounds, self.connection.link
         awaited = self.transport.delivery.overdue.awaited() if rounds.asynchronous else {}
-        pause = 0.0 if link.closed else 3600 * rounds.pause_hours
-        paused = [c for c, moment in self.used.items() if link.clock.now < moment + pause]
+        pause = 0.0 if link.closed else rounds.pause_hours
+        paused = self.memory.hours.paused(link.clock.wall, pause)
         working = frozenset().union(*awaited.values())
         self.population.working = len(working)
-        return working.union(paused)
+        return working.union(paused, self.asked_again)
 
     def run_round(
         self, grid: Grid, round: int, timeout: float, evaluated: bool
     ) -> MetricRecord | None:
         """Run one round; return the mean metrics over clients if it was evaluated."""
         arrays, config, delivery = ArrayRecord(), ConfigRecord(), self.transport.delivery
-        self.log = RoundLog(RoundMetrics(round, self.model.classes), evaluated)
+        metrics = RoundMetrics(round, self.model.classes, self.settings.training.regression)
+        self.log = RoundLog(metrics, evaluated)
         self.now = Now(round)
         self.population.gather(self.connection.link)
+        self.log.metrics.knows = self.population.knows()
+        if round == self.settings.rounds.standardise_anew:
+            self._standardise_anew(round)
+        self.asked_again = frozenset()
+        if (hours := self.memory.hours).again:
+            says = partial(self._instructions, also_evaluate=False)
+            self.asked_again = ask_again(hours, self.connection, self.round, says)
         messages = self.configure_train(round, arrays, config, grid)
         self.now = Now(round, TRAINING, limit=timeout)
         sends = self.models.sends(self.model)
@@ -283,12 +345,36 @@ class PersonalizedStrategy(Strategy):
                 self.log.slow |= delivery.pace.slow
         self.now = Now(round, AGGREGATING)
         self.memory.patience.note(round, self.log.answered, self.log.slow)
+        if self.settings.rounds.late_hours:
+            hours.note(self.connection)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self.log.rows
         rows += self.log.metrics.rows() if evaluated else []
         if self.on_round is not None:
             self.on_round(round, self.lasting_state(), rows)
         return self.log.metrics.mean() if evaluated else None
+
+    def _standardise_anew(self, round: int) -> None:
+        """Compute what all standardise by anew, and drop what was made of samples before."""
+        assert self.state is not None
+        population, settings = self.population, self.settings
+        link, registry, before = self.connection.link, self.registry, population.agreed
+        scaling = agreed_scaling(settings, self.card, registry, before, link, None, None)
+        if scaling is None:
+            return  # of token ids there is none
+        self.memory.agreed = population.agreed = replace(before, scaling=scaling, renewed=round)
+        start = self.models.start(tuple(population.clients), self.connection.simulated)
+        self.state, dropped = self.half.standardised_anew(self.state, start)
+        self.undoing.forget()
+        self.connection.past.clear()
+        people = len(set(population.clients) - before.unseen)
+        self.log.rows.append(MetricRow(round, "", None, "standardised_anew", people))
+        log.warning(
+            "round %d: what all standardise by is computed anew, of %d people; dropped: %s",
+            round,
+            people,
+            dropped or "nothing",
+        )
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -350,7 +436,9 @@ class PersonalizedStrategy(Strategy):
         answers.note(note, self.connection)
         if self.settings.rounds.clients_per_round:
             self.memory.trained |= uploads.keys() | answers.late.keys()
-        self.used |= dict.fromkeys([*uploads, *answers.late], link.clock.now)
+        if not link.closed:
+            came, pause = [*uploads, *answers.late], self.settings.rounds.pause_hours
+            self.memory.hours.note_used(came, link.clock.wall, pause)
         if self.settings.rounds.by_attendance:
             came = [*uploads, *answers.late]
             self.memory.attendance.note(server_round, round.present, asked, came)
@@ -476,7 +564,8 @@ class PersonalizedStrategy(Strategy):
 
     def _instructions(self, turn: Turn, also_evaluate: bool) -> Instructions:
         scaling = self.population.agreed.scaling
-        return Instructions(turn, self.card.name, scaling, self.run_name, also_evaluate)
+        own = self.card.name, scaling, self.run_name, also_evaluate
+        return Instructions(turn, *own, self.population.agreed.begun_with)
 
     def _evaluate_server(
         self, round: int, evaluate_fn: ServerEvaluation | None, result: Result

@@ -15,6 +15,10 @@ from fedsub_core.options import Option, describe
 Command = Callable[[Callable[..., None]], Callable[..., None]]
 
 
+#: Further names of options.
+SHORT = {"from-run": ("--from",)}
+
+
 def options_of(declared: type[Any], only: Collection[str] = ()) -> Command:
     """Return a decorator that adds one option per field of `declared` to a command.
 
@@ -27,9 +31,12 @@ def options_of(declared: type[Any], only: Collection[str] = ()) -> Command:
         for option in reversed(describe(declared)):
             if only and option.key not in only:
                 continue
-            name, values = f"--{option.key}", "|".join(option.choices)
-            kind = values or option.type.__name__.upper()
-            command = click.option(name, help=help_text(option), metavar=kind)(command)
+            names, values = (
+                [*SHORT.get(option.key, ()), f"--{option.key}"],
+                "|".join(option.choices),
+            )
+            kind, field = values or option.type.__name__.upper(), option.key.replace("-", "_")
+            command = click.option(field, *names, help=help_text(option), metavar=kind)(command)
         return command
 
     return decorate

@@ -211,7 +211,8 @@ def _resolved(
         check_given(resolved, overrides, "command line")
         if config is not None:
             check_named(resolved, config, overrides)
-    return replace(resolved, data=absolute_source(resolved.data))
+    before = str(Path(resolved.from_run).resolve()) if resolved.from_run else ""
+    return replace(resolved, data=absolute_source(resolved.data), from_run=before)
 
 
 def _print_run(

@@ -30,6 +30,7 @@ from fedsub_core.files import make_folder
 from fedsub_core.methods.table import method
 from fedsub_core.metrics import MetricRow
 from fedsub_core.packages import package_build
+from fedsub_server.beginning import begin_with_earlier
 from fedsub_server.driver import drive
 from fedsub_server.resuming import decisive
 from fedsub_server.run_folder import DATABASE_FILE, MODELS
@@ -171,6 +172,7 @@ def train_method(
             if (backend := trained_by(config, name, federation)) is not None:
                 database.note_backend(str(backend))
             seconds = config.checkpoint_seconds
+            begin_with_earlier(strategy, database, config, federation.card, grid)
             finished = drive(
                 strategy,
                 grid,

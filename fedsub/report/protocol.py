@@ -1,7 +1,5 @@
 """How a run was done, in words: what another would need to do it again."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -42,6 +40,7 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
         ("model", _each(runs, lambda run: run.model_words)),
         ("learning", _each(runs, lambda run: run.rule)),
         ("standardised by", str(flat.get("standardise"))),
+        *([("begun with the models of", str(flat["from-run"]))] if flat.get("from-run") else []),
         ("other than the defaults", _changed(frame, flat, config)),
         ("encodings", encodings([replace(t.summary, method=t.method) for t in frame.traces])),
         ("intervals", f"95 %: of the curves' means Student t, over {frame.unit}; of differences a "

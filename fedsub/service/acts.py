@@ -31,7 +31,15 @@ from fedsub_core.config.run_config import read_config, to_flat
 from fedsub_core.errors import ConfigError, FedSubError, cut
 
 #: Keys of a run that may be set while the federation goes on; of these, what only an owner may.
-RUN_KEYS = ("round-timeout", "quorum", "min-clients", "join-timeout", "evaluate-every", "identity")
+RUN_KEYS = (
+    "round-timeout",
+    "quorum",
+    "min-clients",
+    "join-timeout",
+    "evaluate-every",
+    "identity",
+    "standardise-anew",
+)
 OWNERS_KEYS = ("identity", "superlink", "ca")
 KEYS = ("when", "each", "superlink", "ca", *RUN_KEYS)
 #: The act of looking: it stands in the log only where it is refused.
@@ -101,9 +109,9 @@ def revoke(file: ServiceFile, arguments: Arguments) -> str:
 
 
 def look(file: ServiceFile, arguments: Arguments) -> str:
-    """Return the schedule, the next round and the last failure, in lines."""
+    """Return the schedule, the next round, the last starts and the last failure, in lines."""
     _only(arguments)
-    return "\n".join(service_lines(file.state, file.settings, is_served(file.folder)))
+    return "\n".join(service_lines(file, is_served(file.folder)))
 
 
 @dataclass(frozen=True)

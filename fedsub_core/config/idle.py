@@ -35,6 +35,8 @@ def idle(config: RunConfig) -> dict[str, str]:
     elif config.model not in (AUTO, MLP):
         why["hidden"] = f"hidden layers are those of mlp, and the model is {config.model}"
     for key in _TRAINING:
+        if key == "loss" and config.regression:  # it says what is predicted
+            continue
         if all(_ignores(card, key) for card in cards):
             trains = any(card.trains for card in cards)
             why[key] = "steps have a rule of their own" if trains else "nothing is trained in steps"
@@ -48,6 +50,8 @@ def idle(config: RunConfig) -> dict[str, str]:
     if config.fold or config.split == "given":
         by = "fold" if config.fold else "the parts in people's files"
         why["test-share"] = f"{by} decides what is tested"
+    if config.standardise_anew > config.rounds:
+        why["standardise-anew"] = f"the run has {config.rounds} rounds"
     if not config.unlabelled:
         why["unlabelled-classes"] = "everybody has all labels with unlabelled = 0"
     if not any(card.weak.narrow for card in cards):

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from fedsub_core.addends import MEANS
 from fedsub_core.config.capacities import read_capacities
+from fedsub_core.config.going_on import check_going_on
 from fedsub_core.config.own_training import CROSS_ENTROPY
 from fedsub_core.config.participation import DRAWS
+from fedsub_core.config.regression import check_regression
 from fedsub_core.config.schedules import CONSTANT, rate_factor
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
@@ -78,6 +80,8 @@ def check_run(config: RunConfig, where: str) -> None:
     else:
         _check_nothing_alone(config, NoiseSettings(), where, "dp-noise", "without noise on means")
     _check_participation(config, where)
+    check_regression(config, where)
+    check_going_on(config, where)
     for name in config.methods:
         _check_method(config, name, where)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from fedsub_core.config.ending import EndSettings
+from fedsub_core.config.going_on import GoingOnSettings
 from fedsub_core.config.own_training import SGD, OwnTraining
 from fedsub_core.config.participation import ParticipationSettings
 from fedsub_core.config.schedules import CONSTANT, rate_factor
@@ -90,7 +91,7 @@ class TrainingSettings(OwnTraining):
 
 
 @dataclass(frozen=True)
-class RoundSettings(ParticipationSettings, EndSettings, TestedSettings):
+class RoundSettings(ParticipationSettings, EndSettings, GoingOnSettings, TestedSettings):
     """How many rounds, with whom, and how patiently."""
 
     rounds: int = option(60, "number of rounds", minimum=1)

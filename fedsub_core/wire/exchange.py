@@ -131,6 +131,7 @@ class Instructions:
         encoder's features of these, too; None where it shares none.
     run : the run's name, by which devices tell it from others; may be empty.
     also_evaluate : whether to evaluate the model after training it, in the same message.
+    begun_with : the name of the run with whose models this one began; "": with none's.
     """
 
     turn: Turn
@@ -138,6 +139,7 @@ class Instructions:
     scaling: Scaling | None = None
     run: str = ""
     also_evaluate: bool = False
+    begun_with: str = ""
 
     def record(self) -> ConfigRecord:
         """Return the instructions as plain values."""
@@ -149,6 +151,8 @@ class Instructions:
             record["evaluate"] = True
         if self.run:
             record["run"] = self.run
+        if self.begun_with:
+            record["begun with"] = self.begun_with
         if self.scaling is not None:
             record["mean"] = self.scaling.mean.astype("<f4").tobytes()
             record["std"] = self.scaling.std.astype("<f4").tobytes()
@@ -178,6 +182,7 @@ def read_instructions(record: Mapping[str, object]) -> Instructions:
             scaling,
             str(record.get("run", "")),
             bool(record.get("evaluate", False)),
+            str(record.get("begun with", "")),
         )
     except KeyError as missing:
         raise ValueError(f"record {TURN!r}: got no {missing}, expected all of its values") from None

@@ -18,6 +18,8 @@ from strategies.rounds.server_half import ServerHalf, State
 class FedAvgServer(ServerHalf):
     """State: the global tensors by their names in the model."""
 
+    gains_classes = True
+
     def init(self, start: Start) -> State:
         """Return the global tensors before the first round: the clients' common start."""
         drawn = start.model.init(1, self.settings.rounds.seed)

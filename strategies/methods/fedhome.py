@@ -19,6 +19,8 @@ AT_HOME = "at_home"
 class FedHomeServer(FedAvgServer):
     """State: FedAvg's, and who has a head of its own (:meth:`Roster.tensor`)."""
 
+    gains_classes = False
+
     def init(self, start: Start) -> State:
         """Return FedAvg's start; nobody has a head of its own."""
         return super().init(start) | {AT_HOME: Roster(()).tensor()}

@@ -43,6 +43,10 @@ class PrototypeServer(FedAvgServer):
         """See :func:`check_prototypes`."""
         check_prototypes(upload, sender.refuse)
 
+    def standardised_anew(self, state: State, start: Start) -> tuple[State, str]:
+        """Return the body without prototypes."""
+        return state | no_prototypes(start.model), "all classes' prototypes"
+
     def aggregate(
         self, state: State, round: Round, uploads: Mapping[str, Bundle]
     ) -> tuple[State, list[MetricRow]]:

@@ -22,7 +22,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.models.model import Model
 from fedsub_core.secure import slots, uploads
 from fedsub_core.wire.bundles import Bits, Bundle, Declaration
-from strategies.rounds.context import Opened, Sender, SumRequest
+from strategies.rounds.context import Opened, Sender, Start, SumRequest
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
 
@@ -43,6 +43,7 @@ class CountedRows(ServerHalf):
 
     #: Whether those who are in no sum are sent their downloads, too.
     others = False
+    gains_classes = True
 
     def adds(self, model: Model) -> Sequence[Addend]:
         """Return the addends of a person."""
@@ -54,6 +55,12 @@ class CountedRows(ServerHalf):
         counts = addends.counting(self.adds(model))
         none = {count.name: torch.zeros(count.shape, dtype=torch.int64) for count in counts}
         return none | {COUNTED: torch.zeros(2, dtype=torch.int64)}
+
+    def taken_over(self, state: State, before: Start, now: Start) -> State:
+        """Return the state with counts of further classes, which nobody had when counted."""
+        counted = {name: tensor for name, tensor in state.items() if name.startswith(COUNTED_IN)}
+        rest = {name: tensor for name, tensor in state.items() if name not in counted}
+        return super().taken_over(rest, before, now) | counted
 
     def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
         """Return the sum of counts of now, and of rows that enough people had by the last count.

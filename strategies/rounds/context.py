@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedsub_core.errors import MessageRefused
+from torch import Tensor
+
+from fedsub_core.errors import MessageRefused, RunError
 from fedsub_core.models.model import Model
 from fedsub_core.secure.quantise import Levels, Total
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Declaration
 from fedsub_core.wire.envelope import refusal
+from strategies.rounds.agreement import Agreement, check_gained
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,33 @@ class Start:
     sends: Declaration
     clients: tuple[str, ...]
     simulated: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Earlier:
+    """What another run left, with whose models a run begins.
+
+    Parameters
+    ----------
+    run : its name, by which devices know their own states of it; "": they have none.
+    agreed : what it had agreed on.
+    state : its server half's.
+    where : its folder, for errors.
+    """
+
+    run: str
+    agreed: Agreement
+    state: dict[str, Tensor]
+    where: str
+
+    def check(self, classes: tuple[str, ...], shape: tuple[int, ...]) -> None:
+        """Refuse (RunError) a run whose people have other samples than this one's had."""
+        check_gained(self.agreed.classes, classes, f"from-run = {self.where}: the run of now")
+        if shape != self.agreed.shape:
+            raise RunError(
+                f"from-run = {self.where}: samples: got {shape}, expected {self.agreed.shape} as "
+                "its models see them. Begin without it"
+            )
 
 
 @dataclass(frozen=True)

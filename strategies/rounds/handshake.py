@@ -6,18 +6,18 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.card import Card
 from fedsub_core.data.held_out import unseen_clients
-from fedsub_core.data.samples import NODE, TOKENS, facts_of
-from fedsub_core.data.sensors import sensors_of
 from fedsub_core.errors import RunError, cut
 from fedsub_core.models.architecture import Shape
 from strategies.rounds.agreement import Agreement
 from strategies.rounds.delivery import POLL_SECONDS
 from strategies.rounds.link import Link
 from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.strangers import turn_away_strangers
 
 log = logging.getLogger("fedsub")
 
@@ -60,9 +60,9 @@ def agree(
     _refuse_half_a_federation(registry)
     if (kind := _majority(registry)) is None:
         raise _divided(registry)
-    classes, shape = kind
-    _turn_away_misfits(registry, kind)
-    _turn_away_without_features(registry, features(shape))
+    agreed = Agreement(*kind, None, frozenset())
+    _turn_away_misfits(registry, agreed)
+    _turn_away_without_features(registry, features(agreed.shape))
     if len(registry.online) < _least(registry, settings):
         raise _too_few(registry, settings, link)
     held_out: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ def agree(
         unseen = settings.unseen
         how = unseen.share, settings.seed, unseen.by, sizes, unseen.people
         held_out = frozenset(unseen_clients(registry.nodes, *how))
-    return Agreement(classes, shape, None, held_out)
+    return replace(agreed, unseen=held_out)
 
 
 def gather(
@@ -90,9 +90,8 @@ def gather(
     RunError
         If there are fewer than ``min-clients``, and no sign of life for ``join-timeout`` seconds.
     """
-    kind = agreed.classes, agreed.shape
-    _await_answers(registry, link, settings, all_answers, kind)
-    _turn_away_misfits(registry, kind)
+    _await_answers(registry, link, settings, all_answers, agreed)
+    _turn_away_misfits(registry, agreed)
     if len(registry.online) < _least(registry, settings):
         raise _too_few(registry, settings, link)
 
@@ -102,12 +101,12 @@ def _await_answers(
     link: Link,
     settings: RoundSettings,
     all_answers: bool,
-    kind: Kind | None = None,
+    agreed: Agreement | None = None,
     card: Card | None = None,
 ) -> None:
     """Look for nodes until enough fit together, and all have answered, or time is up.
 
-    They fit if they are of `kind`; before it is agreed on, if they are of that of most who fit
+    They fit if they are as `agreed`; before that, if they are of the kind of most who fit
     `card`. Who does not fit that is turned away. Once there are enough, no sign of life of others
     makes the wait any longer.
     """
@@ -117,9 +116,9 @@ def _await_answers(
     while True:
         registry.refresh(link)
         if card is not None:
-            _turn_away_strangers(registry, card)
-        wanted = kind or _majority(registry)
-        enough = wanted is not None and _votes(registry)[wanted] >= _least(registry, settings)
+            turn_away_strangers(registry, card)
+        fit = _fitting(registry, agreed)
+        enough = fit > 0 and fit >= _least(registry, settings)
         now = link.clock.now
         if enough and not (all_answers and registry.waiting and now < begun + ANSWER_SECONDS):
             return
@@ -130,7 +129,7 @@ def _await_answers(
             log.info(
                 "waiting for devices: %d of at least %d can take part; %d connected and starting, "
                 "%d turned away",
-                0 if wanted is None else _votes(registry)[wanted],
+                fit,
                 _least(registry, settings),
                 registry.waiting,
                 len(registry.turned_away),
@@ -142,6 +141,16 @@ def _await_answers(
 
 def _least(registry: NodeRegistry, settings: RoundSettings) -> int:
     return registry.departures.least(settings.min_clients)
+
+
+def _fitting(registry: NodeRegistry, agreed: Agreement | None) -> int:
+    """Return the number of clients there that fit together, or what was agreed on."""
+    votes = _votes(registry)
+    if agreed is None:
+        kind = _majority(registry)
+        return 0 if kind is None else votes[kind]
+    fits = (n for (had, shape), n in votes.items() if agreed.knows(had) and shape == agreed.shape)
+    return sum(fits)
 
 
 def _votes(registry: NodeRegistry) -> Counter[Kind]:
@@ -173,33 +182,6 @@ def _divided(registry: NodeRegistry) -> RunError:
     )
 
 
-def _turn_away_strangers(registry: NodeRegistry, card: Card) -> None:
-    """Turn away whose classes, or number of features, are not those of the operator's card."""
-    for client in sorted(registry.online):
-        introduction = registry.introductions[client]
-        for what, got, expected in (
-            ("classes", introduction.classes, card.classes),
-            *_of_samples(introduction.shape, card),
-        ):
-            if got != expected:
-                why = f"{what}: got {cut(got)}, expected {cut(expected)} of the run's card"
-                registry.turn_away(client, f"client {client!r}: {why} ({card.name})")
-                break
-
-
-def _of_samples(shape: Shape, card: Card) -> list[tuple[str, object, object]]:
-    """Return facts of samples that must be as on the card: what, got, expected."""
-    if card.sample != TOKENS:
-        return [
-            ("graphs", facts_of(shape).get("graphs"), 1 if card.sample == NODE else None),
-            ("vocabulary", facts_of(shape).get("vocabulary"), None),
-            ("features", shape[0], len(card.features)),
-            ("sensors", sensors_of(shape), (len(shape) == 2 and card.sensors) or ()),
-        ]
-    facts = {"vocabulary": card.vocabulary, "padding": card.padding}
-    return [(what, facts_of(shape).get(what), facts[what]) for what in facts]
-
-
 def _refuse_half_a_federation(registry: NodeRegistry) -> None:
     """Refuse a simulation in which some people would silently not take part."""
     everybody = registry.introductions.values()
@@ -214,14 +196,15 @@ def _refuse_half_a_federation(registry: NodeRegistry) -> None:
             )
 
 
-def _turn_away_misfits(registry: NodeRegistry, kind: Kind) -> None:
+def _turn_away_misfits(registry: NodeRegistry, agreed: Agreement) -> None:
     for client, introduction in sorted(registry.introductions.items()):
-        for what, got, expected in (
-            ("classes", introduction.classes, kind[0]),
-            ("shape", introduction.shape, kind[1]),
+        got, shape = introduction.classes, introduction.shape
+        for what, came, expected, fits in (
+            ("classes", got, agreed.classes, agreed.knows(got)),
+            ("shape", shape, agreed.shape, shape == agreed.shape),
         ):
-            if got != expected:
-                why = f"client {client!r}: {what}: got {cut(got)}, expected {cut(expected)}"
+            if not fits:
+                why = f"client {client!r}: {what}: got {cut(came)}, expected {cut(expected)}"
                 registry.turn_away(client, why)
                 break
 

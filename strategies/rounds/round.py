@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 from fedsub_core.config.halves import ServerSettings
@@ -17,7 +17,8 @@ from fedsub_core.placement import Placement
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 from fedsub_core.wire.handshake import Facts
-from strategies.rounds.context import SumRequest
+from strategies.rounds.context import Start, SumRequest
+from strategies.rounds.known_classes import cut_to, widened
 
 logger = logging.getLogger("fedsub")
 
@@ -44,12 +45,14 @@ class HeldModels:
     card, hyper : of the method.
     whole : the model of a device that holds everything.
     narrowed : the model of a device of a capacity below 1; each is built once.
+    knowing : the models of a run with so many classes; each is built once.
     """
 
     card: MethodCard
     hyper: Any
     whole: Model
     narrowed: Callable[[float], Model]
+    knowing: Callable[[int], HeldModels] | None = None
     _built: dict[float, Model] = field(default_factory=dict)
 
     @classmethod
@@ -62,7 +65,8 @@ class HeldModels:
             seed = settings.rounds.seed
             return Held.of(card, settings, seed, shape, classes, capacity).model
 
-        return cls(card, settings.hyper, of_capacity(1.0), of_capacity)
+        knowing = cache(partial(cls.of, settings, card, shape))
+        return cls(card, settings.hyper, of_capacity(1.0), of_capacity, knowing)
 
     def at(self, capacity: float) -> Model:
         """Return the model that a device of a capacity holds."""
@@ -75,6 +79,10 @@ class HeldModels:
     def sends(self, model: Model) -> Declaration:
         """Return the tensors that a device with a model sends."""
         return self.card.sends(model, self.hyper)
+
+    def start(self, clients: tuple[str, ...] = (), simulated: bool = True) -> Start:
+        """Return the start of a run among clients."""
+        return Start(self.whole, self.sends(self.whole), clients, simulated)
 
     def receives(self, model: Model) -> Declaration:
         """Return the tensors that a device with a model receives."""
@@ -100,6 +108,8 @@ class Round:
     vectors : what is sent in place of an upload, by client; of others nothing is. None: uploads
         come themselves.
     log : takes each warning once a run.
+    knows : how many classes, the first ones, the device of each client knows that does not know
+        all, by client.
     """
 
     turn: Turn
@@ -114,6 +124,7 @@ class Round:
     requested: SumRequest | None = None
     vectors: Mapping[str, Declaration] | None = None
     log: OnceLog = field(default_factory=OnceLog)
+    knows: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -167,7 +178,39 @@ class Round:
 
     def uploaded_by(self, client: str) -> Declaration:
         """Return the tensors of a client's upload: its own, or its vector in a sum."""
-        return self.sent_by(client) if self.vectors is None else self.vectors.get(client, {})
+        return self.travels(client)[0] if self.vectors is None else self.vectors.get(client, {})
+
+    def travels(self, client: str) -> tuple[Declaration, Declaration]:
+        """Return the tensors that a client sends and receives, of the classes that it knows."""
+        if client not in self.knows:
+            return self.sent_by(client), self.received_by(client)
+        assert self.models.knowing is not None
+        models = self.models.knowing(self.knows[client])
+        held = models.at(self.capacities[client]) if client in self.narrow else models.whole
+        return models.sends(held), models.receives(held)
+
+    def as_received(self, clients: Sequence[str], bundles: Sequence[Bundle]) -> list[Bundle]:
+        """Return clients' downloads as they travel, of the classes that each knows.
+
+        What is one and the same to several stays so: it is written once.
+        """
+        cut: dict[tuple[int, int, float], Bundle] = {}
+        found = []
+        for client, bundle in zip(clients, bundles, strict=True):
+            if client in self.knows:
+                key = id(bundle), self.knows[client], self.capacities.get(client, 1.0)
+                if key not in cut:
+                    declared = self.travels(client)[1], self.received_by(client)
+                    cut[key] = cut_to(bundle, *declared)
+                bundle = cut[key]
+            found.append(bundle)
+        return found
+
+    def as_sent(self, client: str, upload: Bundle) -> Bundle:
+        """Return a client's upload with places for the classes that it does not know."""
+        if client not in self.knows:
+            return upload
+        return widened(upload, self.travels(client)[0], self.sent_by(client))
 
     def _declared(self, held: Model) -> tuple[Declaration, Declaration]:
         if id(held) not in self._travels:
@@ -189,10 +232,10 @@ class Round:
         tensors = dict(bundle.tensors)
         for name, declared in self.sent_by(client).items():
             part, own, whole = tensors.get(name), declared.shape, self.sends[name].shape
-            fits = isinstance(part, Floats) and part.at.everywhere and part.values.shape == own
-            if fits and own != whole:
-                assert isinstance(part, Floats)
-                tensors[name] = Floats(part.values, Placement.leading(own, whole))
+            if not isinstance(part, Floats) or own == whole:
+                continue
+            if client in self.knows or (part.at.everywhere and part.values.shape == own):
+                tensors[name] = Floats(part.values, Placement.leading(own, whole).of(part.at))
         return replace(bundle, tensors=tensors)
 
     def holding(self, capacity: float) -> Round:

@@ -28,12 +28,13 @@ from strategies.rounds.context import (
     SummedPeople,
     SumRequest,
 )
+from strategies.rounds.going_on import GoesOn
 from strategies.rounds.round import Round
 
 State = dict[str, Tensor]
 
 
-class ServerHalf(ABC):
+class ServerHalf(GoesOn, ABC):
     """The server half of a method, which :class:`PersonalizedStrategy` drives.
 
     Parameters

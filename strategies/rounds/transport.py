@@ -63,7 +63,7 @@ class Transport:
     def drop_misfits(self, round: Round) -> None:
         """Send whole tensors to who holds another part of the model than it did before."""
         for client, reference in list(self.references.items()):
-            sends = round.sent_by(client).items()
+            sends = round.travels(client)[0].items()
             expected = {name: d.shape for name, d in sends if d.floats and not d.exact}
             if {name: t.shape for name, t in reference.tensors.items()} != expected:
                 del self.references[client]
@@ -90,6 +90,7 @@ class Transport:
         beside : the plan of a secure sum, by client.
         link : that they go by: whether they come by ascending nodes instead, and by reference.
         """
+        bundles = round.as_received(list(instructions), bundles)
         # Many clients may get one and the same bundle: its tensors are encoded once.
         encoded: dict[int, Tensors] = {}
         many = Counter(map(id, bundles))
@@ -98,7 +99,7 @@ class Transport:
         if link is not None and link.stacked:
             written.sort(key=lambda one: nodes[one[0][0]])
         for (client, instruction), bundle in written:
-            reference, receives = self.references.get(client), round.received_by(client)
+            reference, receives = self.references.get(client), round.travels(client)[1]
             shared = None
             if reference is None or not self.wire.download.delta:
                 shared = encoded.get(id(bundle))
@@ -214,7 +215,7 @@ class Transport:
         self.traffic.add_message(client, "bytes_up", content)
         if self.wire.upload.delta:
             if client not in self.references:
-                self.references[client] = Reference.empty(round.sent_by(client))
+                self.references[client] = Reference.empty(round.travels(client)[0])
             self.references[client].remember(upload, round.number)
 
     def refuse(self, client: str, round: int, why: object) -> None:

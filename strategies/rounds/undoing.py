@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.config.robust import RobustSettings
+from fedsub_core.mapped_file import release
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Part
 from strategies.parts.averaging import shares
 from strategies.parts.clipping import scales
@@ -102,6 +103,10 @@ class Undoing:
         examples = {client: float(upload.examples) for client, upload in uploads.items()}
         self._made |= uploads.keys()
         self._done.append(Done(state, moves, examples))
+
+    def forget(self) -> None:
+        """Forget the rounds: nothing may go back behind now."""
+        self._done.clear()
 
     def made(self, clients: Collection[str]) -> None:
         """Note the clients that made rounds before this process did."""
@@ -201,6 +206,7 @@ def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> ND
         whole = np.zeros(declared.shape, np.float32)
         if isinstance(part, Floats):
             whole = part.at.spread(_away(part, begun, declared.shape), declared.shape)
+            release(part.values)
         pieces.append(whole.ravel()[::step])
     return np.concatenate(pieces)
 

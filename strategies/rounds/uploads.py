@@ -89,7 +89,7 @@ def take_uploads(
     """
     transport, population = connection.transport, connection.population
     uploads, number, usual = Uploads(), round.number, population.usual_examples()
-    on_disk = OnDisk(half.keeps)
+    on_disk = OnDisk(half.keeps, connection.link.in_process)
     known = population.registry.introductions
     for client, content, of in transport.read(number, replies):
         in_time = of == number
@@ -98,7 +98,8 @@ def take_uploads(
         try:
             last = transport.usable.get(client, 0)
             told = round if in_time else connection.past.of(of, client, round, last, known)
-            upload, sender = transport.decode(client, content, told), Sender(client, told.turn)
+            came, sender = transport.decode(client, content, told), Sender(client, told.turn)
+            upload = told.as_sent(client, came)
             if not upload.examples > 0:
                 raise sender.refuse("examples", upload.examples, "1 or more")
             with own_time:
@@ -113,7 +114,7 @@ def take_uploads(
         # Beyond what a device said before the first round it may have what most have, no more.
         most = max(population.facts(client).examples, usual)
         upload = replace(upload, examples=min(upload.examples, int(most)))
-        transport.accept(client, upload, content, told, late=not in_time)
+        transport.accept(client, came, content, told, late=not in_time)
         if not in_time:
             uploads.late[client] = Late(upload, told, number - of)
             continue

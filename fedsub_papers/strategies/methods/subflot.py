@@ -29,6 +29,8 @@ HISTORY = "history/"
 class SubFLOTServer(SubModelServer):
     """State: the global tensors, and what each client sent last, ``history/<client>/<tensor>``."""
 
+    gains_classes = False
+
     def __init__(self, settings: ServerSettings) -> None:
         super().__init__(settings)
         check_plan(self.hyper.plan == "exact")

@@ -28,6 +28,8 @@ log = logging.getLogger("fedsub")
 class ElementServer(FedAvgServer):
     """FedAvg's, of whose model a device of capacity c holds the c * c of highest score."""
 
+    gains_classes = False
+
     def part(self, round: Round, model: Mapping[str, Tensor], capacity: float) -> Bundle:
         """Return the part of a model that a device of a capacity is sent."""
         trained = {name: model[name] for name in round.model.trained if name in model}

@@ -17,6 +17,8 @@ from strategies.rounds.server_half import State
 class ExitServer(HeteroFLServer):
     """State: the global tensors, whole; a method may keep others beside them."""
 
+    gains_classes = False
+
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody its part of the tensors that it has."""
         made: dict[tuple[int, int], Bundle] = {}

@@ -28,6 +28,8 @@ class SliceServer(HeteroFLServer):
     A device holds the first units of each group; what it is sent are some of these.
     """
 
+    gains_classes = False
+
     def sizes(self, round: Round) -> dict[str, int]:
         """Return how many units each group has of which some may travel."""
         return {group.name: group.size for group in slice_groups(round.model)}

@@ -34,6 +34,7 @@ from strategies.methods.fedsub.kept_clusters import (
 from strategies.parts.averaging import malicious
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Sender, Start
+from strategies.rounds.going_on import in_front
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
 
@@ -46,7 +47,7 @@ class SubnetworkServer(ServerHalf):
     ``robust=clip`` also ``longest``, see :mod:`strategies.methods.fedsub.bounds`.
     """
 
-    keeps_people = True
+    keeps_people, gains_classes = True, True
 
     def __init__(self, settings: ServerSettings) -> None:
         super().__init__(settings)
@@ -150,6 +151,23 @@ class SubnetworkServer(ServerHalf):
     def cached(self, state: State) -> tuple[Cache, Tensor]:
         """Return the cache of every client's last upload, and everybody's clusters."""
         return Cache.of(_cached(state)), state["clusters"]
+
+    def taken_over(self, state: State, before: Start, now: Start) -> State:
+        """Return the state with room for further classes, which nobody holds."""
+        self.check_gains(before.model.classes, now.model.classes)
+        roster, lengths = Roster.of(state[CLIENTS]), {k: state[k] for k in (LONGEST,) if k in state}
+
+        def nobody(model: Model) -> State:
+            size = prototype_size(model, self.hyper)
+            shares = [n.removeprefix("shares.") for n in state if n.startswith("shares.")]
+            empty = Cache.empty(roster, model, size, shares).state()
+            return empty | no_clusters(len(roster.clients), model.classes, size) | lengths
+
+        return in_front(self.card, state, nobody(before.model), nobody(now.model))
+
+    def standardised_anew(self, state: State, start: Start) -> tuple[State, str]:
+        """Return an empty cache: whoever comes next sends its prototypes again."""
+        return self.init(start), "everybody's prototypes, subnetworks and clusters"
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's row; clusters that it helped to make stay."""

@@ -34,6 +34,8 @@ class FedSubGatedServer(SubnetworkServer):
     State: FedSub's, with ``shares.<layer>`` in the cache, and the gate's.
     """
 
+    gains_classes = False
+
     def init(self, start: Start) -> State:
         """Return an empty cache and a gate that knows nothing."""
         size = prototype_size(start.model, self.hyper)

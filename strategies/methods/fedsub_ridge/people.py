@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from fedsub_core.closed_form.sending import Rounded
 from fedsub_core.closed_form.sums import Statistics
+from fedsub_core.errors import ConfigError
 from fedsub_core.mapped_file import let_go
-from fedsub_core.method_parts.ridge_tensors import CROSS, EQUATIONS, GRAM, SHIFTS
+from fedsub_core.method_parts.ridge_tensors import CROSS, EQUATIONS, EVERYBODY, GRAM, SHIFTS
 from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.on_disk import as_it_lies
 from strategies.rounds.server_half import State
@@ -102,6 +103,33 @@ def holders(state: State) -> NDArray[np.float32]:
     """Return how many people have samples of each class, and how many there are, [classes + 1]."""
     some = [state[key(CROSS, client)].numpy()[:, 0] > 0 for client in people(state)]
     return np.append(np.sum(some, 0), len(some)).astype(np.float32)
+
+
+def having(state: State, classes: int) -> list[str]:
+    """Return the people who have samples of others than the first so many classes, ascending."""
+    return [c for c in people(state) if state[key(CROSS, c)][classes:, 0].any()]
+
+
+def with_classes(state: State, nobody: Statistics) -> State:
+    """Return the state with rows of further classes in all sums, 0: as many as `nobody` has.
+
+    Raises
+    ------
+    ConfigError
+        If everybody's are of other features.
+    """
+    (classes, wide), found = nobody.cross.shape, dict(state)
+    got = state[f"{EVERYBODY}.{CROSS}"].shape[1] - 1
+    if got != wide - 1:
+        raise ConfigError(
+            f"fedsub-ridge: features of a run that is gone on from: got {got}, expected {wide - 1}"
+        )
+    for name, tensor in state.items():
+        if name.partition("/")[0] in (CROSS, f"{EVERYBODY}.{CROSS}") and len(tensor) < classes:
+            found[name] = torch.cat(
+                [tensor, tensor.new_zeros(classes - len(tensor), *tensor.shape[1:])]
+            )
+    return found
 
 
 def width(state: State, client: str) -> int:

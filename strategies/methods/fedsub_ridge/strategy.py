@@ -12,7 +12,6 @@ import torch
 
 from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form.possible import FAILED_EXPLAINED, MOST_EXPLAINED
-from fedsub_core.closed_form.sums import UNIT
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.method_parts import ridge_tensors as tensors
 from fedsub_core.method_parts.ridge_tensors import (
@@ -43,12 +42,14 @@ from strategies.methods.fedsub_ridge.people import (
     came,
     equations_noted,
     facts,
+    having,
     held,
     holders,
     noted,
     people,
     sums_noted,
     width,
+    with_classes,
 )
 from strategies.methods.fedsub_ridge.people import without as without_person
 from strategies.methods.fedsub_ridge.pooling import counts_as, pooled, sum_over
@@ -79,7 +80,7 @@ class FedSubRidgeServer(ServerHalf):
     and the number of releases, int64 [1] each.
     """
 
-    keeps, keeps_people = frozenset({GRAM}), True
+    keeps, keeps_people, gains_classes = frozenset({GRAM}), True, True
 
     def init(self, start: Start) -> State:
         """Return sums over nobody."""
@@ -174,6 +175,27 @@ class FedSubRidgeServer(ServerHalf):
             state = self.without(state, client)
         return state, found
 
+    def taken_over(self, state: State, before: Start, now: Start) -> State:
+        """Return the state with sums of further classes, of which nobody has a sample.
+
+        Raises
+        ------
+        ConfigError
+            As of any method; and of sums with noise, whose releases are counted for one run and
+            one list of classes.
+        """
+        self.check_gains(before.model.classes, now.model.classes)
+        if self.hyper.noise:
+            raise ConfigError(
+                f"fedsub-ridge: noise: got sums with noise {self.hyper.noise:g} of a run that is "
+                "gone on from, expected none: what noise costs was counted for that run. Start anew"
+            )
+        return with_classes(state, nobodys(prod(before.model.input_shape), now.model.classes))
+
+    def standardised_anew(self, state: State, start: Start) -> tuple[State, str]:
+        """Return sums over nobody: whoever comes next sends its own again."""
+        return self.gone_back(self.init(start), state), "everybody's sums and equations"
+
     def heard_of(self, state: State) -> list[str]:
         """Return the people whose sums the state holds."""
         return people(state)
@@ -233,7 +255,8 @@ class FedSubRidgeServer(ServerHalf):
 
     @property
     def _fading(self) -> bool:
-        return bool(self.hyper.forgetting < 1)
+        # Of a target each sample counts in part for either end.
+        return bool(self.hyper.forgetting < 1) or self.settings.training.regression
 
     def gone_back(self, state: State, left: State) -> State:
         """Return an earlier state: sums that were released with noise since then stay counted.
@@ -257,13 +280,32 @@ class FedSubRidgeServer(ServerHalf):
     def _tensors(
         self, state: State, round: Round, clients: Sequence[str]
     ) -> dict[str, dict[str, Part]]:
-        """Return all that there is for each of `clients`."""
+        """Return all that there is for each of `clients`.
+
+        Whose device does not know some classes is sent sums over those who have no sample of these:
+        of others' sums the products are of all their samples, whatever the class.
+        """
+        most, found = round.model.classes, dict[str, dict[str, Part]]()
+        known = {client: round.knows.get(client, most) for client in clients}
+        for classes in sorted(set(known.values())):
+            some = [client for client in clients if known[client] == classes]
+            left = state
+            if beyond := having(state, classes):
+                left = self._without_sums(state, beyond)
+                left |= {POOLED: self._pooled(left)[POOLED]}
+            found |= self._tensors_of(left, round, some, classes)
+        return found
+
+    def _tensors_of(
+        self, state: State, round: Round, clients: Sequence[str], classes: int
+    ) -> dict[str, dict[str, Part]]:
+        """Return all that there is for each of `clients`, who know so many classes."""
         counted, of_sums = self._counts_as(state), int(state[VERSIONS][0])
         pooled: dict[str, Part] = {}
         if state[POOLED].any() and not self.hyper.noise:
             pooled[POOLED] = Floats(state[POOLED].float().numpy())
         groups, everybodys = members(state, self.hyper), released(state, self.hyper.noise)
-        common = pooled | self._holders(state)
+        common = pooled | self._holders_of(state, classes)
         # People with as many features, and members of one group, are sent the same arrays.
         everybody: dict[int, dict[str, Part]] = {}
         sums: dict[tuple[int, tuple[str, ...]], dict[str, Part]] = {}
@@ -286,11 +328,12 @@ class FedSubRidgeServer(ServerHalf):
             found[client] = own
         return found
 
-    def _holders(self, state: State) -> dict[str, Part]:
+    def _holders_of(self, state: State, classes: int) -> dict[str, Part]:
         """Return who has which class; with noise on sums nothing: that would tell of samples."""
         if self.hyper.noise or not people(state):
             return {}
-        return {HOLDERS: Floats(holders(state))}
+        *of_each, people_there = holders(state)
+        return {HOLDERS: Floats(np.array([*of_each[:classes], people_there], np.float32))}
 
     def _counts_as(self, state: State) -> dict[str, int]:
         return counts_as(state, self.most_examples)
@@ -307,7 +350,7 @@ class FedSubRidgeServer(ServerHalf):
 
 def _facts(upload: Bundle, before: Facts) -> Facts:
     """Return what is known of a person who sent sums; `upload.examples` are those trusted."""
-    samples = int((came(upload).class_sums[:, 0] // UNIT).sum())
+    samples = came(upload).samples
     return replace(
         before,
         samples=samples,

@@ -119,6 +119,8 @@ class SummedRidgeServer(FedSubRidgeServer):
     Beside them what this file's head names; with noise what noise needs.
     """
 
+    gains_classes = False
+
     def init(self, start: Start) -> State:
         """Return sums over nobody."""
         return super().init(start) | {

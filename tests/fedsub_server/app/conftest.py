@@ -95,7 +95,7 @@ class Devices(PartialGrid):
                 return Message(self.instead[client], reply_to=message)
             if client in self.failing:
                 return Message(Error(2, "a bad day"), reply_to=message)
-        node: dict[str, Any] = {"data": self.config.data}
+        node: dict[str, Any] = {"data": self.data_of(client)}
         if self.home is None:
             node |= {"partition-id": place, "num-partitions": len(self.contexts)}
             memory = self.contexts[place]
@@ -112,6 +112,10 @@ class Devices(PartialGrid):
             return verbs[kind](message, context)
         except Exception as error:  # as Flower does
             return Message(Error(2, str(error)), reply_to=message)
+
+    def data_of(self, client: str) -> str:
+        """Return the folder of a client's data."""
+        return self.config.data
 
     def states(self) -> dict[str, Saved]:
         """Return what each device keeps."""

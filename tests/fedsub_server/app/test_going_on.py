@@ -9,7 +9,6 @@ import pytest
 
 from fedsub.testing.refusals import refused
 from fedsub_core.config.run_config import read_config, to_flat
-from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
 from fedsub_core.errors import RunError
 from fedsub_server.resuming import MAY_CHANGE
 
@@ -87,6 +86,7 @@ OTHERWISE: dict[str, Any] = {
     "out": "elsewhere",
     "checkpoint-seconds": 1.0,
     "whole-rounds": 64,
+    "standardise-anew": 3,
 }
 
 
@@ -167,33 +167,3 @@ def test_a_run_without_a_folder_makes_one(
         "summary.json",
     ]
     assert read_config(folder / "run.toml") == config
-
-
-def test_a_card_that_loses_a_class_is_refused_by_name(
-    town: Federation,
-    tmp_path: Path,
-    configuration: Any,
-    serve: Any,
-    devices: Any,
-    result: Any,
-    assert_same: Any,
-) -> None:
-    write_federation(tmp_path / "data", town)
-    config = configuration(str(tmp_path / "data"), tmp_path / "run", method="fedavg", rounds=2)
-    serve(devices(config, tmp_path / "devices"), config)
-    before = result(config)
-    fewer = Card("town", "a test", ("a", "b"), ("u", "v"))
-    people = {
-        name: ClientData(name, own.x[own.y < 2], own.y[own.y < 2])
-        for name, own in town.clients.items()
-    }
-    write_federation(tmp_path / "fewer", Federation(fewer, people))
-    more = {"method": "fedavg", "rounds": 3, "join-timeout": 1.0}
-    again = configuration(str(tmp_path / "fewer"), tmp_path / "run", **more)
-    with pytest.raises(RunError) as refused:
-        serve(devices(again, tmp_path / "others"), again)
-    for words in ("client 'anna': classes", "('a', 'b')", "('a', 'b', 'c')"):
-        assert words in str(refused.value)
-    after = result(config)
-    assert_same(before[1], after[1])
-    assert after[0] == 2

@@ -21,7 +21,7 @@ from fedsub_core.wire import handshake
 from fedsub_core.wire.handshake import MOST_FEATURES, MOST_NUMBERS, Facts, read_introduction
 from strategies.methods.fedavg import FedAvgServer
 from strategies.rounds.agreement import AGREED, Agreement
-from strategies.rounds.handshake import _of_samples
+from strategies.rounds.strangers import _of_samples
 
 from ..finished_run import MakePeople, RunMethod
 from ..tampered_grid import Reply, Tamper

@@ -15,9 +15,9 @@ export const SCHEMA = "fedsub.v2";
 const KNOWN = new Set(
   (
     "ask asynchronous augment batch-size beside best-by capacities capacity-mode checkpoint-seconds class-counts clients-per-round clip-norm data device download-encoding " +
-    "dp-clip dp-delta dp-noise draw encoder epochs evaluate-every fold folder hidden identity join-timeout largest-number late-hours loss lr lr-decay message-limit method " +
+    "dp-clip dp-delta dp-noise draw encoder epochs evaluate-every fold folder from-run hidden identity join-timeout largest-number late-hours loss lr lr-decay message-limit method " +
     "min-clients model momentum most-examples norm on-round optimiser out patience pause-hours precision quorum robust robust-share " +
-    "round-timeout rounds schedule secure-aggregation secure-least secure-range seed set sizes split standardise steps test-share threads train-share unlabelled unlabelled-classes unseen-by unseen-labels unseen-people unseen-rounds " +
+    "round-timeout rounds schedule secure-aggregation secure-least secure-range seed set sizes split standardise standardise-anew steps test-share threads train-share unlabelled unlabelled-classes unseen-by unseen-labels unseen-people unseen-rounds " +
     "unseen-share upload-encoding weight-decay whole-rounds"
   ).split(" "),
 );
