@@ -46,7 +46,7 @@ def messages(method: str, people: int, folder: Path) -> None:
 
 
 def weeks(method: str, minutes: Sequence[int], folder: Path) -> list[dict[str, Any]]:
-    """Return what the device counted in a week, for each of the minutes."""
+    """Return the counts of a device's weeks, one for each of the minutes."""
     script = folder / "week.mjs"
     build = [str(WEB / "node_modules/.bin/esbuild"), "tests/golden/week.ts", "--bundle"]
     build += ["--format=esm", "--platform=node", f"--outfile={script}", "--log-level=error"]
