@@ -50,7 +50,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "ditto": ("mixture", {"method": "ditto"}),
 }
 #: Learning rates of trained models.
-RATES = (0.1, 0.4)
+RATES = (0.05, 0.2)
 
 
 def pulse_rates(bvp: Signal) -> tuple[Floats, BoolArray]:

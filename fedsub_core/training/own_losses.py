@@ -22,6 +22,8 @@ from fedsub_core.training.objectives import CE, Forward, Term
 from fedsub_core.training.own_functions import calling, function_at
 
 TAKES = "(logits [n, classes], y [n])"
+#: Logits of a model that diverged: their squares are no float32 any more.
+_HUGE = 1e18
 #: Parameter of a loss that gets the client's training samples by class, float32 [classes].
 COUNTS = "counts"
 #: Weights of classes that make all that a client has count the same.
@@ -138,8 +140,8 @@ class OwnLoss(Term):
             got = f"a tensor of shape {list(found.shape)}"
         elif not found.requires_grad:
             got = "a tensor without a gradient"
-        # Where training diverged the logits are no numbers either, and that is said elsewhere.
-        elif not bool(found.isfinite().all()) and bool(logits.isfinite().all()):
+        # Where training diverged the logits are huge or no numbers, and that is said elsewhere.
+        elif not bool(found.isfinite().all()) and bool((logits.abs() < _HUGE).all()):
             got = f"{found.detach().flatten()[~found.flatten().isfinite()][0].item()}"
         if got:
             raise ConfigError(

@@ -197,3 +197,8 @@ def test_devices_with_the_other_kind_of_data_take_no_part(
     said = Introduction("ann", VERSION, classes, (4,), Facts(9), moments(np.zeros((9, 4))))
     with refused(MessageRefused, client="ann", what="classes", got=classes[0]):
         check_run(said, of_sums=False, regression=regression)
+
+
+def test_training_that_diverges_shows_and_does_not_stop_a_run(run_method: RunMethod) -> None:
+    run = run_method("local", made(), rounds=3, **KEYS | {"lr": 1e6})
+    assert not np.isfinite(reached(run, "loss")).any() or min(reached(run, "loss")) > 1e3
