@@ -1,27 +1,22 @@
 """Devices that leave in the middle of a round: how long the others wait.
 
-    python benchmarks/absent.py [--people 6] [--timeout 600] [--out benchmarks/results/absent.csv]
-        [--quiet-rounds 3]
-
 Real deployments on loopback (`fedsub deploy local`), FedAvg. As a round begins, one device's key is
 unregistered. In later rounds another device is killed for good, and one more is stopped (SIGSTOP:
 it stays connected until its heartbeats are missed). Last, one of two devices is killed.
 """
 
-from __future__ import annotations
-
-import argparse
 import os
 import re
 import signal
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from deployment import look_as_apart, small_federation  # a script beside this one
-from script import parsed, put_rows, today
+from script import put_lines, read_arguments
 
 from fedsub.deploy.components import CONNECTION
 from fedsub.engines.rehearsal import Rehearsal
@@ -30,7 +25,6 @@ from fedsub_core.config.run_config import RunConfig, read_config
 TINY = ["--people", "3", "--timeout", "60", "--quiet-rounds", "1", "--few"]
 #: A deployment comes up.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("all there", "one unregistered")
 #: What happens to a device.
 Fault = Callable[[Rehearsal, str], None]
@@ -99,7 +93,7 @@ def seconds_of_rounds(
     ]
 
 
-def measured(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
+def measured(arguments: Namespace, folder: Path) -> dict[str, float]:
     """Return seconds of a round, by what happens in it."""
     quiet = arguments.quiet_rounds + 1
     named: dict[str, Fault] = {"one unregistered": unregister}
@@ -126,24 +120,21 @@ def measured(arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, default=6)
-    parser.add_argument("--timeout", type=float, default=600.0, help="of a round")
-    parser.add_argument("--quiet-rounds", type=int, default=3, help="before each fault")
-    parser.add_argument("--few", action="store_true", help="one fault alone")
-    parser.add_argument("--out", type=Path, help="the file of results")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        people=6,
+        timeout=(600.0, "of a round"),
+        quiet_rounds=(3, "before each fault"),
+        few=(False, "one fault alone"),
+        out=Path,
+    )
     look_as_apart()
     with tempfile.TemporaryDirectory() as temporary:
         found = measured(arguments, Path(temporary))
     for what, seconds in found.items():
         print(f"{what:18} {seconds:6.1f} s", flush=True)
-    if arguments.out is not None:
-        rows = [
-            {"seconds of a round": what, "now": f"{seconds:.0f}", "written": today()}
-            for what, seconds in found.items()
-        ]
-        put_rows(arguments.out, rows, ["seconds of a round"])
+    rows = [(what, f"{seconds:.0f}") for what, seconds in found.items()]
+    put_lines(arguments.out, ("seconds of a round", "now"), rows, 1)
 
 
 if __name__ == "__main__":

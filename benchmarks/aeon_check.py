@@ -1,8 +1,5 @@
 """Our features of windows beside those of aeon's MiniRocket and ROCKET.
 
-    python benchmarks/aeon_check.py [--data ../shared/data/uci-har] [--clients 30] [--windows 300]
-        [--kernels 100 500] [--train-shares 0.05 1]
-
 First our kernels, put into aeon's two transforms: how many of our features are another level than
 what aeon computes. Then macro F1, mean over people, of ridge heads (scikit-learn's, alpha by
 leave-one-out) on as many features of ours, of MiniRocket's, which takes thresholds from everybody's
@@ -11,9 +8,6 @@ DIR aeon numba llvmlite Deprecated wrapt`, and set PYTHONPATH=DIR. Without it ou
 measured, and that is said.
 """
 
-from __future__ import annotations
-
-import argparse
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -21,7 +15,7 @@ from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
-from script import REAL, parsed
+from script import REAL, read_arguments
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
@@ -184,13 +178,14 @@ def _head(x: list[Array], y: list[NDArray[np.int64]]) -> Callable[[Array], NDArr
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/uci-har")
-    parser.add_argument("--clients", type=int, default=30)
-    parser.add_argument("--windows", type=int, default=300)
-    parser.add_argument("--kernels", type=int, nargs="+", default=[100, 500])
-    parser.add_argument("--train-shares", type=float, nargs="+", default=[0.05, 1])
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY,
+        data=f"{REAL}/uci-har",
+        clients=30,
+        windows=300,
+        kernels=[100, 500],
+        train_shares=[0.05, 1],
+    )
     people = first_people(given.data, given.clients)
     print(f"{given.data}: {len(people.clients)} people")
     some = np.concatenate([x for x, *_ in split(people, 1)])

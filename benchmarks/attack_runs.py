@@ -1,7 +1,5 @@
 """A run with hostile people: their data, their uploads, their handshakes; what the others reach."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean

@@ -1,7 +1,5 @@
 """Sums that a hostile device makes up: of samples that could be, so that no check refuses them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ Points are means over seeds of what the others reach with nobody hostile less wh
 the attack; below 0 they gain. Of an attack that made-up samples make no worse they are not named.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

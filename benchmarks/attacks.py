@@ -1,9 +1,5 @@
 """What hostile devices cost the others: points of macro F1 lost, by method, attack and defence.
 
-    python benchmarks/attacks.py [--data ../shared/data/wisdm] [--clients 10] [--rounds 30]
-        [--skip 0] [--malicious 1] [--methods fedavg ditto ...] [--attacks ...] [--seeds 0 1 2]
-        [--defences clip clip,median clip,multi-krum] [--lr 0.05] [--capacities 1 1/4]
-        [--out attacks.csv]
     python benchmarks/attacks.py --table benchmarks/attacks.csv [more.csv ...]
 
 The attacks are in `attackers.py`. The first `--malicious` people attack in every round, all alike;
@@ -13,10 +9,8 @@ every cluster is one person, whom nobody can harm. In brackets: of the others' t
 classes, with the backdoor's trigger stamped on them, the share that is taken for its class.
 """
 
-from __future__ import annotations
-
-import argparse
 import logging
+from argparse import Namespace
 from collections.abc import Sequence
 from itertools import cycle
 from math import nan
@@ -26,7 +20,7 @@ from statistics import fmean
 from attack_runs import honest_result
 from attack_tables import HEAD, beyond, by_method, read, write
 from attackers import ATTACKS
-from script import REAL, add_rows, parsed
+from script import REAL, Known, add_rows, read_arguments
 from trained import first_people
 
 from fedsub_core.data.federation import Federation
@@ -43,28 +37,28 @@ DEFENCES = ("clip", "clip,median", "clip,multi-krum")
 TABLES = (
     "files of numbers: print their tables, write all lines to the first; the last of equal keys"
 )
-#: What the lines of results begin with.
 LINES = tuple(
     f"{name} {one} " for name in ("fedavg", "fedsub-mixing") for one in ("nobody", "scaled")
 )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm")
-    parser.add_argument("--clients", type=int, default=10)
-    parser.add_argument("--skip", type=int, default=0, help="people before the first one")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--malicious", type=int, default=1)
-    parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
-    parser.add_argument("--attacks", nargs="+", default=tuple(ATTACKS), choices=tuple(ATTACKS))
-    parser.add_argument("--defences", nargs="+", default=DEFENCES)
-    parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
-    parser.add_argument("--lr", type=float, default=0.05)
-    parser.add_argument("--capacities", nargs="+", help="of the people in turn; the first attack")
-    parser.add_argument("--out", type=Path, help="a CSV file that the numbers are added to")
-    parser.add_argument("--table", nargs="+", type=Path, help=TABLES)
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY,
+        data=f"{REAL}/wisdm",
+        clients=10,
+        skip=(0, "people before the first one"),
+        rounds=30,
+        malicious=1,
+        methods=Known(METHODS),
+        attacks=Known(ATTACKS),
+        defences=[*DEFENCES],
+        seeds=[0, 1, 2],
+        lr=0.05,
+        capacities=([str], "of the people in turn; the first attack"),
+        out=Path,
+        table=([Path], TABLES),
+    )
     if given.table:
         lines = read(given.table)
         write(lines, given.table[0])
@@ -82,9 +76,7 @@ def main() -> None:
         table(people, names[: given.malicious], name, given)
 
 
-def table(
-    people: Federation, malicious: Sequence[str], name: str, given: argparse.Namespace
-) -> None:
+def table(people: Federation, malicious: Sequence[str], name: str, given: Namespace) -> None:
     """Print what each attack costs under each defence, a line at a time."""
     calm: dict[tuple[str, int], float] = {}
     shares = zip(people.clients, cycle(given.capacities or ()), strict=False)

@@ -1,21 +1,16 @@
 """Write `studies/results/base.csv`: heads in closed form on each table of `studies/base.toml`.
 
-    python benchmarks/base.py --data FEDERATIONS [--only uci-har wesad] [--seeds 10]
-        [--csv studies/results/base.csv] [--jobs 1]
-
 Rows of a table: heads of own samples alone, of everybody's sums, mixed (the default), and mixed
 without the classes that a person has no sample of; of windows also mixed on kernels without
-statistics. Tables whose data do not lie in FEDERATIONS are named and left out. Lines of other
+statistics. Tables whose data do not lie in `--data` are named and left out. Lines of other
 tables stay in the file; each is written when its table ends. Under a line stand the people who lose
 most against heads of their own: a mean over tables hides a fault that few people meet.
 """
 
-from __future__ import annotations
-
-import argparse
 import sys
 import tempfile
 import tomllib
+from argparse import Namespace
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -23,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 
 import fedsub
 from fedsub.report.comparing import interval
@@ -31,7 +26,6 @@ from fedsub_core.data.sources import WATCH
 
 STUDY = Path(__file__).resolve().parents[1] / "studies" / "base.toml"
 TINY = ["--only", WATCH, "--seeds", "2"]
-#: What the lines of results begin with.
 LINES = ("watch",)
 #: After three rounds nothing changes.
 ROUNDS = 4
@@ -99,7 +93,7 @@ def line_of(name: str, table: pd.DataFrame, people: pd.DataFrame, seeds: int) ->
         row[f"{NAMES[label]}: better / worse than alone beyond noise"] = (
             f"{of['better_beyond_noise']:.0f} / {of['worse_beyond_noise']:.0f} of {of['of']:.0f}"
         )
-    return row | {"written": today()}
+    return row
 
 
 def lose_most(people: pd.DataFrame, count: int = 5) -> Iterator[str]:
@@ -111,7 +105,7 @@ def lose_most(people: pd.DataFrame, count: int = 5) -> Iterator[str]:
 
 
 def reached(
-    source: Any, rows: dict[str, Any], args: argparse.Namespace, options: dict[str, Any]
+    source: Any, rows: dict[str, Any], args: Namespace, options: dict[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return a comparison's table and people."""
     with tempfile.TemporaryDirectory(prefix="fedsub-base-") as folder:
@@ -124,13 +118,14 @@ def reached(
 
 def main() -> None:
     """Run every table, print its line, and write all of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path())
-    parser.add_argument("--only", nargs="+", help="data sets")
-    parser.add_argument("--seeds", type=int, default=10, help="how many, from 0 on")
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        data=Path(),
+        only=[str],
+        seeds=(10, "how many, from 0 on"),
+        csv=Path,
+        jobs=(1, "runs at a time"),
+    )
     for settings in tables(args.only):
         data = settings.pop("data")
         share = settings.get("train-share")
@@ -146,10 +141,9 @@ def main() -> None:
             found.append(reached(source, row, args, options | {"encoder": WITHOUT}))
         table, people = (pd.concat(parts) for parts in zip(*found, strict=True))
         one = line_of(name, table, people, args.seeds)
-        print(name, *list(one.values())[1:-1], flush=True)
+        print(name, *list(one.values())[1:], flush=True)
         print(*lose_most(people), sep="\n", flush=True)
-        if args.csv:
-            put_rows(args.csv, [one], ["row"])
+        put_rows(args.csv, [one], ["row"])
 
 
 if __name__ == "__main__":

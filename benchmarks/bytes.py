@@ -1,24 +1,18 @@
 """Bytes up and the F1 they cost, for every relevance rule and encoding, on real federations.
 
-    python benchmarks/bytes.py [--data ../shared/data/wisdm ...] [--rounds 60] [--rules lrp-a2b1]
-        [--clients 36]
-
 Bytes are per client and round, as multiples of the full model in float32. With `dbi` nearly every
 cluster is one client and what is uploaded hardly matters; so clusters are `dbi-capped` and fused by
 `overlapping-any`, which mixes people for real and shows what a lossy encoding costs. FedAvg, which
 sends whole models, goes through the same encodings.
 """
 
-from __future__ import annotations
-
-import argparse
 import tempfile
 import time
 from collections.abc import Sequence
 
 import numpy as np
 import torch
-from script import REAL, parsed
+from script import REAL, read_arguments
 from trained import first_people, summary_of
 
 from fedsub.engines.simulation import build_grid, build_strategy
@@ -45,7 +39,6 @@ ENCODINGS = (
 )
 FUSED: dict[str, Value] = {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": "overlapping-any"}
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "2", "--rules", "naive"]
-#: What the lines of results begin with.
 LINES = (*(f"{row:9} {encoding} " for row in ("naive", "fedavg") for encoding in ENCODINGS),)
 
 
@@ -141,12 +134,13 @@ def coding_seconds(uploads: Sequence[Bundle], sends: Declaration, text: str) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="*", default=[f"{REAL}/wisdm", f"{REAL}/wesad"])
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--rules", nargs="*", default=list(RELEVANCE_RULES))
-    parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        data=[f"{REAL}/wisdm", f"{REAL}/wesad"],
+        rounds=60,
+        rules=list(RELEVANCE_RULES),
+        clients=(0, "the first ones alone; 0 = all"),
+    )
     torch.set_num_threads(1)
     for method in ("fedsub", "fedavg"):
         speed(first_people(arguments.data[0], arguments.clients), method)

@@ -4,8 +4,6 @@ An image has buffers, and at which of their places the address of another one be
 A program answers what each call returned, and all buffers as they are then.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -127,10 +125,7 @@ class Image:
     def answer(self, answered: bytes) -> list[Array]:
         """Return the buffers of a program's answer.
 
-        Raises
-        ------
-        ValueError
-            If a call was refused, or the answer is of another length.
+        Raises ValueError if a call was refused, or the answer is of another length.
         """
         returned = np.frombuffer(answered, "<i8", len(self.calls)).tolist()
         at, found = 8 * len(returned), []

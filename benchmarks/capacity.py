@@ -1,22 +1,16 @@
 """What weak devices get and give: macro F1 of weak and strong people in one federation.
 
-    python benchmarks/capacity.py [--data uci-har:0.05 wisdm-windows:0.2] [--capacity 0.25,0.5,1]
-        [--seeds 5] [--csv FILE]
-
 `fedsub-ridge`, three rounds, on real federations in the folder FEDSUB_DATA, each with the share of
 its labels that is kept. People take the capacities in turn. Of the people of each capacity: their
 mean F1 in that federation, if all held everything, and if all held as little as they.
 """
 
-from __future__ import annotations
-
-import argparse
 import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
-from script import REAL, parsed, put_rows, today
+from script import REAL, put_rows, read_arguments
 from trained import metrics_of
 
 from fedsub_core.config.capacities import read_capacities
@@ -26,7 +20,6 @@ from fedsub_core.data.sources import load_federation
 
 ROUNDS = 3
 TINY = ["--data", "watch:1", "--capacity", "0.5,1", "--seeds", "1"]
-#: What the lines of results begin with.
 LINES = ("watch, capacity 0.5", "watch, capacity 1")
 Scores = Mapping[str, float]
 
@@ -65,22 +58,18 @@ def compare(name: str, share: str, mixed: str, seeds: int) -> Iterator[dict[str,
             "row": f"{name}, {100 * float(share):g} % of the labels",
             "capacity": f"{level:g}",
         }
-        yield of_whom | texts | {"written": today()}
+        yield of_whom | texts
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", default=["uci-har:0.05", "wisdm-windows:0.2"])
-    parser.add_argument("--capacity", default="0.25,0.5,1")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--csv", type=Path, help="a file that the rows are put into")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, data=["uci-har:0.05", "wisdm-windows:0.2"], capacity="0.25,0.5,1", seeds=5, csv=Path
+    )
     torch.set_num_threads(1)
     for one in given.data:
         name, _, share = one.partition(":")
         rows = list(compare(name, share, given.capacity, given.seeds))
-        if given.csv:
-            put_rows(given.csv, rows, ["row", "capacity"])
+        put_rows(given.csv, rows, ["row", "capacity"])
 
 
 if __name__ == "__main__":

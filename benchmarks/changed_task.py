@@ -1,7 +1,5 @@
 """Write `benchmarks/results/changed-task.csv`: heads tested on another task than they learnt from.
 
-    python benchmarks/changed_task.py [--data ../shared/data/wesad] [--trees 100]
-
 Of WESAD's protocol, stress against what is none: a person's head learns one half of the stress task
 and some of the other tasks, and is tested on the other half and on tasks that it never saw. Half a
 minute on either side of a cut is in no part. Beside `fedsub-ridge` (own, everybody's, mixed): a
@@ -9,16 +7,13 @@ forest of everybody's samples and one of own, averaged; and the share of stress 
 training part has, said of each sample.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from script import REAL, parsed, put_rows, today
+from script import REAL, put_rows, read_arguments
 from sklearn.ensemble import RandomForestClassifier
 
 from fedsub_client.own_heads import own_encoder
@@ -42,7 +37,6 @@ CUTS = {
 }
 STRESS, GAP_S = "Stress", 30.0
 TINY = ["--clients", "3", "--trees", "5"]
-#: What the lines of results begin with.
 LINES = tuple(CUTS)
 
 Floats = NDArray[np.floating]
@@ -131,12 +125,13 @@ def rows(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(REAL, "wesad"))
-    parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
-    parser.add_argument("--trees", type=int, default=100)
-    parser.add_argument("--csv", type=Path)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        data=Path(REAL, "wesad"),
+        clients=(0, "the first ones alone; 0 = all"),
+        trees=100,
+        csv=Path,
+    )
     federation = load_federation(str(arguments.data))
     clients = list(federation.clients.values())[: arguments.clients or None]
     for name, how in CUTS.items():
@@ -148,10 +143,8 @@ def main() -> None:
         for row, scores in rows(people, arguments.trees):
             f1, loss = np.mean(scores, 0)
             line |= {f"{row}: macro F1": f"{f1:.3f}", f"{row}: loss": f"{loss:.3f}"}
-        line["written"] = today()
         print(*line.values(), sep="  ", flush=True)
-        if arguments.csv:
-            put_rows(arguments.csv, [line], [next(iter(line))])
+        put_rows(arguments.csv, [line], [next(iter(line))])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Images of calls that are alike on every chip: encoders, training, relevance, sums."""
 
-from __future__ import annotations
-
 import numpy as np
 from calls import At, Image, Word, pair
 from numpy.typing import NDArray

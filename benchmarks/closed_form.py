@@ -1,8 +1,5 @@
 """What heads in closed form cost, beside FedAvg's CNN on the same windows: seconds, memory, bytes.
 
-    python benchmarks/closed_form.py [--clients 36 1000 10000] [--windows 200] [--fedavg-rounds 60]
-        [--csv benchmarks/results/closed-form.csv]
-
 Made-up windows of 3 x 128: three rounds of `fedsub-ridge`, all in one process, one thread a core;
 FedAvg trains for `--fedavg-rounds` on the first number of people (0: not at all). And what one
 device takes from its windows to its head, on one core.
@@ -11,16 +8,13 @@ Seconds by the clock, and those that cores computed, which other work beside doe
 The peak is of the process, made-up windows included: 150 KB a person.
 """
 
-from __future__ import annotations
-
-import argparse
 import statistics
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 from trained import metrics_of
 
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
@@ -46,7 +40,6 @@ CARD = Card(
     time_ordered=True,
 )
 TINY = ["--clients", "3", "4", "--windows", "20", "--fedavg-rounds", "1"]
-#: What the lines of results begin with.
 LINES = ("fedsub-ridge, 3 people", "fedsub-ridge, 4 people", "fedavg, 3 people", "a device")
 
 
@@ -89,12 +82,7 @@ def device_seconds(config: RunConfig, people: Federation) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, nargs="+", default=[36, 1000])
-    parser.add_argument("--windows", type=int, default=200)
-    parser.add_argument("--fedavg-rounds", type=int, default=60)
-    parser.add_argument("--csv", type=Path, help="results, in place of those of as many people")
-    given = parsed(parser, TINY)
+    given = read_arguments(TINY, clients=[36, 1000], windows=200, fedavg_rounds=60, csv=Path)
     torch.set_num_threads(1)
     common: dict[str, Value] = {"beside": "", "device": "cpu", "evaluate-every": 1000}
     ours = read_config(None, {**common, "method": "fedsub-ridge", "rounds": 3})
@@ -117,7 +105,6 @@ def main() -> None:
                 "seconds of cores": f"{computed:.1f}",
                 "peak memory, MiB": f"{peak / 2**20:,.0f}",
                 "MB up a person": f"{sent / 1e6:.2f}",
-                "written": today(),
             }
             put_rows(given.csv, [row], ["row", "people"])
     print(f"a device, windows to head: {device_seconds(ours, federation(1, given.windows)):.2f} s")

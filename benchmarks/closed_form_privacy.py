@@ -1,9 +1,5 @@
 """What sums tell of a person's windows, and what noise on them costs.
 
-    python benchmarks/closed_form_privacy.py [--data ../shared/data/wisdm-windows] [--clients 36]
-        [--train-shares 0.05 0.2 1] [--encoders kernels:10 auto] [--noises 0 0.1 1 4]
-        [--out FOLDER]
-
 Membership: of a window that was summed nothing is new to the sums (``z^T (A + I)^-1 z``, below 1),
 of another window of the same person more is; area under the curve (0.5 is guessing), mean over
 people. By one person's own sums, which the server sees, and by everybody's, which all devices see.
@@ -11,15 +7,12 @@ Then macro F1 where everybody's sums leave the server with noise: of heads that 
 everybody's heads alone, and of own heads alone.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-from script import REAL, parsed, put_rows, today
+from script import REAL, put_rows, read_arguments
 from sklearn.metrics import roc_auc_score
 from trained import first_people, metrics_of
 
@@ -36,7 +29,6 @@ TINY = [
     *("--data", f"{REAL}/wisdm-windows", "--clients", "3", "--train-shares", "0.2"),
     *("--encoders", "kernels:5", "--noises", "0", "1"),
 ]
-#: What the lines of results begin with.
 LINES = ("0.2 ", "kernels:5, noise 0 ", "kernels:5, noise 1 ")
 METHOD = "fedsub-ridge"
 
@@ -85,14 +77,15 @@ def macro_f1(people: Federation, keys: dict[str, Value]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm-windows")
-    parser.add_argument("--clients", type=int, default=36)
-    parser.add_argument("--train-shares", type=float, nargs="+", default=[0.05, 0.2, 1])
-    parser.add_argument("--encoders", nargs="+", default=["kernels:10", "auto"])
-    parser.add_argument("--noises", type=float, nargs="+", default=[0, 0.1, 1, 4])
-    parser.add_argument("--out", type=Path, help="a folder, where both tables are written")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY,
+        data=f"{REAL}/wisdm-windows",
+        clients=36,
+        train_shares=[0.05, 0.2, 1],
+        encoders=["kernels:10", "auto"],
+        noises=[0, 0.1, 1, 4],
+        out=(Path, "a folder, where both tables are written"),
+    )
     people = first_people(given.data, given.clients)
     print(f"{given.data}: {len(people.clients)} people")
     shown = list(memberships(people, given.train_shares))
@@ -111,7 +104,7 @@ def memberships(people: Federation, shares: list[float]) -> Iterator[dict[str, s
         print(f"{share:g} ".ljust(13), f"{own:22.3f}{shared:17.3f}", flush=True)
         row = {"labels kept": "all" if share == 1 else f"{100 * share:g} %"}
         row |= {"by own sums": f"{own:.3f}", "by everybody's": f"{shared:.3f}"}
-        yield row | {"written": today()}
+        yield row
 
 
 def noises(people: Federation, encoders: list[str], given: list[float]) -> Iterator[dict[str, str]]:
@@ -131,7 +124,7 @@ def noises(people: Federation, encoders: list[str], given: list[float]) -> Itera
             )
             row = {"encoder, noise": f"{encoder}, {noise:g}"}
             row |= {"epsilon at 1e-5": f"{epsilon:.1f}" if noise else "-", "mixed": f"{mixed:.3f}"}
-            yield row | {"everybody's": f"{shared:.3f}", "own": f"{own:.3f}", "written": today()}
+            yield row | {"everybody's": f"{shared:.3f}", "own": f"{own:.3f}"}
 
 
 if __name__ == "__main__":

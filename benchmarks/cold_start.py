@@ -1,14 +1,9 @@
 """What the command line takes before it answers: CPU time, as a share of that of `import torch`.
 
-    python benchmarks/cold_start.py [--repeat 5] ["data list" ...]
-
 Each repetition runs `import torch` and every command (those named, or all that compute nothing), a
 process each; of each the median counts. CPU time is the kernel's, user and system.
 """
 
-from __future__ import annotations
-
-import argparse
 import resource
 import subprocess
 import sys
@@ -16,12 +11,11 @@ from collections.abc import Iterator
 from statistics import median
 
 import click
-from script import parsed
+from script import read_arguments
 
 from fedsub.cli import cli
 
-TINY = ["--repeat", "1", "methods", "data list"]
-#: What the lines of results begin with.
+TINY = ["--repeat", "1", "--commands", "methods", "data list"]
 LINES = ("import torch ", "fedsub methods ", "fedsub data list ")
 PROGRAM = "from fedsub.cli import main; main()"
 SHOWN = ("methods", "methods fedsub", "data list", "data show watch", "data show wesad")
@@ -44,10 +38,7 @@ def cpu_seconds(*arguments: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("commands", nargs="*", default=[*SHOWN, *helps(cli)])
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(TINY, repeat=5, commands=[*SHOWN, *helps(cli)])
     contenders = {"import torch": ["import torch"]}
     contenders |= {f"fedsub {words}": [PROGRAM, *words.split()] for words in arguments.commands}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}

@@ -1,7 +1,5 @@
 """A real deployment on loopback: seconds, bytes on the network, memory of a device.
 
-    python benchmarks/deployment.py [--rounds 8] [--clients 3] [--samples 200] [--runs ...]
-
 Three SuperNodes with TLS and keys (`fedsub deploy local`) run FedSub's rounds; the same with a
 program for each message, as Flower's SuperExec starts them; then a bare Flower app (one message of
 270 KiB there and back, no torch) through Flower's processes and with the same polling.
@@ -9,9 +7,6 @@ Bytes are those of the TCP connections to the SuperLink's fleet port, as the ker
 (`ss`, package iproute2); memory is the proportional set size of a SuperNode and what works for it.
 """
 
-from __future__ import annotations
-
-import argparse
 import os
 import re
 import sqlite3
@@ -26,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from processes import memory
-from script import parsed
+from script import Known, read_arguments
 
 from fedsub.deploy.seconds import LOOK_SECONDS, WARM_SECONDS
 from fedsub.engines.rehearsal import Rehearsal
@@ -41,7 +36,6 @@ RUNS = ("FedSub", "a program a message", "bare Flower")
 TINY = ["--rounds", "3", "--clients", "1", "--samples", "60", "--runs", "FedSub", "bare Flower"]
 #: Deployments come up one after another: a minute or two, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = (
     "start to first finished round",
     "seconds a round, median",
@@ -215,12 +209,9 @@ def small_federation(folder: Path, people: int, samples: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--clients", type=int, default=3)
-    parser.add_argument("--samples", type=int, default=200, help="of each client")
-    parser.add_argument("--runs", nargs="+", default=RUNS, choices=RUNS)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY, rounds=8, clients=3, samples=(200, "of each client"), runs=Known(RUNS)
+    )
     look_as_apart()
     with tempfile.TemporaryDirectory() as temporary:
         data = small_federation(Path(temporary, "data"), arguments.clients, arguments.samples)

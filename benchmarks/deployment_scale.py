@@ -1,18 +1,11 @@
 """How many devices one server holds: seconds a round, CPU and memory of its processes.
 
-    python benchmarks/deployment_scale.py [--devices 10 50 200] [--rounds 4]
-        [--methods fedavg fedsub] [--look 0] [--minutes 15]
-        [--out benchmarks/results/deployment-scale.csv]
-
 A rehearsed deployment on loopback, with TLS and a key for each device, whose devices are light:
 they look for messages as SuperNodes do and answer with an upload that was made before, so that the
 time is the server's. A process plays all of them, on the same cores as the server: its CPU seconds
 stand beside. Made people of 24 features and 6 classes, and the papers' model of 72,326 numbers.
 """
 
-from __future__ import annotations
-
-import argparse
 import os
 import sqlite3
 import sys
@@ -25,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
-from script import parsed, put_rows, today
+from script import put_lines, read_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # raw devices are among the tests
@@ -42,12 +35,11 @@ TINY = ["--devices", "3", "--rounds", "2", "--look", "0.5", "--minutes", "4"]
 TINY += ["--methods", "fedsub"]
 #: A deployment comes up, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedsub, 3 devices:",)
 HEAD = (
     "method", "devices", "first round, s", "a round, s", "CPU s a round: SuperLink", "ServerApp",
     "all devices", "peak MiB: SuperLink", "peak, ServerApp", "MiB up a round", "MiB down a round",
-    "messages refused", "answers missing", "rounds", "written",
+    "messages refused", "answers missing", "rounds",
 )  # fmt: skip
 #: Seconds that a step of starting up may take, and as many more for each device.
 START_SECONDS, START_SECONDS_EACH = 120.0, 1.0
@@ -101,10 +93,7 @@ def measured(
 ) -> Measured:
     """Rehearse `config` as a rehearsal of some `kind`, and return what it took.
 
-    Raises
-    ------
-    RunError
-        If it takes longer than `limit` seconds, or fails.
+    Raises RunError if it takes longer than `limit` seconds, or fails.
     """
     people = made_people(devices)
     write_federation(Path(config.data), people)
@@ -147,23 +136,19 @@ def totals(database: Path) -> dict[str, float]:
 
 
 def arguments_of(
-    doc: str | None,
-    tiny: Sequence[str],
-    devices: list[int],
-    methods: list[str],
-    steps: Sequence[str] = (),
+    tiny: Sequence[str], devices: list[int], methods: list[str], **more: object
 ) -> Namespace:
-    """Return the arguments of a script, with these devices and methods by default; and steps."""
-    parser = argparse.ArgumentParser(description=doc)
-    parser.add_argument("--devices", type=int, nargs="+", default=devices)
-    parser.add_argument("--rounds", type=int, default=4, help="2 or more")
-    parser.add_argument("--methods", nargs="+", default=methods)
-    parser.add_argument("--look", type=float, default=0.0, help="seconds; 0: as a SuperNode")
-    parser.add_argument("--minutes", type=float, default=15.0, help="of a run, at most")
-    parser.add_argument("--out", type=Path, help="a CSV file to which the lines are added")
-    if steps:
-        parser.add_argument("--steps", nargs="+", default=steps, choices=steps)
-    given = parsed(parser, tiny)
+    """Return the arguments of a script, with these devices and methods by default, and `more`."""
+    given = read_arguments(
+        tiny,
+        devices=devices,
+        rounds=(4, "2 or more"),
+        methods=methods,
+        **more,
+        look=(0.0, "seconds; 0: as a SuperNode"),
+        minutes=(15.0, "of a run, at most"),
+        out=Path,
+    )
     os.environ["OMP_NUM_THREADS"] = "1"
     return given
 
@@ -178,16 +163,15 @@ def configured(method: str, given: Namespace, folder: str, **more: Value) -> Run
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__, TINY, [10, 50, 200], ["fedavg", "fedsub"])
+    arguments = arguments_of(TINY, [10, 50, 200], ["fedavg", "fedsub"])
     for method, devices in product(arguments.methods, arguments.devices):
         with tempfile.TemporaryDirectory() as folder:
             config = configured(method, arguments, folder)
             found = measured(config, devices, arguments.look, 60 * arguments.minutes)
         line = line_of(config, devices, found)
-        said = "  ".join(f"{name} {text}" for name, text in zip(HEAD[2:], line[2:], strict=False))
+        said = "  ".join(f"{name} {text}" for name, text in zip(HEAD[2:], line[2:], strict=True))
         print(f"{method}, {devices} devices: {said}", flush=True)
-        if arguments.out is not None:
-            put_rows(arguments.out, [dict(zip(HEAD, [*line, today()], strict=True))], HEAD[:2])
+        put_lines(arguments.out, HEAD, [line], 2)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,10 @@
 """What secure sums cost over a real connection: seconds, CPU, memory and bytes, beside plain runs.
 
-    python benchmarks/deployment_sums.py [--devices 10 30 100] [--rounds 4]
-        [--methods fedavg fedsub-ridge] [--look 3] [--minutes 15]
-        [--out benchmarks/results/deployment-sums.csv]
-
 Two runs of `deployment_scale.py`'s deployment, one after the other: plain, and with
 `secure-aggregation`. Devices are light: they have trained before. They do their part in the sums as
 devices do, but no program is started for a message. Bytes are those of all calls that devices make,
 looks for messages among them.
 """
-
-from __future__ import annotations
 
 import tempfile
 from itertools import product
@@ -18,7 +12,7 @@ from statistics import median
 
 from deployment_scale import Measured, arguments_of, configured, measured
 from light_rehearsal import PARTS
-from script import put_rows, today
+from script import put_lines
 
 from fedsub_core.options import Value
 
@@ -26,7 +20,6 @@ TINY = ["--devices", "3", "--rounds", "2", "--look", "0.5", "--minutes", "4"]
 TINY += ["--methods", "fedavg"]
 #: Two deployments come up, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedavg, 3 people:", "fedavg with secure sums, 3 people:")
 #: What is measured of a run, and how it is written.
 COLUMNS = (
@@ -36,7 +29,7 @@ COLUMNS = (
 )  # fmt: skip
 HEAD = (
     "method", "people", *(name for name, _ in COLUMNS), "times plain: seconds a round",
-    "server's CPU", "sums opened", "messages lost", "rounds", "written",
+    "server's CPU", "sums opened", "messages lost", "rounds",
 )  # fmt: skip
 #: What a method needs in runs of sums; plain runs have it, too.
 OWN: dict[str, dict[str, Value]] = {
@@ -77,7 +70,7 @@ def line_of(name: str, devices: int, found: Measured, plain: Measured) -> list[s
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__, TINY, [10, 30, 100], ["fedavg", "fedsub-ridge"])
+    arguments = arguments_of(TINY, [10, 30, 100], ["fedavg", "fedsub-ridge"])
     for method, devices in product(arguments.methods, arguments.devices):
         plain: Measured | None = None
         for sums in (False, True):
@@ -89,11 +82,9 @@ def main() -> None:
                 found = measured(config, devices, arguments.look, 60 * arguments.minutes)
             name, plain = f"{method} with secure sums" if sums else method, plain or found
             line = line_of(name, devices, found, plain)
-            said = "; ".join(f"{n} {text}" for n, text in zip(HEAD[2:], line[2:], strict=False))
+            said = "; ".join(f"{n} {text}" for n, text in zip(HEAD[2:], line[2:], strict=True))
             print(f"{name}, {devices} people: {said}", flush=True)
-            if arguments.out is not None:
-                row = dict(zip(HEAD, [*line, today()], strict=True))
-                put_rows(arguments.out, [row], HEAD[:2])
+            put_lines(arguments.out, HEAD, [line], 2)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,16 @@
 """How honest updates of FedAvg point: whether their direction could tell who is hostile.
 
-    python benchmarks/directions.py [--data ../shared/data/wisdm] [--clients 10] [--rounds 20]
-        [--lr 0.05] [--seed 0] [--out results/directions.csv]
-
 Of each round: the cosine of each person's update with the weighted sum of all others', its mean
 over people and the least, and how many of them are below 0, as that of a negated update would be.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
-from script import REAL, add_rows, parsed, today
+from script import REAL, add_rows, read_arguments, today
 from trained import first_people
 
 from fedsub.engines.simulation import build_grid
@@ -30,7 +24,6 @@ from strategies.strategy import PersonalizedStrategy
 
 TINY = ["--clients", "4", "--rounds", "1"]
 HEAD = ["federation", "people", "round", "mean cosine", "least", "people below 0", "written"]
-#: What the lines of results begin with.
 LINES = ("wisdm 4 1 ",)
 
 
@@ -48,14 +41,9 @@ def cosines(uploads: Mapping[str, Bundle], start: Mapping[str, torch.Tensor]) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm")
-    parser.add_argument("--clients", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--lr", type=float, default=0.05)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="a CSV file that the lines are added to")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, data=f"{REAL}/wisdm", clients=10, rounds=20, lr=0.05, seed=0, out=Path
+    )
     people = first_people(given.data, given.clients)
     keys = {"rounds": given.rounds, "lr": given.lr, "seed": given.seed}
     config = read_config(
@@ -82,8 +70,7 @@ def main() -> None:
     print("; ".join(HEAD))
     for line in lines:
         print(*line)
-    if given.out:
-        add_rows(given.out, HEAD, lines)
+    add_rows(given.out, HEAD, lines)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,5 @@
 """Which features in front of heads in closed form: chosen on training data alone.
 
-    python benchmarks/encoder_choices.py [--data uci-har:0.05 wisdm-windows:0.2 ...] [--rounds 60]
-        [--clients 0] [--only kernels:100 "kernels:100+shape" ...]
-        [--csv benchmarks/results/encoder-groups.csv]
-
 Federations are named with the share of the labels that is kept. Each one's training part is divided
 once more, as a study divides it to choose values; nobody's test part is looked at. `fedsub-ridge`
 solves heads on every encoder's features of one part; the table says how they do on the other. A
@@ -11,9 +7,7 @@ body is an MLP that all train by FedAvg for `--rounds` rounds; its last hidden l
 beside the inputs.
 """
 
-from __future__ import annotations
-
-import argparse
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +15,7 @@ import numpy as np
 import torch
 from encoder_draws import Encode, Kernels, Units, clipped
 from numpy.typing import NDArray
-from script import REAL, parsed, put_rows, today
+from script import REAL, put_rows, read_arguments
 from trained import first_people, metrics_of
 
 from fedsub.engines.simulation import build_grid, build_strategy, split_clients
@@ -41,7 +35,6 @@ from fedsub_core.options import Value
 ALL = ["uci-har:0.05", "wisdm-windows:0.2", "wesad:1", "wisdm-stats:0.2", "uci-har-stats:0.05"]
 BODY = "inputs and a body trained together"
 TINY = ["--data", "wisdm-windows:0.2", "wesad:1", "--clients", "2", "--rounds", "1", "--tiny-size"]
-#: What the lines of results begin with.
 LINES = ("wisdm-windows kernels:2 ", "wesad relu:0 ", f"wesad {BODY} ")
 
 #: Close to as many features as those that are used, 500 and 450.
@@ -130,7 +123,7 @@ def body(on: Federation, run: RunConfig, rounds: int) -> Encode:
     )
 
 
-def table(name: str, share: float, args: argparse.Namespace) -> None:
+def table(name: str, share: float, args: Namespace) -> None:
     """Print, and write, how encoders do on one federation's validation parts."""
     keys: dict[str, Value] = {
         "method": "fedsub-ridge", "beside": "", "data": name, "train-share": share,
@@ -157,20 +150,20 @@ def table(name: str, share: float, args: argparse.Namespace) -> None:
             count = len(features.card.features)
         print(f"{name} {label:36} {count:5} {f1:6.1f} {loss:6.3f}", flush=True)
         line = {"data": f"{name}:{share:g}", "encoder": label, "features": count}
-        line |= {"macro F1, %": f"{f1:.1f}", "loss": f"{loss:.3f}", "written": today()}
-        if args.csv:
-            put_rows(args.csv, [line], ["data", "encoder"])
+        line |= {"macro F1, %": f"{f1:.1f}", "loss": f"{loss:.3f}"}
+        put_rows(args.csv, [line], ["data", "encoder"])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", default=ALL)
-    parser.add_argument("--rounds", type=int, default=60, help="of FedAvg for the body")
-    parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
-    parser.add_argument("--only", nargs="+", help="encoders by their names in the table")
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    parser.add_argument("--tiny-size", action="store_true", help="few features")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        data=ALL,
+        rounds=(60, "of FedAvg for the body"),
+        clients=(0, "the first ones alone; 0 = all"),
+        only=([str], "encoders by their names in the table"),
+        csv=Path,
+        tiny_size=(False, "few features"),
+    )
     torch.set_num_threads(1)
     print("data, features: how many, macro F1 (%), loss on the validation part")
     for text in arguments.data:

@@ -4,8 +4,6 @@ Each is a function of whole numbers, as :mod:`fedsub_core.encoders` has them: qu
 levels from -128 to 127.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations

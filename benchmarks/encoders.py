@@ -1,23 +1,17 @@
 """CPU seconds that features of windows take, compiled and by NumPy, without and with statistics.
 
-    python benchmarks/encoders.py [--windows 7200] [--channels 3 9] [--size 100] [--time 128]
-        [--repeat 3] [--csv benchmarks/results/encoders.csv]
-
 Random windows, three channels a sensor; of each the best repetition counts, and kernels alone and
 with statistics take turns. FEDSUB_KERNELS chooses an instruction set. A line says
 "equal" where both gave the same bits, and how many times as long all takes as kernels alone.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 from turns import seconds_of
 
 from fedsub_core.data.sensors import Windows
@@ -26,7 +20,6 @@ from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.kernels import library
 
 TINY = ["--windows", "20", "--size", "5", "--time", "40", "--repeat", "1"]
-#: What the lines of results begin with.
 LINES = ("3 x 40 ", "9 x 40 ")
 
 
@@ -40,14 +33,15 @@ def timed(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--windows", type=int, default=7200)
-    parser.add_argument("--channels", type=int, nargs="+", default=[3, 9])
-    parser.add_argument("--size", type=int, default=100, help="N of kernels:N")
-    parser.add_argument("--time", type=int, default=128)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        windows=7200,
+        channels=[3, 9],
+        size=(100, "N of kernels:N"),
+        time=128,
+        repeat=3,
+        csv=Path,
+    )
     compiled = library.kernels()
     for channels in arguments.channels:
         sensors = tuple((i, i + 1, i + 2) for i in range(0, channels, 3))
@@ -68,9 +62,8 @@ def main() -> None:
             )
             row = {"windows": f"{channels} x {arguments.time}", "encoder": encoder.text}
             row |= {"by": name, "seconds": f"{one[0]:.3f}", "NumPy's": f"{other[0]:.3f}"}
-            row |= {"times kernels alone": times, "written": today()}
-            if arguments.csv:
-                put_rows(arguments.csv, [row], ["windows", "encoder", "by"])
+            row |= {"times kernels alone": times}
+            put_rows(arguments.csv, [row], ["windows", "encoder", "by"])
 
 
 if __name__ == "__main__":

@@ -1,21 +1,15 @@
 """What FedSub's choices cost and give on a real federation: relevance rules, clusters, fusions.
 
-    python benchmarks/fedsub_choices.py [--data ../shared/data/wisdm] [--rounds 60]
-        [--bytes-rounds 30] [--clients 36]
-
 Two tables: bytes up as multiples of the full model for each relevance rule over `--bytes-rounds`
 rounds, and results of `local`, of `fedavg` and of every way to select K, to fuse and to
 read the fusions after `--rounds` rounds.
 """
 
-from __future__ import annotations
-
-import argparse
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from script import REAL, parsed
+from script import REAL, read_arguments
 from trained import first_people
 
 from fedsub.engines.simulation import train_method
@@ -62,7 +56,6 @@ def label(keys: Mapping[str, Value]) -> str:
 
 
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "2", "--bytes-rounds", "1"]
-#: What the lines of results begin with.
 LINES = (*(f"{label(keys)} " for keys in (*BYTES, *RESULTS)),)
 
 
@@ -113,13 +106,14 @@ def print_results(people: Federation, root: Path, shared: Mapping[str, Value], r
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm")
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--bytes-rounds", type=int, default=30)
-    parser.add_argument("--split", default="stratified")
-    parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        data=f"{REAL}/wisdm",
+        rounds=60,
+        bytes_rounds=30,
+        split="stratified",
+        clients=(0, "the first ones alone; 0 = all"),
+    )
     people = first_people(arguments.data, arguments.clients)
     shared: dict[str, Value] = {"data": arguments.data, "split": arguments.split}
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,28 +1,22 @@
 """Days of a fleet in virtual time: plain rounds, over-selection, late uploads, no rounds.
 
-    python benchmarks/fleet_days.py [--people 60] [--days 30] [--clients-per-round 10]
-        [--data FOLDER] [--method fedavg] [--seeds 1] [--out benchmarks/results/fleet-days.csv]
-
 `fedsub deploy simulate` with the same people, whose devices train at most twice a day, in each way
 of asking them. A round begins as soon as clients-per-round people are there.
 """
 
-from __future__ import annotations
-
-import argparse
 import logging
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from script import REAL, parsed, put_rows, today  # a script beside this one
+from script import REAL, Known, put_rows, read_arguments  # a script beside this one
 
 from fedsub.fleet.simulate import FleetAsked, simulate_fleet
 from fedsub_core.config.run_config import read_config
 
 TINY = ["--people", "6", "--days", "1", "--clients-per-round", "2", "--data", "watch"]
-#: What the lines of results begin with.
 LINES = ("plain rounds", "no rounds")
 WAYS: dict[str, dict[str, Any]] = {
     "plain rounds": {},
@@ -33,7 +27,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def measured(way: str, given: argparse.Namespace, seed: int) -> dict[str, Any]:
+def measured(way: str, given: Namespace, seed: int) -> dict[str, Any]:
     """Return the results of a fleet's days, whose people are asked in one way."""
     few = given.clients_per_round
     keys = {
@@ -65,28 +59,29 @@ def measured(way: str, given: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, default=60)
-    parser.add_argument("--days", type=int, default=30)
-    parser.add_argument("--clients-per-round", type=int, default=10)
-    parser.add_argument("--evaluate-every", type=int, default=1)
-    parser.add_argument("--data", default=f"{REAL}/wisdm-stats")
-    parser.add_argument("--method", default="fedsub-ridge")
-    parser.add_argument("--target", type=float, default=0.8, help="F1, the mean over all people")
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
-    parser.add_argument("--out", type=Path, help="the file of results")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY,
+        people=60,
+        days=30,
+        clients_per_round=10,
+        evaluate_every=1,
+        data=f"{REAL}/wisdm-stats",
+        method="fedsub-ridge",
+        target=(0.8, "F1, the mean over all people"),
+        seeds=1,
+        ways=Known(WAYS),
+        out=Path,
+    )
     logging.disable(logging.WARNING)
     for way in given.ways:
         runs = [measured(way, given, seed) for seed in range(given.seeds)]
         names = [name for name in runs[0] if name != "way"]
         means = {n: fmean(run[n] for run in runs if run[n] != "") for n in names}
         print(f"{way:30}", *(f"{name} {value:.3f}" for name, value in means.items()), flush=True)
-        if given.out is not None:
-            about = {"method": given.method, "people": given.people, "days": given.days}
-            row = {"way": way, **about, **{n: f"{v:.3f}" for n, v in means.items()}}
-            put_rows(given.out, [row | {"written": today()}], ["way", "method"])
+        about = {"method": given.method, "people": given.people, "days": given.days}
+        about["seeds"] = given.seeds
+        row = {"way": way, **about, **{n: f"{v:.3f}" for n, v in means.items()}}
+        put_rows(given.out, [row], ["way", "method"])
 
 
 if __name__ == "__main__":

@@ -1,17 +1,11 @@
 """Requests that an exchange costs at the SuperLink, with joined messages and without.
 
-    python benchmarks/fleet_requests.py [--rounds 4] [--methods fedavg fedsub-ridge]
-        [--out benchmarks/results/fleet-requests.csv]
-
 Two devices of a rehearsed deployment train, with TLS and keys. They answer in joined messages, then
 as devices of an earlier release do, in separate records. An exchange is a message and its reply.
 Counted are the calls that Flower's handlers log, of the exchanges alone: of the looks for a message
 only those that find one.
 """
 
-from __future__ import annotations
-
-import argparse
 import os
 import re
 import tempfile
@@ -21,7 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from deployment import small_federation
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 
 import fedsub_client
 from fedsub.engines.rehearsal import Rehearsal
@@ -31,7 +25,6 @@ from fedsub_core.options import Value
 TINY = ["--rounds", "1", "--methods", "fedsub-ridge"]
 #: Deployments come up one after another: a minute or two, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedsub-ridge, separate records:", "fedsub-ridge, joined:")
 #: An exchange's calls: as Flower's handlers log each, once, at the level DEBUG.
 CALLS = {
@@ -110,11 +103,7 @@ def hide_app(folder: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--methods", nargs="+", default=["fedavg", "fedsub-ridge"])
-    parser.add_argument("--out", type=Path)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(TINY, rounds=4, methods=["fedavg", "fedsub-ridge"], out=Path)
     with tempfile.TemporaryDirectory() as folder:
         shims = {"separate records": hide_app(Path(folder)), "joined": ""}
         for method in arguments.methods:
@@ -125,9 +114,8 @@ def main() -> None:
                 total = round(calls.total() / exchanges, 1)
                 print(f"{method}, {name}: {total} requests an exchange, {each}", flush=True)
                 row = {"flower": version("flwr"), "method": method, "messages": name}
-                row |= {"exchanges": exchanges, "requests": total, **each, "written": today()}
-                if arguments.out:
-                    put_rows(arguments.out, [row], ["flower", "method", "messages"])
+                row |= {"exchanges": exchanges, "requests": total, **each}
+                put_rows(arguments.out, [row], ["flower", "method", "messages"])
 
 
 if __name__ == "__main__":

@@ -1,18 +1,13 @@
 """A round with one person who has half of all samples, beside one of people who have equally many.
 
-    python benchmarks/giant.py [--clients 36] [--samples 400] [--giant 20000] [--rounds 5]
-
 As many threads as there are cores. A person's steps come one after another, whoever has time; what
 else a device computes of its samples goes in parts that idle threads take.
 """
 
-from __future__ import annotations
-
-import argparse
 import time
 
 import torch
-from script import parsed
+from script import read_arguments
 from simulation import Rounds, federation  # a script beside this one
 from turns import medians
 
@@ -21,7 +16,6 @@ from fedsub_core.data.federation import Federation
 
 TINY = ["--clients", "4", "--samples", "30", "--giant", "300", "--rounds", "1"]
 METHODS = ("fedavg", "fedsub")
-#: What the lines of results begin with.
 LINES = tuple(f"{method}, one giant / all alike" for method in METHODS)
 
 
@@ -32,12 +26,13 @@ def with_giant(clients: int, samples: int, giant: int) -> Federation:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, default=36)
-    parser.add_argument("--samples", type=int, default=400, help="of each client, for training")
-    parser.add_argument("--giant", type=int, default=20000, help="samples of the first client")
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        clients=36,
+        samples=(400, "of each client, for training"),
+        giant=(20000, "samples of the first client"),
+        rounds=5,
+    )
     torch.set_num_threads(1)
     config = read_config(
         None,

@@ -1,8 +1,5 @@
 """An epoch of many people's modules on a GPU: together, one after another, and PyTorch's own loop.
 
-    python benchmarks/gpu.py [--device cuda] [--clients 100] [--samples 96]
-        [--models residual-cnn resnet18 ...] [--repeats 3] [--csv gpu.csv]
-
 All train every client for one epoch of batches of 32 with momentum. `together` is what FedSub does
 on a GPU where the module allows it, `apart` what it does elsewhere; the plain loop has a module and
 an optimiser for each client, and slices of its samples, on the same device. Seconds are by the
@@ -10,12 +7,8 @@ clock, medians; runs alternate. `cpu` is FedSub's own epoch on one core of the s
 first people only, times how many there are. `why apart` is what speaks against passing together.
 """
 
-from __future__ import annotations
-
-import argparse
-import csv
-import os
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +18,7 @@ from unittest import mock
 
 import torch
 from modules import OWN, SETTINGS, SHAPES, TURN, plain_loop, samples  # a script beside this one
-from script import parsed, today
+from script import Known, put_rows, read_arguments
 
 from fedsub_core.models.kinds import builder_of
 from fedsub_core.models.module_passes import Passes
@@ -38,10 +31,7 @@ ON_CPU = 2
 ALL = {**SHAPES, "har-cnn": (9, 128), "digit5-cnn": (3, 32, 32), "vgg11": (3, 32, 32)}
 TINY = ["--device", "cpu", "--clients", "2", "--samples", "32", "--models", "residual-cnn",
         "--repeats", "1"]  # fmt: skip
-#: What the lines of results begin with.
 LINES = ("residual-cnn ",)
-COLUMNS = ("model", "people", "together", "apart", "plain loop", "cpu", "together : plain loop",
-           "MiB together", "why apart", "device", "written")  # fmt: skip
 
 
 def seconds(work: Callable[[], object], device: str) -> float:
@@ -65,7 +55,7 @@ def peak_of(peaks: dict[str, float], way: str, device: str) -> Iterator[None]:
     peaks[way] = (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
-def measure(name: str, given: argparse.Namespace) -> dict[str, str]:
+def measure(name: str, given: Namespace) -> dict[str, str]:
     """Return a row of the table."""
     shape, device = ALL[name], torch.device(given.device)
     build = OWN[name] if name in OWN else builder_of(name)
@@ -107,28 +97,18 @@ def measure(name: str, given: argparse.Namespace) -> dict[str, str]:
         "MiB together": f"{peaks['together']:.0f}" if peaks.get("together") else "-",
         "why apart": why or "-",
         "device": torch.cuda.get_device_name() if given.device == "cuda" else "cpu",
-        "written": today(),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--clients", type=int, default=100)
-    parser.add_argument("--samples", type=int, default=96)
-    parser.add_argument("--models", nargs="*", default=list(ALL), choices=list(ALL))
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--csv", type=Path)
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, device="cuda", clients=100, samples=96, models=Known(ALL), repeats=3, csv=Path
+    )
     torch.set_num_threads(1)
-    with open(given.csv or os.devnull, "w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        for name in given.models:
-            row = measure(name, given)
-            table.writerow(row)
-            file.flush()  # what is measured stays if the rest is cut off
-            print(f"{name:<14} " + "  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
+    for name in given.models:
+        row = measure(name, given)
+        put_rows(given.csv, [row], ["model"])  # what is measured stays if the rest is cut off
+        print(f"{name:<14} " + "  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
 
 
 if __name__ == "__main__":

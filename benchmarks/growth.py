@@ -1,16 +1,10 @@
 """What a FedSub round takes as the federation grows: seconds, memory, and choosing K.
 
-    python benchmarks/growth.py [--clients 100 300 1000 3000] [--samples 100] [--rounds 3]
-        [--k-selection dbi-capped]
-
 Each size has a process of its own. "Server half" is aggregating and fusing, CPU seconds of a round
 after the first; "K" is clustering every class anew, in epochs of local training of the same
 clients, by each rule. An exponent of 1 means: twice the clients, twice the time.
 """
 
-from __future__ import annotations
-
-import argparse
 import math
 import resource
 import time
@@ -22,7 +16,7 @@ from multiprocessing import get_context
 from statistics import median
 
 import torch
-from script import parsed
+from script import read_arguments
 from simulation import Rounds, federation  # a script beside this one
 from turns import seconds_of
 
@@ -32,7 +26,6 @@ from fedsub_core.turn import Turn
 from strategies.methods.fedsub.clustering import cluster_classes
 
 TINY = ["--clients", "8", "16", "--samples", "30", "--rounds", "2"]
-#: What the lines of results begin with.
 LINES = ("8 clients:", "16 clients:", "exponent, server half", "exponent, peak")
 #: Of more clients, `dbi` is not timed: it tries K up to their number.
 MOST_DBI = 1000
@@ -106,12 +99,13 @@ def measure(clients: int, samples: int, rounds: int, k_selection: str) -> Size:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, nargs="+", default=[100, 300, 1000, 3000])
-    parser.add_argument("--samples", type=int, default=100, help="of each client")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--k-selection", default="dbi-capped", help="of the rounds")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        clients=[100, 300, 1000, 3000],
+        samples=(100, "of each client"),
+        rounds=3,
+        k_selection=("dbi-capped", "of the rounds"),
+    )
     sizes = []
     for clients in arguments.clients:
         with ProcessPoolExecutor(1, get_context("spawn")) as process:

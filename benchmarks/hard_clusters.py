@@ -1,10 +1,5 @@
 """The table of the report "CA-AFP": groups of people who share no activity, and sparse models.
 
-    python benchmarks/hard_clusters.py [--data ../shared/data/wisdm-windows] [--rounds 50]
-        [--methods local,fedavg,fedchar,fedmef,caafp] [--clients 30] [--drawn 10] [--epochs 3]
-        [--optimiser adam] [--lr 0.001] [--sharing disjoint,shared] [--seed 0]
-        [--set caafp.schedule=iterative]
-
 Raw windows are dealt to 30 clients in three groups (`fedsub data partition --kind hard-clusters`):
 `disjoint`, and as in the report, whose clients share windows. Training is the report's as far as it
 goes (10 clients a round, three epochs, Adam, three groups, CA-AFP's one pruning at the end, FedMef
@@ -13,15 +8,13 @@ every method. The report's own numbers are printed beside. Groups are those that
 many of its members are from each of the true groups, and their mean accuracy.
 """
 
-from __future__ import annotations
-
-import argparse
 import tempfile
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from script import REAL, parsed
+from script import REAL, read_arguments
 
 from fedsub.engines.simulation import train_method
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -40,7 +33,6 @@ METHODS = ("local", "fedavg", "fedchar", "fedmef", "caafp")
 TINY = (
     f"--data {REAL}/wisdm-windows --clients 6 --drawn 3 --rounds 5 --epochs 1 --sharing shared"
 ).split()
-#: What the lines of results begin with.
 LINES = (*(f"{name} " for name in METHODS), "samples placed: ", "report, fedchar ")
 #: Mean, standard deviation, least and greatest accuracy, sparsity, and groups, all in percent.
 REPORT = {
@@ -65,7 +57,7 @@ def hyperparameters(rounds: int) -> dict[str, Value]:
     }
 
 
-def configured(arguments: argparse.Namespace) -> RunConfig:
+def configured(arguments: Namespace) -> RunConfig:
     """Return one configuration for all methods."""
     first, *others = arguments.methods.split(",")
     names = {method(name).name for name in (first, *others)}
@@ -146,19 +138,20 @@ def train_all(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm-windows")
-    parser.add_argument("--methods", default=",".join(METHODS), help="of `fedsub methods`")
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--clients", type=int, default=30)
-    parser.add_argument("--drawn", type=int, default=10, help="clients in a round; 0 = all")
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--optimiser", default="adam")
-    parser.add_argument("--lr", type=float, default=0.001)
-    parser.add_argument("--sharing", default="disjoint,shared")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", action="append", default=[], metavar="METHOD.KEY=VALUE")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        data=f"{REAL}/wisdm-windows",
+        methods=(",".join(METHODS), "of `fedsub methods`"),
+        rounds=50,
+        clients=30,
+        drawn=(10, "clients in a round; 0 = all"),
+        epochs=3,
+        optimiser="adam",
+        lr=0.001,
+        sharing="disjoint,shared",
+        seed=0,
+        set=[],
+    )
     config = configured(arguments)
     people = load_federation(arguments.data)
     for sharing in arguments.sharing.split(","):

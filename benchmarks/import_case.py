@@ -1,7 +1,5 @@
 """A case of an import: small files with one fault, and what should come of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,5 @@
 """What comes of small files with a fault: the exit code, and what the importer says of it.
 
-    python benchmarks/import_cases.py [--fedsub PROGRAM] [--column now] [--only KIND ...]
-        [--forms csv ...] [--out benchmarks/results/import-cases.csv]
-
 The files (`import_faults.py`) are made in a temporary folder and imported as by the command line,
 `fedsub data import`, or from Python where they are a DataFrame or arrays. ``--fedsub`` is the
 program of another release, beside whose Python it lies; ``--column before`` then keeps what came
@@ -10,10 +7,6 @@ beside what comes now. One process imports all: starting it takes longer than an
 other cases stay in the file.
 """
 
-from __future__ import annotations
-
-import argparse
-import csv
 import json
 import re
 import subprocess
@@ -21,12 +14,11 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from script import parsed
+from script import put_rows, read_arguments, rows_in, today
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among the tests
@@ -37,7 +29,6 @@ from import_faults import cases  # noqa: E402
 from tests.fedsub_data.importing.ways_in import ARRAYS, FRAME, frame, windows, write  # noqa: E402
 
 TINY = ["--only", "units and signs", "--variants", "g, one of six", "--forms", "csv", FRAME]
-#: What the lines of results begin with.
 LINES = ("units and signs | g, one of six | csv |", f"units and signs | g, one of six | {FRAME} |")
 KEY = ("kind", "variant")
 HEAD = (*KEY, "right", "before", "now", "forms", "written")
@@ -174,40 +165,29 @@ def keep(path: Path, column: str, lines: Mapping[tuple[str, str], Mapping[str, s
     A line says what came of the first form, and of which others the exit code differs. The other
     column and other cases stay as they are.
     """
-    rows: dict[tuple[str, str], dict[str, str]] = {}
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = {(row["kind"], row["variant"]): row for row in csv.DictReader(file)}
+    before, rows = rows_in(path, KEY), list[dict[str, str]]()
     known = {(case.kind, case.variant): case for case in cases()}
     for key, by in lines.items():
         first = next(iter(by.values()))
         unlike = [form for form, said in by.items() if said[:1] != first[:1]]
         first += f" [{', '.join(f'{form}: {by[form][:1]}' for form in unlike)}]" if unlike else ""
-        row = rows.get(key, dict.fromkeys(HEAD, ""))
-        rows[key] = row | {
-            "kind": key[0],
-            "variant": key[1],
-            "right": known[key].right,
-            column: first,
-            "forms": ", ".join(by),
-            "written": datetime.now(UTC).date().isoformat(),
-        }
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, HEAD, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[key] for key in known if key in rows)
+        row = before.get(key, dict.fromkeys(HEAD, "")) | dict(zip(KEY, key, strict=True))
+        row |= {"right": known[key].right, column: first, "forms": ", ".join(by)}
+        rows.append(row | {"written": today()})
+    put_rows(path, rows, KEY, known)
 
 
 def main() -> None:
     """Import every case, print what comes, and keep it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--fedsub", type=Path, help="a program; left out, this Python's own")
-    parser.add_argument("--column", choices=("before", "now"), default="now")
-    parser.add_argument("--only", nargs="+", help="kinds")
-    parser.add_argument("--variants", nargs="+", help="variants")
-    parser.add_argument("--forms", nargs="+", help="forms; left out, all that a case can have")
-    parser.add_argument("--out", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        fedsub=(Path, "a program; left out, this Python's own"),
+        column=("now", "or before"),
+        only=[str],
+        variants=[str],
+        forms=([str], "forms; left out, all that a case can have"),
+        out=Path,
+    )
     own = args.fedsub is None
     release = Release(sys.executable if own else str(args.fedsub.absolute().with_name("python")))
     lines: dict[tuple[str, str], dict[str, str]] = {}
@@ -224,7 +204,7 @@ def main() -> None:
             print(case.kind, case.variant, form, said, sep=" | ", flush=True)
             lines.setdefault((case.kind, case.variant), {})[form] = said
     release.close()
-    if args.out is not None:
+    if args.out is not None and lines:
         keep(args.out, args.column, lines)
 
 

@@ -1,7 +1,5 @@
 """Small files with one fault each, and files that look like one and are none: what people have."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Files whose times, rates, units or recordings are not what they seem."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

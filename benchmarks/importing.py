@@ -1,8 +1,5 @@
 """What importing a table takes: seconds, CPU seconds and memory, by rows.
 
-    python benchmarks/importing.py [--rows 10000000] [--people 36] [--memory 256MB] [--shuffled]
-        [--dated] [--fedsub PROGRAM] [--release now] [--out benchmarks/results/importing.csv]
-
 The table is CSV: person, activity, time at 50 Hz and three axes, made in a temporary folder, which
 is not counted. ``--shuffled`` has people take turns, row by row. ``--dated`` writes times as dates
 in Berlin, a day every 100,000 rows, and a split keeps days whole. The import runs in a process of
@@ -11,21 +8,17 @@ process. ``--fedsub`` is the program of another release, which ``--release`` nam
 results: ``before`` and ``now`` lie beside each other.
 """
 
-from __future__ import annotations
-
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 
 import duckdb
 from processes import used_by
-from script import parsed, put_rows, today
+from script import put_lines, read_arguments
 
 TINY = ["--rows", "60000", "--people", "4"]
-#: What the lines of results begin with.
 LINES = ("table:", "import alone:", "import and inspect:")
-HEAD = ("fedsub data import", "release", "CPU", "by the clock", "peak", "written")
+HEAD = ("fedsub data import", "release", "CPU", "by the clock", "peak")
 
 
 def make(path: Path, rows: int, people: int, shuffled: bool, dated: bool) -> None:
@@ -53,16 +46,17 @@ def make(path: Path, rows: int, people: int, shuffled: bool, dated: bool) -> Non
 
 def main() -> None:
     """Print a line for the table and for each way of importing it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--people", type=int, default=36)
-    parser.add_argument("--memory", default="256MB")
-    parser.add_argument("--shuffled", action="store_true")
-    parser.add_argument("--dated", action="store_true")
-    parser.add_argument("--fedsub", type=Path, help="a program; left out, this Python's own")
-    parser.add_argument("--release", default="now", help="its name in the file of results")
-    parser.add_argument("--out", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        rows=10_000_000,
+        people=36,
+        memory="256MB",
+        shuffled=False,
+        dated=False,
+        fedsub=(Path, "a program; left out, this Python's own"),
+        release=("now", "its name in the file of results"),
+        out=Path,
+    )
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         make(folder / "table.csv", args.rows, args.people, args.shuffled, args.dated)
@@ -81,10 +75,8 @@ def main() -> None:
             print(f"{name}: {wall:.1f} s, {cpu:.1f} s of CPU, peak {peak:.0f} MB", flush=True)
             kind = " with dates, by day" if args.dated else ""
             key = f"{name}, {args.rows:,} rows{kind}, {args.people} people", args.release
-            row = (*key, f"{cpu:.1f} s", f"{wall:.1f} s", f"{peak:.0f} MB", today())
-            rows.append(dict(zip(HEAD, row, strict=True)))
-    if args.out is not None:
-        put_rows(args.out, rows, HEAD[:2])
+            rows.append((*key, f"{cpu:.1f} s", f"{wall:.1f} s", f"{peak:.0f} MB"))
+    put_lines(args.out, HEAD, rows, 2)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,9 @@
 """One device that answers in the last moment, for ever: what each round of a deployment takes.
 
-    python benchmarks/late.py [--rounds 16] [--clients 4] [--seconds 22] [--timeout 25]
-
 Real deployments on loopback (`fedsub deploy local`), FedAvg. One device's answer comes so many
 seconds after a round has begun, as long as that is in time; the others answer at once.
 """
 
-from __future__ import annotations
-
-import argparse
 import fcntl
 import tempfile
 import threading
@@ -19,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from deployment import look_as_apart, small_federation  # a script beside this one
-from script import parsed
+from script import read_arguments
 
 from fedsub.engines.rehearsal import Rehearsal
 from fedsub_core.config.run_config import RunConfig, read_config
@@ -28,7 +23,6 @@ from fedsub_server.rundb import RunDatabase
 TINY = ["--rounds", "2", "--clients", "2", "--seconds", "1"]
 #: A deployment comes up.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("rounds 2 to 2:",)
 LATE = "c0"
 LOOK_SECONDS = 0.1
@@ -78,12 +72,13 @@ def deployed(config: RunConfig, clients: int, late: float) -> tuple[list[float],
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=16)
-    parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=22.0, help="of the late answer")
-    parser.add_argument("--timeout", type=float, default=25.0, help="of a round")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        rounds=16,
+        clients=4,
+        seconds=(22.0, "of the late answer"),
+        timeout=(25.0, "of a round"),
+    )
     look_as_apart()
     with tempfile.TemporaryDirectory() as temporary:
         config = read_config(

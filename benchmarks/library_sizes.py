@@ -1,24 +1,17 @@
 """Sizes of libfedsub, for each target that zig compiles it for, and of devices in TypeScript.
 
-    python benchmarks/library_sizes.py [--names fedsub.wasm libfedsub-x86_64.so ...]
-        [--csv benchmarks/results/library-sizes.csv]
-
 The devices, one file for Node and the page with its WebAssembly, are those that `make web` has
 built; without them their rows stay. Of WebAssembly the bytes, packed by gzip, are what a page
 loads. It has one instruction set. A library for x86-64 has three: the processor's best computes.
 """
 
-from __future__ import annotations
-
-import argparse
 import runpy
 import tempfile
 from pathlib import Path
 
-from script import parsed, put_rows, today
+from script import Known, put_rows, read_arguments
 
 TINY = ["--names", "fedsub.wasm"]
-#: What the lines of results begin with.
 LINES = ("fedsub.wasm ",)
 LIBRARY = runpy.run_path(str(Path(__file__).parents[1] / ".ci" / "libfedsub.py"))
 NAMES = [*LIBRARY["TARGETS"], *LIBRARY["OTHERS"]]
@@ -30,19 +23,15 @@ ORDER = [(one,) for one in (*NAMES, *DEVICES)]
 
 def main() -> None:
     """Build each file, print and write its line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--names", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
+    args = read_arguments(TINY, names=Known(NAMES), csv=Path)
     for name in args.names:
         with tempfile.TemporaryDirectory(prefix="fedsub-sizes-") as folder:
             path, _ = LIBRARY["build"](Path(folder), [name])
             row = {"file": name, "bytes": path.stat().st_size, "packed": LIBRARY["packed"](path)}
         promised = "yes" if name in LIBRARY["TARGETS"] else "no"
-        row |= {"built by make wheels": promised, "written": today()}
+        row |= {"built by make wheels": promised}
         print(f"{name} {row['bytes']} bytes, {row['packed']} packed", flush=True)
-        if args.csv:
-            put_rows(args.csv, [row], ["file"], ORDER)
+        put_rows(args.csv, [row], ["file"], ORDER)
     for name, pattern in DEVICES.items():
         files = sorted(DIST.glob(pattern))
         if not files:
@@ -50,10 +39,9 @@ def main() -> None:
             continue
         sizes = [(path.stat().st_size, LIBRARY["packed"](path)) for path in files]
         row = {"file": name, "bytes": sum(s for s, _ in sizes), "packed": sum(p for _, p in sizes)}
-        row |= {"built by make wheels": "no", "written": today()}
+        row |= {"built by make wheels": "no"}
         print(f"{name} {row['bytes']} bytes, {row['packed']} packed", flush=True)
-        if args.csv:
-            put_rows(args.csv, [row], ["file"], ORDER)
+        put_rows(args.csv, [row], ["file"], ORDER)
 
 
 if __name__ == "__main__":

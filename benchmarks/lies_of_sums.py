@@ -4,8 +4,6 @@ The plan of a sum, the list of its people, the run's configuration, what stands 
 the download itself, and questions for moments.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,9 +29,7 @@ Values = NDArray[Any]
 class Told:
     """A message's records, to be changed; and whose they are.
 
-    Parameters
-    ----------
-    before : what the same person was told with an earlier download.
+    `before`: what the same person was told with an earlier download.
     """
 
     client: str

@@ -6,8 +6,6 @@ in them as a device does: its keys, shares and masks are its own, and of the run
 devices of the tests (`tests/fedsub/deploy/raw_device`).
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

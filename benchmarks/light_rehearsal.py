@@ -1,7 +1,5 @@
 """A rehearsed deployment whose devices are light, and what its server processes take."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

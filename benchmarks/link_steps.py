@@ -1,15 +1,9 @@
 """What each way of asking a SuperLink for less saves, alone and together.
 
-    python benchmarks/link_steps.py [--devices 60 200] [--rounds 4] [--methods fedsub]
-        [--steps none looks held indices "one request" "one handler" default together memory]
-        [--minutes 15] [--out benchmarks/results/link-steps.csv]
-
 The deployment of `deployment_scale.py`, with light devices, TLS and keys, once for each step: what
 FedSub puts in front of Flower is taken away again, but for the step. Steps share a machine with
 each other's past only; what else runs on it raises seconds more than CPU seconds.
 """
-
-from __future__ import annotations
 
 import os
 import sys
@@ -23,7 +17,7 @@ from unittest.mock import patch
 from deployment_scale import Measured, arguments_of, configured, measured
 from light_devices import CALLS, CPU
 from light_rehearsal import LightRehearsal
-from script import put_rows, today
+from script import Known, put_rows
 
 from fedsub.deploy.flower_app import COMPONENTS
 from fedsub_core.config.run_config import RunConfig
@@ -32,7 +26,6 @@ TINY = ["--devices", "3", "--rounds", "2", "--minutes", "4", "--methods", "fedsu
 TINY += ["--steps", "none", "memory"]
 #: A deployment comes up, however tiny.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedsub-ridge, 3 devices, none:", "fedsub-ridge, 3 devices, memory:")
 #: What is measured alone; "none": Flower's database and looks; "together": all of these; "default":
 #: all but one handler, which is no default; "memory": all of these in memory.
@@ -114,12 +107,11 @@ def line_of(config: RunConfig, devices: int, step: str, found: Measured) -> dict
         "first round, s": f"{course.seconds[0]:.1f}",
         "answers missing": f"{missing:.0f}",
         "rounds": str(config.rounds),
-        "written": today(),
     }
 
 
 def main() -> None:
-    given = arguments_of(__doc__, TINY, [60, 200], ["fedsub"], STEPS)
+    given = arguments_of(TINY, [60, 200], ["fedsub"], steps=Known(STEPS))
     for devices, method, step in product(given.devices, given.methods, given.steps):
         without = taken_away(step)
         with tempfile.TemporaryDirectory() as folder:
@@ -132,10 +124,9 @@ def main() -> None:
             with patch.dict(os.environ, PYTHONPATH=path), patch.dict(COMPONENTS, app):
                 found = measured(config, devices, look, 60 * given.minutes, stepped(step))
         line = line_of(config, devices, step, found)
-        said = "  ".join(f"{name} {text}" for name, text in [*line.items()][4:-1])
+        said = "  ".join(f"{name} {text}" for name, text in [*line.items()][4:])
         print(f"{method}, {devices} devices, {step}: {said}", flush=True)
-        if given.out is not None:
-            put_rows(given.out, [line], ["flower", "method", "devices", "step"])
+        put_rows(given.out, [line], ["flower", "method", "devices", "step"])
 
 
 if __name__ == "__main__":

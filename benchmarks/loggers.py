@@ -1,25 +1,18 @@
 """Write `benchmarks/results/loggers.csv`: from a logger's folder to a day's picture.
 
-    python benchmarks/loggers.py [--only phyphox shimmer ...] [--before PROGRAM]
-        [--csv benchmarks/results/loggers.csv]
-
 Recordings of three people are made in each logger's form, with person and class in their names.
 Three commands follow, each without an option on the form: import the folder, run `fedsub-ridge`,
 answer a new recording with a page. `--before` is the program `fedsub` of another release, of which
 the import alone is tried.
 """
 
-from __future__ import annotations
-
-import argparse
-import csv
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from script import parsed, put_rows, today
+from script import Known, put_rows, read_arguments, rows_in
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among the tests
@@ -27,7 +20,6 @@ sys.path.insert(0, str(ROOT))  # what writes recordings in every form is among t
 from tests.fedsub_data.importing.made_loggers import WRITERS, written  # noqa: E402
 
 TINY = ["--only", "phyphox"]
-#: What the lines of results begin with.
 LINES = ("phyphox",)
 PEOPLE = [f"{person}_{label}" for person in ("anna", "ben", "cem") for label in ("sit", "walk")]
 NOW = str(Path(sys.executable).with_name("fedsub"))
@@ -61,30 +53,20 @@ def row_of(logger: str, before: str) -> dict[str, str]:
         asked = ["--client", "anna", "--input", str(new), "--output", "day.csv", *dates]
         row["answers"], third = answered(folder, NOW, "predict", *asked, "--page", "day.html")
         row["seconds"] = " + ".join(f"{seconds:.1f}" for seconds in (first, second, third))
-    return row | {"written": today()}
-
-
-def kept_before(path: Path | None, logger: str) -> str:
-    """Return the column of another release, as it stands in the file."""
-    if path is None or not path.exists():
-        return ""
-    with path.open(newline="", encoding="utf-8") as file:
-        return next((row["before"] for row in csv.DictReader(file) if row["logger"] == logger), "")
+    return row
 
 
 def main() -> None:
     """Try each logger, print its line, and write all of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=list(WRITERS), choices=list(WRITERS))
-    parser.add_argument("--before", default="", help="the program fedsub of another release")
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY, only=Known(WRITERS), before=("", "the program fedsub of another release"), csv=Path
+    )
     for logger in args.only:
         row = row_of(logger, args.before)
-        row["before"] = row["before"] or kept_before(args.csv, logger)
-        print(*list(row.values())[:-1], sep=" | ", flush=True)
-        if args.csv:
-            put_rows(args.csv, [row], ["logger"], [(one,) for one in WRITERS])
+        kept = rows_in(args.csv, ["logger"]).get((logger,), {})
+        row["before"] = row["before"] or kept.get("before", "")
+        print(*row.values(), sep=" | ", flush=True)
+        put_rows(args.csv, [row], ["logger"], [(one,) for one in WRITERS])
 
 
 if __name__ == "__main__":

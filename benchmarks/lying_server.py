@@ -4,8 +4,6 @@ Devices are real ones, each behind messages of its own. The server is FedSub's, 
 tells: it opens whatever its answers open, whomever it has to count as silent.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence

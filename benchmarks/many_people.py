@@ -1,18 +1,11 @@
 """Seconds, the driver's memory and disk of rounds of many people, on one machine and on Ray nodes.
 
-    python benchmarks/many_people.py [--people 250 1000 ...] [--methods fedavg fedsub ...]
-        [--places one two] [--rounds 3] [--samples 40] [--data ../shared/data/wisdm-stats]
-        [--csv FILE]
-
 Real federations have few people: these are made of one by repetition. Each has windows of a real
 person, drawn with a seed of its own, of which `--samples` are for training. `one` is this process
 alone, `two` a Ray cluster of two nodes on this machine, one core each. Each run is in a process of
 its own; what it leaves must be the same bytes at every place.
 """
 
-from __future__ import annotations
-
-import argparse
 import hashlib
 import json
 import os
@@ -20,13 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-from script import REAL, parsed, put_rows, today
+from script import REAL, Known, put_rows, read_arguments
 from study_engines import two_nodes  # a script beside this one
 
 from fedsub.engines.peak_memory import peak_bytes
@@ -40,20 +34,9 @@ from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS
 TINY = ["--people", "6", "--rounds", "2", "--methods", "fedavg"]
 #: Nodes come up one after another, however few the people.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedavg, 6 people, one:", "fedavg, 6 people, two:")
 #: Share of people's samples that is for training.
 TRAIN = 0.7
-HEAD = (
-    "method",
-    "people",
-    "place",
-    "s a round",
-    "driver MiB",
-    "state MiB",
-    "models MiB",
-    "written",
-)
 
 
 def repeated(real: Federation, people: int, samples: int) -> Federation:
@@ -68,7 +51,7 @@ def repeated(real: Federation, people: int, samples: int) -> Federation:
     return Federation(real.card, clients)
 
 
-def alone(place: str, method: str, people: int, arguments: argparse.Namespace) -> dict[str, object]:
+def alone(place: str, method: str, people: int, arguments: Namespace) -> dict[str, object]:
     """Train a method in this process; return what it took and left."""
     federation = repeated(read_federation(Path(arguments.data)), people, arguments.samples)
     said = {"method": method, "beside": "", "rounds": arguments.rounds, "device": "cpu",
@@ -98,16 +81,17 @@ def alone(place: str, method: str, people: int, arguments: argparse.Namespace) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, nargs="*", default=[250, 1000])
-    parser.add_argument("--methods", nargs="*", default=["fedavg", "fedsub-ridge", "fedsub"])
-    parser.add_argument("--places", nargs="*", default=["one", "two"], choices=["one", "two"])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--samples", type=int, default=40, help="for training")
-    parser.add_argument("--data", default=f"{REAL}/wisdm-stats")
-    parser.add_argument("--csv", type=Path, help="where rows are put")
-    parser.add_argument("--alone", help=argparse.SUPPRESS)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        people=[250, 1000],
+        methods=["fedavg", "fedsub-ridge", "fedsub"],
+        places=Known(["one", "two"]),
+        rounds=3,
+        samples=(40, "for training"),
+        data=f"{REAL}/wisdm-stats",
+        csv=Path,
+        alone=str,
+    )
     if arguments.alone:
         found = alone(arguments.alone, arguments.methods[0], arguments.people[0], arguments)
         print(json.dumps(found))
@@ -126,9 +110,7 @@ def main() -> None:
                 text = ", ".join(f"{name} {value}" for name, value in found.items())
                 print(f"{method}, {people} people, {place}: {text}", flush=True)
                 row = {"method": method, "people": people, "place": place, **found}
-                if arguments.csv:
-                    rows = [{**row, "written": today()}]
-                    put_rows(arguments.csv, rows, HEAD[:3])
+                put_rows(arguments.csv, [row], ["method", "people", "place"])
             if len(digests) > 1:
                 sys.exit(f"{method}, {people} people: other bytes at another place")
 

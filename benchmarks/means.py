@@ -1,20 +1,16 @@
 """What means of models over rounds would give: the last model beside the mean, on the same runs.
 
-    python benchmarks/means.py [--method ditto --set ditto.lam=0.3] [--validation] [--seeds 0 1 2]
-
 Macro F1 and loss of people's models as they end, and of means over about five rounds, which
 ``smooth`` makes; what trains is as without. For methods whose trained models are tested.
 With --validation on the part of the training data that studies choose values on.
 """
 
-from __future__ import annotations
-
-import argparse
+from argparse import Namespace
 from collections.abc import Sequence
 from statistics import fmean
 
 import torch
-from script import REAL, parsed
+from script import REAL, read_arguments
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub.studies.tuning import tuning_run
@@ -22,14 +18,12 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.data.sources import load_federation
 from fedsub_core.evaluation import evaluate
-from fedsub_core.methods.table import METHODS
 
 #: Federation, share of the labels, rate that the robust study chooses.
 TABLES = (("uci-har-stats", 0.05, 0.2), ("uci-har-stats", 0.2, 0.2), ("wesad", 1.0, 0.05),
           ("wisdm-stats", 0.2, 0.2))  # fmt: skip
 KEPT = 0.8
 TINY = ["--rounds", "2", "--seeds", "0"]
-#: What the lines of results begin with.
 LINES = tuple(f"{data} {share}" for data, share, _ in TABLES)
 
 
@@ -56,7 +50,7 @@ def last_and_mean(config: RunConfig, federation: Federation) -> list[tuple[float
     return found
 
 
-def run(given: argparse.Namespace, table: Sequence[str | float], seed: int) -> list[float]:
+def run(given: Namespace, table: Sequence[str | float], seed: int) -> list[float]:
     """Return F1 and loss of the last models, F1 and loss of the means."""
     data, share, lr = table
     keys = {
@@ -74,13 +68,9 @@ def run(given: argparse.Namespace, table: Sequence[str | float], seed: int) -> l
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--method", default="ditto", choices=sorted(METHODS))
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--validation", action="store_true")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, method="ditto", set=[], rounds=100, seeds=[0, 1, 2], validation=False
+    )
     torch.set_num_threads(1)
     print(f"{given.method} {' '.join(given.set)}: macro F1 / loss of the last model, of the mean")
     for table in TABLES:

@@ -1,7 +1,5 @@
 """What every method's card says, measured: bytes, time of a round, lines of its files.
 
-    python benchmarks/methods.py [--data ../shared/data/wisdm] [--rounds 20] [--clients 12]
-                                 [--times 5]
     python benchmarks/methods.py --methods ditto fedsub-gated
 
 Bytes are full models a client and round over a whole run with the defaults, beside what the card
@@ -10,16 +8,13 @@ epochs of `local`'s, the median of rounds that were timed in turn. What the meth
 matter of a benchmark: `studies/`.
 """
 
-from __future__ import annotations
-
-import argparse
 import statistics
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
-from script import REAL, parsed
+from script import REAL, Known, read_arguments
 from trained import first_people, summary_of
 
 from fedsub.engines.simulation import build_grid
@@ -32,7 +27,6 @@ from fedsub_core.wire.bundles import Bundle
 
 ROOT = Path(__file__).resolve().parents[1]
 TINY = ["--data", f"{REAL}/wisdm", "--clients", "3", "--rounds", "1", "--times", "1"]
-#: What the lines of results begin with.
 LINES = tuple(f"{name} " for name in METHODS)
 
 
@@ -94,13 +88,14 @@ def cells(name: str, people: Federation, rounds: int, epochs: float) -> Iterator
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--clients", type=int, default=12)
-    parser.add_argument("--times", type=int, default=5, help="a round is timed so often")
-    parser.add_argument("--methods", nargs="*", default=sorted(METHODS), choices=sorted(METHODS))
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        data=f"{REAL}/wisdm",
+        rounds=20,
+        clients=12,
+        times=(5, "a round is timed so often"),
+        methods=Known(sorted(METHODS)),
+    )
     people = first_people(arguments.data, arguments.clients)
     count = len(people.clients)
     print(f"{arguments.data}: {count} clients, {arguments.rounds} rounds; (what the card says)")

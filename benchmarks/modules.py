@@ -1,16 +1,10 @@
 """An epoch of any PyTorch module, beside PyTorch's own loop over the same modules.
 
-    python benchmarks/modules.py [--clients 4] [--samples 128] [--models lstm resnet18 ...]
-        [--repeats 5]
-
 Both train every client for one epoch of batches of 32 with momentum, one client after another, one
 thread. The plain loop has a module and an optimiser for each client and slices of its samples. The
 ratio is of medians; runs alternate.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections.abc import Callable
 
 import torch
@@ -37,7 +31,6 @@ SHAPES: dict[str, Shape] = {
     "mobilenet-v2": (3, 32, 32),
 }
 TINY = ["--clients", "2", "--samples", "32", "--models", "bn-cnn", "lstm", "--repeats", "1"]
-#: What the lines of results begin with.
 LINES = ("bn-cnn ", "lstm ")
 
 
@@ -134,14 +127,9 @@ def compare(name: str, clients: int, count: int, repeats: int) -> tuple[float, f
 
 
 def main() -> None:
-    from script import parsed
+    from script import Known, read_arguments
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--samples", type=int, default=128)
-    parser.add_argument("--models", nargs="*", default=list(SHAPES), choices=list(SHAPES))
-    parser.add_argument("--repeats", type=int, default=5)
-    given = parsed(parser, TINY)
+    given = read_arguments(TINY, clients=4, samples=128, models=Known(SHAPES), repeats=5)
     torch.set_num_threads(1)
     print(f"an epoch of {given.clients} clients x {given.samples} samples: ours, plain, ratio")
     for name in given.models:

@@ -1,8 +1,5 @@
 """A run of months: how its database grows with rounds, metrics thinned by age or all kept.
 
-    python benchmarks/months.py [--people 10] [--rounds 4000] [--months 6] [--minutes 2]
-        [--large 200] [--csv benchmarks/results/months.csv]
-
 Rows of a round are those of a FedSub run of the watch's people, one person after another under
 another name, with other numbers in each round; they are written as a server writes them
 (`RunDatabase.commit`, `RunDatabase.thin`). Each doubling of the rounds adds as many rounds that are
@@ -11,16 +8,13 @@ and rows are as many times more for more people ("and by people").
 `metrics.csv` is the second copy of all rows, which a run that is thinned has no longer.
 """
 
-from __future__ import annotations
-
-import argparse
 import math
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 
 import fedsub
 from fedsub_core.metrics import MetricRow
@@ -30,7 +24,6 @@ from fedsub_server.run_folder import DATABASE_FILE
 from fedsub_server.rundb import RunDatabase
 
 TINY = ["--people", "2", "--rounds", "1024", "--whole", "64"]
-#: What the lines of results begin with.
 LINES = ("1,024 rounds:", "131,400 rounds:")
 #: Rounds for which all rows are kept as well, to know what they take.
 ALL_KEPT = 100
@@ -99,15 +92,16 @@ def grown(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, default=10)
-    parser.add_argument("--large", type=int, default=200, help="people of the last line")
-    parser.add_argument("--rounds", type=int, default=4000)
-    parser.add_argument("--whole", type=int, default=250)
-    parser.add_argument("--months", type=float, default=6)
-    parser.add_argument("--minutes", type=float, default=2, help="from round to round")
-    parser.add_argument("--csv", type=Path)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        people=10,
+        large=(200, "people of the last line"),
+        rounds=4000,
+        whole=250,
+        months=6.0,
+        minutes=(2.0, "from round to round"),
+        csv=Path,
+    )
     with tempfile.TemporaryDirectory() as temporary:
         folder, people = Path(temporary), arguments.people
         rows = template(folder)
@@ -141,9 +135,8 @@ def main() -> None:
             "size": how,
         }
         print(f"{line['rounds']} rounds:", ", ".join(f"{k} {v}" for k, v in line.items() if v))
-        table.append({**line, "written": today()})
-    if arguments.csv:
-        put_rows(arguments.csv, table, ("people", "rounds"))
+        table.append(line)
+    put_rows(arguments.csv, table, ("people", "rounds"))
 
 
 if __name__ == "__main__":

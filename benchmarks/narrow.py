@@ -1,16 +1,10 @@
 """What a narrow model saves: an epoch's seconds, peak memory and numbers, beside the whole one's.
 
-    python benchmarks/narrow.py [--models cnn1d lstm digit5-cnn resnet18 ...] [--shares 1 1/2 1/4]
-        [--samples 256] [--repeats 3]
-
 One person, one thread, batches of 32, seconds of the processor; ratios are to the first share's.
 Each size trains in a process of its own, whose memory is counted from before the model is built;
 the whole model is built for a moment in each. "promised": of the multiplications of a pass.
 """
 
-from __future__ import annotations
-
-import argparse
 import multiprocessing
 import resource
 import time
@@ -20,7 +14,7 @@ from statistics import median
 from typing import NamedTuple
 
 import torch
-from script import parsed
+from script import Known, read_arguments
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedsub_core.data.stacks import Stack
@@ -43,7 +37,6 @@ SHAPES: dict[str, Shape] = {
     "mobilenet-v2": (3, 32, 32),
 }
 TINY = ["--models", "lstm", "--shares", "1", "1/4", "--samples", "32", "--repeats", "1"]
-#: What the lines of results begin with.
 LINES = ("lstm         1  ", "lstm         1/4")
 
 
@@ -85,12 +78,9 @@ def peak() -> float:
 
 def main() -> None:
     """Print a line for each model and share."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", nargs="*", default=list(SHAPES), choices=list(SHAPES))
-    parser.add_argument("--shares", nargs="*", default=["1", "1/2", "1/4", "1/8"])
-    parser.add_argument("--samples", type=int, default=256)
-    parser.add_argument("--repeats", type=int, default=3)
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, models=Known(SHAPES), shares=["1", "1/2", "1/4", "1/8"], samples=256, repeats=3
+    )
     print("model        share     numbers  of all  promised  s an epoch  of all   MiB")
     spawn = multiprocessing.get_context("spawn")
     for kind in given.models:

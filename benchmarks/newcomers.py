@@ -1,8 +1,5 @@
 """Write `studies/results/newcomers.csv`: what people reach who come after a run's last round.
 
-    python benchmarks/newcomers.py [--data uci-har wisdm-windows] [--folds 5] [--seeds 2]
-        [--labels 0 1 5] [--trees 200] [--csv studies/results/newcomers.csv]
-
 People are left out fold by fold. `fedsub-ridge` runs with the others, and each newcomer gets a head
 by `Run.adapt`, of the run's sums and so many labels of each class. Beside it: the head of these
 labels alone; a random forest of scikit-learn on statistics of the others' training windows, which
@@ -12,7 +9,6 @@ tested on the newcomer's test part. Lines of other data and numbers of labels st
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from rival_parts import statistics_of
-from script import REAL, parsed, put_rows, today
+from script import REAL, put_rows, read_arguments
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import f1_score
 
@@ -37,7 +33,6 @@ from fedsub_core.metric_names import OWN_HEADS
 from fedsub_core.seeds import derive_seed
 
 TINY = ["--data", WATCH, "--folds", "2", "--seeds", "1", "--labels", "0", "1", "--trees", "5"]
-#: What the lines of results begin with.
 LINES = ("watch, 0 labels a class", "watch, 1 label a class")
 #: After three rounds nothing changes.
 ROUNDS = 4
@@ -161,19 +156,20 @@ def line_of(name: str, people: pd.DataFrame, seeds: int) -> dict[str, str]:
             values = [f"{value:+.3f}" for value in (gain.mean(), low, high)]
         titles = column, f"{column}: low", f"{column}: high"
         row |= dict(zip(titles, values, strict=True))
-    return row | {"written": today()}
+    return row
 
 
 def main() -> None:
     """Leave people out of each federation, print a line for each number of labels, write all."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", nargs="+", default=["uci-har", "wisdm-windows"])
-    parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--seeds", type=int, default=2, help="how many, from 0 on")
-    parser.add_argument("--labels", type=int, nargs="+", default=[0, 1, 5], help="of each class")
-    parser.add_argument("--trees", type=int, default=200)
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        data=["uci-har", "wisdm-windows"],
+        folds=5,
+        seeds=(2, "how many, from 0 on"),
+        labels=([0, 1, 5], "of each class"),
+        trees=200,
+        csv=Path,
+    )
     for data in args.data:
         federation = load_federation(data if data == WATCH else str(Path(REAL, data)))
         rows = [
@@ -185,10 +181,9 @@ def main() -> None:
         for k in args.labels:
             name = f"{data}, {k} label{'' if k == 1 else 's'} a class"
             line = line_of(name, people[people["labels"] == k], args.seeds)
-            shown = [value for value in list(line.values())[1:-1] if value]
+            shown = [value for value in list(line.values())[1:] if value]
             print(name, *shown, flush=True)
-            if args.csv:
-                put_rows(args.csv, [line], ["row"])
+            put_rows(args.csv, [line], ["row"])
 
 
 if __name__ == "__main__":

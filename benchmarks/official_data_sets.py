@@ -5,8 +5,6 @@ several times; where there are none, others of the same form stand in. Times and
 the official layout and size; scores on them mean nothing.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass

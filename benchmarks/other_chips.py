@@ -1,8 +1,5 @@
 """What libfedsub computes on other processors, beside NumPy's levels and this machine's numbers.
 
-    python benchmarks/other_chips.py [--chips cc-O0 cc x86_64 aarch64 arm riscv64 wasm]
-        [--qemu FOLDER] [--windows 20] [--csv benchmarks/results/other-chips.csv]
-
 The library is compiled with `calls.c` by cc for this processor, and by zig (`pip install ziglang`)
 for others. Their programs run in QEMU's emulators, which lie in FOLDER (Debian's package
 qemu-user-static); WebAssembly runs in Node. `make other-chips` gets zig and QEMU.
@@ -14,9 +11,6 @@ is an x86-64 with fused products, or where a compiler or emulator is missing. Ch
 products with sums have the bits of this machine's portable kernels.
 """
 
-from __future__ import annotations
-
-import argparse
 import platform
 import runpy
 import shutil
@@ -30,14 +24,13 @@ from pathlib import Path
 import numpy as np
 from calls import Array, At, Image
 from chip_images import encode, random_windows, trained
-from script import parsed, put_rows, today
+from script import Known, put_rows, read_arguments
 
 from fedsub_core.data.sensors import Windows
 from fedsub_core.encoders.statistics_encoder import StatisticsEncoder
 from fedsub_core.kernels import library
 
 TINY = ["--chips", "cc-O0", "cc", "x86_64", "wasm", "--windows", "9"]
-#: What the lines of results begin with.
 LINES = ("cc-O0 ", "cc ", "x86_64 ", "wasm ")
 HERE = Path(__file__).parent
 LIBRARY = runpy.run_path(str(HERE.parent / ".ci" / "libfedsub.py"))
@@ -143,17 +136,13 @@ def apart(command: Sequence[str], fused: bool, epochs: int = EPOCHS) -> tuple[in
 
 def main() -> None:
     """Compile for each chip, print and write its line; fail if anything differs."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--chips", nargs="+", choices=list(CHIPS), default=list(CHIPS))
-    parser.add_argument(
-        "--qemu",
-        type=Path,
-        default=QEMU,
-        help="the folder of QEMU's emulators",
+    args = read_arguments(
+        TINY,
+        chips=Known(CHIPS),
+        qemu=(QEMU, "the folder of QEMU's emulators"),
+        windows=(20, "of each shape, 9 at least"),
+        csv=Path,
     )
-    parser.add_argument("--windows", type=int, default=20, help="of each shape, 9 at least")
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
     bad = []
     for name in args.chips:
         with tempfile.TemporaryDirectory(prefix="fedsub-chips-") as folder:
@@ -166,9 +155,7 @@ def main() -> None:
         bad += [name] * bool(wrong + differ)
         row = {"chip": name, "fused": "yes" if CHIPS[name].fused else "no", "levels": count}
         row |= {"differ from NumPy's": wrong, "numbers": numbers, "differ from x86-64's": differ}
-        row |= {"written": today()}
-        if args.csv:
-            put_rows(args.csv, [row], ["chip"], [(one,) for one in CHIPS])
+        put_rows(args.csv, [row], ["chip"], [(one,) for one in CHIPS])
     if bad:
         sys.exit(f"levels or numbers differ on {', '.join(bad)}")
 

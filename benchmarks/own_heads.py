@@ -1,17 +1,11 @@
 """Write `studies/results/own-heads.csv`: the closed-form twin of the tables of `studies/`.
 
-    python benchmarks/own_heads.py --data FEDERATIONS [--only wesad wisdm] [--seeds 3]
-        [--csv studies/results/own-heads.csv]
-
 Own heads are solved of each person's own samples alone, nothing is trained and nothing is sent. Of
 each table of the studies below, split and standardised as there: what they reach on the same test
-parts. Tables whose data do not lie in FEDERATIONS are named and left out. Lines of other tables
+parts. Tables whose data do not lie in `--data` are named and left out. Lines of other tables
 stay in the file; each is written when its table ends.
 """
 
-from __future__ import annotations
-
-import argparse
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -20,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 
 from fedsub.engines.simulation import split_clients
 from fedsub.report.comparing import interval
@@ -35,11 +29,10 @@ from fedsub_core.metric_names import OWN_HEADS
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = (ROOT / "studies", ROOT / "fedsub_papers" / "studies")
 #: Whose tables have a line: those that docs/which-method.md shows.
-FILES = ("base", "robust", "rivals-uci-har", "rivals-wesad", "rivals-wisdm", "paper-static")
+FILES = ("base", "robust", "rivals", "paper-static")
 #: What changes own heads; tables that differ in nothing else have one line.
 DECIDES = ("data", "train-share", "split", "standardise")
 TINY = ["--only", WATCH, "--seeds", "1"]
-#: What the lines of results begin with.
 LINES = ("watch",)
 
 
@@ -99,17 +92,12 @@ def line_of(table: Mapping[str, Any], federation: Federation, seeds: int) -> dic
     tenth = np.mean([np.percentile([p[OWN_HEADS[0]] for p in s.values()], 10) for s in of_seed])
     row |= {"macro F1": f"{f1.mean():.3f}", "low": f"{low:.3f}", "high": f"{high:.3f}"}
     row |= {"10 %": f"{tenth:.3f}", "loss": f"{loss.mean():.3f}"}
-    return row | {"written": today()}
+    return row
 
 
 def main() -> None:
     """Solve every table's own heads, print its line, and write all of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path())
-    parser.add_argument("--only", nargs="+", help="data sets")
-    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
+    args = read_arguments(TINY, data=Path(), only=[str], seeds=(3, "how many, from 0 on"), csv=Path)
     for table in tables(args.only):
         source = table["data"] if table["data"] == WATCH else args.data / table["data"]
         if table["data"] != WATCH and not source.is_dir():
@@ -117,8 +105,7 @@ def main() -> None:
             continue
         line = line_of(table, load_federation(str(source)), args.seeds)
         print(*line.values(), flush=True)
-        if args.csv:
-            put_rows(args.csv, [line], ["row"])
+        put_rows(args.csv, [line], ["row"])
 
 
 if __name__ == "__main__":

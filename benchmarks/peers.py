@@ -1,16 +1,11 @@
 """A FedAvg round beside pfl-research's, both without evaluation, one thread each.
 
-    python benchmarks/peers.py [--clients 36 100] [--samples 1428] [--rounds 5]
-
 The same people, the model 3-128-512-6, batch 32, one epoch, everybody in every round. The peer is
 no dependency: `pip install pfl` wants an older dp-accounting than ours, so install it beside, `pip
 install --no-deps --target DIR pfl prv-accountant multiprocess dill`, and set PYTHONPATH=DIR.
 Without it our part alone is measured.
 """
 
-from __future__ import annotations
-
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -19,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from script import parsed
+from script import read_arguments
 from simulation import Rounds, federation  # a script beside this one
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -29,7 +24,6 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import Federation
 
 TINY = ["--clients", "4", "--samples", "60", "--rounds", "1"]
-#: What the lines of results begin with.
 LINES = ("4 clients, ours",)
 
 
@@ -116,11 +110,7 @@ def pfl_seconds(data: dict[str, list[Tensor]], rounds: int) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, nargs="+", default=[36, 100])
-    parser.add_argument("--samples", type=int, default=1428, help="of each client")
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(TINY, clients=[36, 100], samples=(1428, "of each client"), rounds=5)
     torch.set_num_threads(1)
     for clients in arguments.clients:
         people = federation(clients, arguments.samples)

@@ -1,8 +1,5 @@
 """From official files to a first table, for each data set: commands, seconds and memory.
 
-    python benchmarks/preparing.py [--sets cifar10 cora ...] [--share 1] [--data ../shared/data]
-        [--steps prepare partition run] [--out benchmarks/results/preparing.csv]
-
 It needs `fedsub_papers`, whose data sets are among those.
 Official-looking files of a whole data set (`official_data_sets.py`), in a temporary folder, are
 made in a process of their own, which is not counted. Then come the commands that a person types,
@@ -11,9 +8,6 @@ and ``fedsub run`` with one round. Peak memory is that of the process. ``--share
 official number of samples.
 """
 
-from __future__ import annotations
-
-import argparse
 import multiprocessing
 import sys
 import tempfile
@@ -22,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from processes import Used, used_by
-from script import REAL, parsed, put_rows, today
+from script import REAL, Known, put_rows, read_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # what writes official files is among the tests
@@ -32,7 +26,6 @@ from official_data_sets import CLIENTS, DATA_SETS, LEFT_OUT, DataSet  # noqa: E4
 STEPS = ("prepare", "partition", "run")
 #: Without a run, whose process takes longer to start than all else.
 TINY = ["--sets", "mnist", "cora", "--share", "0.1", "--steps", "prepare", "partition"]
-#: What the lines of results begin with.
 LINES = ("mnist prepare:", "mnist partition:", "cora prepare:", "cora partition:")
 FEDSUB = (sys.executable, "-c", "from fedsub.cli import main; main()")
 #: What CIFAR-10 may take: MB of each process, and seconds to deal it to a hundred people.
@@ -100,22 +93,17 @@ def measure(name: str, real: Path, share: float, steps: Sequence[str]) -> dict[s
     row = {"data set": name, "samples": f"{samples:,}", "filled with": asked.content}
     row |= {"clients": f"{clients}", "commands": f"{len(used)}"}
     row |= {f"{step}: s / CPU s / MB": f"{used.get(step, '')}" for step in STEPS}
-    return row | {"written": today()}
+    return row
 
 
 def main() -> None:
     """Measure the data sets one after another."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", nargs="*", default=list(DATA_SETS), choices=list(DATA_SETS))
-    parser.add_argument("--share", type=float, default=1.0)
-    parser.add_argument("--steps", nargs="*", default=list(STEPS), choices=STEPS)
-    parser.add_argument("--data", type=Path, default=Path(REAL))
-    parser.add_argument("--out", type=Path, help="a CSV file, of which these sets' rows are new")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, sets=Known(DATA_SETS), share=1.0, steps=Known(STEPS), data=Path(REAL), out=Path
+    )
     for name in given.sets:
         row = measure(name, given.data, given.share, given.steps)
-        if given.out is not None:
-            put_rows(given.out, [row], ["data set"], [(name,) for name in DATA_SETS])
+        put_rows(given.out, [row], ["data set"], [(name,) for name in DATA_SETS])
     for name, why in LEFT_OUT.items():
         print(f"not measured: {name}: {why}")
 

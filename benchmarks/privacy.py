@@ -1,8 +1,5 @@
 """What a curious server learns of a person from what its device sends, by two attacks.
 
-    python benchmarks/privacy.py [--data ../shared/data/wisdm] [--clients 36] [--rounds 30]
-        [--lr 0.05] [--sigmas 0 0.5 1 2]
-
 Membership inference: is a window of a person one that its model was trained on? Judged by the loss
 alone, area under the curve (0.5 is guessing), mean over people: with the model as the server
 receives it, and with the personal model, which only a stolen device shows. Prototype inversion: a
@@ -12,15 +9,12 @@ membership by the fused model: FedSub's after a download, in clusters that mix p
 overlapping-any), as its owner has it, and as a peer sees it who has its own fused model alone.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections.abc import Callable, Mapping
 from statistics import fmean
 
 import numpy as np
 import torch
-from script import REAL, parsed
+from script import REAL, read_arguments
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from trained import first_people
@@ -47,7 +41,6 @@ MIXING: dict[str, Value] = {
     "fedsub.fusion": "overlapping-any",
     "fedsub.tested": "received",
 }
-#: What the lines of results begin with.
 LINES = (*(f"{name} " for name in METHODS), "sigma 0 ", "sigma 1 ")
 
 
@@ -152,13 +145,9 @@ def macro_f1(strategy: PersonalizedStrategy, grid: CohortGrid) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm")
-    parser.add_argument("--clients", type=int, default=36)
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--lr", type=float, default=0.05)
-    parser.add_argument("--sigmas", type=float, nargs="+", default=[0, 0.5, 1, 2])
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, data=f"{REAL}/wisdm", clients=36, rounds=30, lr=0.05, sigmas=[0, 0.5, 1, 2]
+    )
     people = first_people(given.data, given.clients)
     names = list(people.clients)
     keys: dict[str, Value] = {"rounds": given.rounds, "lr": given.lr, "device": "cpu"}

@@ -1,7 +1,5 @@
 """What Linux says of processes: memory, CPU time, descendants, what a whole command used."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

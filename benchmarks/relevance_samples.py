@@ -1,22 +1,16 @@
 """FedSub's macro F1 with relevance from all samples and from few of each class, over seeds.
 
-    python benchmarks/relevance_samples.py [--data ../shared/data/wisdm-stats ...] [--seeds 4]
-        [--rounds 25] [--few 16 8 4] [--csv FILE]
-
 Clusters mix people (`dbi-capped`, `overlapping-any`): with the paper's rule for K nearly everybody
 is alone, and no unit comes from others whatever is selected. F1 is the mean over people of the last
 five rounds. Differences are of the same seed: split, start and batches are the same.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean, stdev
 
 import torch
-from script import REAL, parsed, put_rows, today
+from script import REAL, put_rows, read_arguments
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub_core.config.run_config import read_config
@@ -25,7 +19,6 @@ from fedsub_core.metrics import MetricRow
 
 SETS = ("wisdm-stats", "uci-har-stats")
 TINY = ["--data", f"{REAL}/wisdm-stats", "--seeds", "2", "--rounds", "1", "--few", "4"]
-#: What the lines of results begin with.
 LINES = ("wisdm-stats, all", "wisdm-stats, 4")
 #: Rounds at the end over which F1 is a mean.
 LAST = 5
@@ -55,13 +48,14 @@ def scores(people: Federation, seed: int, rounds: int, few: int) -> tuple[float,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="*", default=[f"{REAL}/{name}" for name in SETS])
-    parser.add_argument("--seeds", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--few", type=int, nargs="*", default=[16, 8, 4], help="of a class")
-    parser.add_argument("--csv", type=Path, help="where rows are put")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        data=[f"{REAL}/{name}" for name in SETS],
+        seeds=4,
+        rounds=25,
+        few=([16, 8, 4], "of a class"),
+        csv=Path,
+    )
     torch.set_num_threads(1)
     for path in arguments.data:
         people, name = read_federation(Path(path)), Path(path).name
@@ -82,10 +76,9 @@ def main() -> None:
                 {"data": name, "samples of a class": samples, "seeds": len(of),
                  "rounds": arguments.rounds, "macro F1": f"{mean(f1):.4f}",
                  "more than with all": f"{mean(more):+.4f}", "deviation": f"{stdev(more):.4f}",
-                 "bytes up": f"{mean(sent):.0f}", "written": today()}
+                 "bytes up": f"{mean(sent):.0f}"}
             )  # fmt: skip
-        if arguments.csv:
-            put_rows(arguments.csv, rows, ("data", "samples of a class"))
+        put_rows(arguments.csv, rows, ("data", "samples of a class"))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,17 @@
 """Memory of a federation of raw windows whose rounds ask only a few people.
 
-    python benchmarks/resting.py [--clients 300] [--windows 300] [--asked 10]
-
 Memory that the system cannot take back for others (RssAnon, so Linux only), beyond what a process
 has after its imports: after reading the folder, after three rounds of FedSub with the CNN, after
 everybody was tested. Windows of 9 channels and 128 steps; the ratio is to their float32 bytes.
 """
 
-from __future__ import annotations
-
-import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 from processes import memory
-from script import parsed
+from script import read_arguments
 from simulation import Rounds  # a script beside this one
 
 from fedsub_core.config.run_config import read_config
@@ -26,7 +21,6 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, read_federation, write_federation
 
 TINY = ["--clients", "6", "--windows", "20", "--asked", "2"]
-#: What the lines of results begin with.
 LINES = ("read", "three rounds", "everybody tested")
 CHANNELS, STEPS = 9, 128
 
@@ -44,11 +38,9 @@ def write(folder: Path, clients: int, windows: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clients", type=int, default=300)
-    parser.add_argument("--windows", type=int, default=300, help="of each client")
-    parser.add_argument("--asked", type=int, default=10, help="clients of a round")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY, clients=300, windows=(300, "of each client"), asked=(10, "clients of a round")
+    )
     torch.set_num_threads(1)
     features = arguments.clients * arguments.windows * CHANNELS * STEPS * 4 / 2**20
     config = read_config(

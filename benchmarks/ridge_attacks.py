@@ -1,25 +1,21 @@
 """What hostile devices cost the others of `fedsub-ridge`, on several federations, by default.
 
-    python benchmarks/ridge_attacks.py [--data ../shared/data/wisdm-windows ...] [--clients 10]
-        [--rounds 6] [--malicious 1] [--attacks ...] [--seeds 0 1 2] [--csv attacks-ridge.csv]
     python benchmarks/ridge_attacks.py --table benchmarks/results/attacks-ridge.csv
 
 The attacks are `attackers.py`'s, as many of the first people attack. A line is a federation and an
 attack: points of macro F1 that the others lose, in the mean over seeds, then of each seed.
 """
 
-from __future__ import annotations
-
-import argparse
 import csv
 import logging
+from argparse import Namespace
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
 
 from attack_runs import honest_result
 from attackers import ATTACKS
-from script import REAL, add_rows, parsed, today
+from script import REAL, Known, add_rows, read_arguments, today
 from trained import first_people
 
 from fedsub.testing.lying_sums import LIES
@@ -32,21 +28,21 @@ SUCH += ("opposed sums, late", "corner sums, late", "handshake", "handshake, mea
 HEAD = ("data", "attack", "malicious", "seed", "calm", "macro_f1")
 TINY = ["--data", f"{REAL}/wisdm-stats", "--clients", "4", "--rounds", "4", "--seeds", "0"]
 TINY += ["--attacks", NOBODY, "torn sums", "swapped sums"]
-#: What the lines of results begin with.
 LINES = ("wisdm-stats, torn sums ", "wisdm-stats, swapped sums ")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", default=[f"{REAL}/{name}" for name in FEDERATIONS])
-    parser.add_argument("--clients", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--malicious", type=int, default=1)
-    parser.add_argument("--attacks", nargs="+", default=SUCH, choices=tuple(ATTACKS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
-    parser.add_argument("--csv", type=Path, help="a file that the numbers are added to")
-    parser.add_argument("--table", type=Path, help="such a file: print its table")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY,
+        data=[f"{REAL}/{name}" for name in FEDERATIONS],
+        clients=10,
+        rounds=6,
+        malicious=1,
+        attacks=Known(ATTACKS, SUCH),
+        seeds=[0, 1, 2],
+        csv=Path,
+        table=(Path, "such a file: print its table"),
+    )
     if given.table:
         print("\n".join(table(given.table)))
         return
@@ -55,7 +51,7 @@ def main() -> None:
         measure(Path(folder), given)
 
 
-def measure(folder: Path, given: argparse.Namespace) -> None:
+def measure(folder: Path, given: Namespace) -> None:
     """Print what attacks cost in one federation, a line each."""
     people = first_people(str(folder), given.clients)
     malicious = list(people.clients)[: given.malicious]

@@ -1,7 +1,5 @@
 """Learners outside the product: trees, neighbours, and kernels with thresholds of the data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

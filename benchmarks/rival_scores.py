@@ -1,7 +1,5 @@
 """Everybody's scores by table, rival and seed: a file that lines of results follow from."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

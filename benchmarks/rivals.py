@@ -1,9 +1,5 @@
 """Write `studies/results/rivals.csv`: what is no method of FedSub, on the parts of its runs.
 
-    python benchmarks/rivals.py --data FEDERATIONS [--only wesad watch] [--rows MiniRocket ...]
-        [--seeds 0 1] [--again] [--csv studies/results/rivals.csv]
-        [--people benchmarks/rivals-people.csv.gz]
-
 The tables are those of `studies/known.toml`. Trees and neighbours see statistics of windows made by
 hand, or vectors as they are. Each learner has three rows: of everybody's raw data, of own data
 alone, and the mean of both probabilities. MiniRocket and Hydra are aeon's, which is no dependency:
@@ -14,11 +10,9 @@ The file of people has everybody's scores. What stands there is not measured aga
 that is measured again changes all differences.
 """
 
-from __future__ import annotations
-
-import argparse
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,7 +34,7 @@ from rival_learners import (
 from rival_parts import Table
 from rival_scores import OURS, Line, People, line_of
 from rival_sums import Sent, safle, two_streams
-from script import parsed, put_rows
+from script import Known, put_rows, read_arguments
 from trained import metrics_of
 
 from fedsub_core.config.run_config import read_config
@@ -52,7 +46,6 @@ from fedsub_core.options import Value
 
 STUDY = Path(__file__).resolve().parents[1] / "studies" / "known.toml"
 TINY = ["--only", WATCH, "--seeds", "0", "--rows", "fedsub-ridge", "nearest neighbour"]
-#: What the lines of results begin with.
 LINES = ("watch fedsub-ridge", "watch nearest neighbour, pooled")
 KEY = ["table", "row"]
 #: After three rounds nothing changes.
@@ -159,11 +152,11 @@ def sends(row: str) -> str:
 
 
 def measure(
-    table: str, on: Federation, options: Mapping[str, Value], of: People, args: argparse.Namespace
+    table: str, on: Federation, options: Mapping[str, Value], of: People, args: Namespace
 ) -> None:
     """Measure what lacks of one table and seed, and print each row's means."""
     seed, parts = int(str(options["seed"])), None
-    for name in args.rows or [*PRODUCT, *RIVALS]:
+    for name in args.rows:
         known = all((table, row, seed) in of.lines for row in rows_of(name))
         if known and not args.again:
             continue
@@ -186,15 +179,16 @@ def measure(
 
 def main() -> None:
     """Measure every table, seed by seed, and write what is known of it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path())
-    parser.add_argument("--only", nargs="+", help="data sets")
-    parser.add_argument("--rows", nargs="+", choices=[*PRODUCT, *RIVALS], help="some alone")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[*range(10)])
-    parser.add_argument("--again", action="store_true", help="measure also what is known")
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    parser.add_argument("--people", type=Path, help="the file of everybody's scores, .csv.gz")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        data=Path(),
+        only=[str],
+        rows=(Known([*PRODUCT, *RIVALS]), "some alone"),
+        seeds=[*range(10)],
+        again=(False, "measure also what is known"),
+        csv=Path,
+        people=(Path, "the file of everybody's scores, .csv.gz"),
+    )
     torch.set_num_threads(1)
     of = People(args.people)
     every = every_row()
@@ -208,8 +202,7 @@ def main() -> None:
         on = load_federation(str(source))
         for seed in args.seeds:
             measure(name, on, {"method": OURS, "beside": "", "seed": seed, **settings}, of, args)
-            if args.csv:
-                put_rows(args.csv, of.summary(name, {row: sends(row) for row in every}), KEY, order)
+            put_rows(args.csv, of.summary(name, {row: sends(row) for row in every}), KEY, order)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,5 @@
 """What secure aggregation costs: bytes, CPU seconds of devices and server, and macro F1.
 
-    python benchmarks/secure_sums.py [--people 10 30 100] [--rounds 5]
-        [--methods fedavg fedsub-ridge local] [--out benchmarks/results/secure-sums.csv]
-        [--protocol-out benchmarks/results/secure-protocol.csv]
-
 Made people, 100 samples of 24 features each, 6 classes, and the papers' model of 72,326 numbers;
 fedsub-ridge has sums of 474 features and of their products, 115,425 numbers. local sends nothing
 but what all standardise by, before its one round.
@@ -14,10 +10,6 @@ Without a roster, with one, and with one and the memory of the same numbers' sum
 which a device reads for each message.
 """
 
-from __future__ import annotations
-
-import argparse
-import csv
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from cryptography.hazmat.primitives.asymmetric import ec
-from script import parsed, today
+from script import put_lines, read_arguments
 from trained import metrics_of
 
 from fedsub_core.config.run_config import RunConfig
@@ -46,7 +38,6 @@ from fedsub_core.secure.transcript import Origin
 from strategies.rounds.traffic import Traffic
 
 TINY = ["--people", "5", "--rounds", "2"]
-#: What the lines of results begin with.
 LINES = ("run of", "protocol of")
 CLASSES, FEATURES, SAMPLES = 6, 24, 143
 #: Of the papers' model for these, with the two slots behind.
@@ -57,11 +48,10 @@ COLUMNS = (("seconds", ".2f"), ("up", ".0f"), ("down", ".0f"), ("f1", ".4f"))
 HEAD = (
     "method", "people", "CPU s a round, plain", "of sums", "bytes up a round, plain", "up, of sums",
     "bytes down a round, plain", "down, of sums", "protocol", "macro F1, plain", "F1, of sums",
-    "written",
 )  # fmt: skip
 PROTOCOL_HEAD = (
     "people", "protocol", "neighbours", "bytes of a device", "device, CPU ms",
-    "server opens the sum, s", "with 30 % silent", "written",
+    "server opens the sum, s", "with 30 % silent",
 )  # fmt: skip
 
 
@@ -115,9 +105,7 @@ def signers(names: Sequence[str]) -> dict[str, Signer]:
 class Protocol:
     """People of one sum, and what it costs them.
 
-    Parameters
-    ----------
-    runs : earlier ones in which each opened a sum of the same numbers, of the same people.
+    `runs`: earlier ones in which each opened a sum of the same numbers, of the same people.
     """
 
     people: int
@@ -148,9 +136,7 @@ class Protocol:
     def answered(self, silent: float = 0.0) -> tuple[Summation, Words, float]:
         """Return a sum that can be opened, each person's vector, and a device's CPU seconds.
 
-        Parameters
-        ----------
-        silent : the share of people who send no vector.
+        `silent`: the share of people who send no vector.
         """
         names, server = list(self.persons), Summation(1, 3, NUMBERS)
         sending = names[: self.people - int(silent * self.people)]
@@ -203,20 +189,21 @@ def protocol_lines(each: Sequence[int]) -> list[tuple[object, ...]]:
         size, device, opened = Protocol(people, signed, runs).measured(0.0)
         _, _, few = Protocol(people, signed, runs).measured(SILENT)
         numbers = f"{size:.0f}", f"{1e3 * device:.1f}", f"{opened:.2f}", f"{few:.2f}"
-        lines.append((people, kind, enough(people), *numbers, today()))
+        lines.append((people, kind, enough(people), *numbers))
         print("protocol of", *lines[-1], sep=" | ", flush=True)
     return lines
 
 
 def main() -> None:
     """Print what runs of sums cost beside plain ones, and the protocol alone."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, nargs="+", default=[10, 30, 100])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--methods", nargs="+", default=["fedavg", "fedsub-ridge", "local"])
-    parser.add_argument("--out", type=Path, help="a CSV file that the runs are written into, too")
-    parser.add_argument("--protocol-out", type=Path, help="the same of the protocol alone")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        people=[10, 30, 100],
+        rounds=5,
+        methods=["fedavg", "fedsub-ridge", "local"],
+        out=Path,
+        protocol_out=(Path, "the same of the protocol alone"),
+    )
     torch.set_num_threads(1)
     print(f"{'runs':25}{'s plain':>9}{'s sums':>9}{'up plain':>11}{'up sums':>11}"
           f"{'protocol':>11}{'F1 plain':>10}{'F1 sums':>10}")  # fmt: skip
@@ -229,17 +216,9 @@ def main() -> None:
               f"{plain['up']:11.0f}{sums['up']:11.0f}{beside:11.0f}{plain['f1']:10.4f}"
               f"{sums['f1']:10.4f}")  # fmt: skip
         both = [f"{one[key]:{form}}" for key, form in COLUMNS for one in (plain, sums)]
-        day = today()
-        lines.append((method, people, *both[:6], f"{beside:.0f}", *both[6:], day))
-    write(args.out, HEAD, lines)
-    write(args.protocol_out, PROTOCOL_HEAD, protocol_lines(args.people))
-
-
-def write(path: Path | None, head: Sequence[str], lines: Sequence[Sequence[object]]) -> None:
-    """Write lines into a CSV file, if one is named."""
-    if path is not None:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([head, *lines])
+        lines.append((method, people, *both[:6], f"{beside:.0f}", *both[6:]))
+    put_lines(args.out, HEAD, lines, 2)
+    put_lines(args.protocol_out, PROTOCOL_HEAD, protocol_lines(args.people), 2)
 
 
 if __name__ == "__main__":

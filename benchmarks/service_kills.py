@@ -1,17 +1,11 @@
 """What a service loses when its parts are killed: a round each, in a deployment on loopback.
 
-    python benchmarks/service_kills.py [--kills serve:submitting SuperLink:training ...]
-        [--quick] [--out benchmarks/results/service-kills.csv]
-
 ``fedsub serve`` keeps three real devices going, over TLS. In each round a part gets SIGKILL, at a
 moment: while a run is submitted, while a device trains, or once the round is committed. A process
 that was killed is started again after 5 s, as a service manager would. What the server and the
 devices have at the end is compared with a run to which nothing happens, bit for bit.
 """
 
-from __future__ import annotations
-
-import argparse
 import os
 import signal
 import sys
@@ -23,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # deployments that are killed are among the tests
@@ -56,7 +50,7 @@ KILLS = [
     *(f"{part}:{moment}" for part in ("ServerApp", "SuperExec") for moment in MOMENTS[1:]),
     *(f"{part}:training" for part in PARTS[5:]),
 ]
-HEAD = ("part", "moment", "seconds to the next round", "rounds lost", "bits equal", "written")
+HEAD = ("part", "moment", "seconds to the next round", "rounds lost", "bits equal")
 #: Seconds that a step may take.
 PATIENCE = 400.0
 DEVICE = "p1"
@@ -175,7 +169,7 @@ def measured(kills: Sequence[tuple[str, str]], folder: Path) -> list[dict[str, o
     assert_equal(service.deployment.server(), reference[rounds]["server"])
     assert_equal_devices(service.deployment, rounds, reference[rounds], folder / "one" / "models")
     return [
-        dict(zip(HEAD, (*kill, f"{seconds:.0f}", lost, equal[round], today()), strict=True))
+        dict(zip(HEAD, (*kill, f"{seconds:.0f}", lost, equal[round]), strict=True))
         for kill, (seconds, lost, round) in zip(kills, took, strict=True)
     ]
 
@@ -196,11 +190,9 @@ def is_equal(ours: Any, theirs: Any) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", nargs="+", default=KILLS, metavar="PART:MOMENT")
-    parser.add_argument("--quick", action="store_true", help="Flower notices deaths within 30 s")
-    parser.add_argument("--out", type=Path, help="a CSV file to which the lines are added")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, kills=[*KILLS], quick=(False, "Flower notices deaths within 30 s"), out=Path
+    )
     os.environ["OMP_NUM_THREADS"] = "1"
     if given.quick:
         processes.RESTART_PAUSE = 1.0
@@ -210,10 +202,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rows = measured(kills, Path(folder))
     for row in rows:
-        part, moment, seconds, lost, equal, _ = row.values()
+        part, moment, seconds, lost, equal = row.values()
         print(f"{part}, {moment}: {seconds} s, rounds lost {lost}, bits equal {equal}", flush=True)
-    if given.out is not None:
-        put_rows(given.out, rows, HEAD[:2])
+    put_rows(given.out, rows, HEAD[:2])
 
 
 if __name__ == "__main__":

@@ -5,13 +5,8 @@ one epoch a round. Contenders take turns in one process, so that a noisy machine
 ratios of medians are what counts. Ray runs last, in processes of its own. With ``--cpu`` seconds
 are those that cores computed, all threads together: where others work on the machine, too, the
 clock says nothing.
-
-    python benchmarks/simulation.py [--rounds 7] [--clients 36] [--samples 1428] [--no-ray] [--cpu]
 """
 
-from __future__ import annotations
-
-import argparse
 import sqlite3
 import statistics
 import tempfile
@@ -21,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from script import parsed
+from script import read_arguments
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -175,13 +170,14 @@ def ray_seconds(people: Federation, method: str, rounds: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--clients", type=int, default=CLIENTS)
-    parser.add_argument("--samples", type=int, default=SAMPLES, help="of each client")
-    parser.add_argument("--no-ray", action="store_true")
-    parser.add_argument("--cpu", action="store_true", help="CPU seconds, of all threads")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        rounds=7,
+        clients=CLIENTS,
+        samples=(SAMPLES, "of each client"),
+        no_ray=False,
+        cpu=(False, "CPU seconds, of all threads"),
+    )
     torch.set_num_threads(1)
     people = federation(arguments.clients, arguments.samples)
     config = read_config(

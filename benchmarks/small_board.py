@@ -1,8 +1,5 @@
 """What a device of `fedsub-ridge` takes with PyTorch and without: disk, seconds, memory.
 
-    python benchmarks/small_board.py [--rounds 3] [--limits 800 512 384 320 256 192]
-        [--devices "with PyTorch" ...] [--out benchmarks/results/small-board.csv]
-
 Installed are the files of fedsub and of all that it needs, as pip has recorded them, with the extra
 `train` and without. A deployment of the watch's windows is rehearsed on this machine. A device
 without PyTorch is one whose processes cannot import it. Idle is the proportional share of memory
@@ -11,9 +8,6 @@ processes together. Then SuperNode and SuperExec of one device share a control g
 page cache included, less and less: who dies there, or does not train all rounds, cannot take part.
 """
 
-from __future__ import annotations
-
-import argparse
 import re
 import subprocess
 import sys
@@ -30,7 +24,7 @@ from types import MappingProxyType
 
 from packaging.requirements import Requirement
 from processes import descendants, memory
-from script import parsed, put_rows, today
+from script import Known, put_rows, read_arguments
 
 from fedsub.deploy.flower_process import flower_environment
 from fedsub.engines.rehearsal import EAGER, Rehearsal
@@ -40,7 +34,6 @@ from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.errors import FedSubError
 
 TINY = ["--rounds", "1", "--devices", "with PyTorch", "without PyTorch", "--limits"]
-#: What the lines of results begin with.
 LINES = ("Flower's own:", "with PyTorch:", "without PyTorch:")
 #: Devices: the extra that they install, whether PyTorch is hidden, and their environment.
 DEVICES: dict[str, tuple[str, bool, dict[str, str]]] = {
@@ -59,7 +52,7 @@ PEOPLE, MEASURED, BESIDE = 2, "01", "02"
 GROUPS = Path("/sys/fs/cgroup")
 HEAD = (
     "device", "installed MB", "import s", "SuperNode MiB", "SuperExec MiB",
-    "process that forks ClientApps MiB", "peak MiB", "takes part within MiB", "written",
+    "process that forks ClientApps MiB", "peak MiB", "takes part within MiB",
 )  # fmt: skip
 
 
@@ -200,12 +193,9 @@ def import_seconds(more: Mapping[str, str]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--limits", type=int, nargs="*", default=[800, 512, 384, 320, 256, 192])
-    parser.add_argument("--devices", nargs="*", default=list(DEVICES), choices=list(DEVICES))
-    parser.add_argument("--out", type=Path, help="a CSV file whose rows of these are replaced")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, rounds=3, limits=[800, 512, 384, 320, 256, 192], devices=Known(DEVICES), out=Path
+    )
     table = list[dict[str, object]]()
     with tempfile.TemporaryDirectory() as folder:
         hidden = Path(folder, "hidden")
@@ -222,17 +212,16 @@ def main() -> None:
             own, flowers = board.measured()
             if board.flowers:
                 cells = ["Flower's own", "", "", *mebibytes(flowers[:2]), "", "", ""]
-                table.append(dict(zip(HEAD, [*cells, today()], strict=True)))
+                table.append(dict(zip(HEAD, cells, strict=True)))
             limits = sorted(given.limits, reverse=True)
             least = [str(mib) for mib in takewhile(partial(fits, config, more), limits)]
             size, seconds = f"{installed(extra) / 1e6:.0f}", f"{import_seconds(more):.2f}"
             cells = [name, size, seconds, *mebibytes([*own, board.peak]), *least[-1:]]
-            table.append(dict(zip(HEAD, [*cells, *[""] * (not least), today()], strict=True)))
+            table.append(dict(zip(HEAD, [*cells, *[""] * (not least)], strict=True)))
     for row in table:
         named = ", ".join(f"{key} {cell}" for key, cell in list(row.items())[1:] if cell)
         print(f"{row[HEAD[0]]}: {named}")
-    if given.out:
-        put_rows(given.out, table, HEAD[:1])
+    put_rows(given.out, table, HEAD[:1])
 
 
 def mebibytes(sizes: Sequence[int]) -> list[str]:

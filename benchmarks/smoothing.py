@@ -1,8 +1,5 @@
 """Write `benchmarks/results/smoothing.csv`: a forward filter's gain on days of test windows.
 
-    python benchmarks/smoothing.py --data FEDERATIONS [--only wisdm-windows uci-har]
-        [--stays 10 60 300] [--smooth 10] [--seeds 3] [--csv benchmarks/results/smoothing.csv]
-
 The windows of these federations are not in order of time. So each person's test windows are put
 into made days: a class lasts an exponential time, then another one of the person's classes follows.
 Windows do not overlap, and each stands for its whole length. Real days have other orders of
@@ -10,16 +7,13 @@ classes, and windows at a change that hold two of them. The filter is told one m
 days, also where classes last longer. The personal models are those of `fedsub-ridge`.
 """
 
-from __future__ import annotations
-
-import argparse
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from script import REAL, parsed, put_rows, today
+from script import REAL, put_rows, read_arguments
 from sklearn.metrics import f1_score
 
 import fedsub
@@ -33,7 +27,6 @@ METHOD, SHARE = "fedsub-ridge", 0.05
 #: Windows of a made day.
 WINDOWS = 1000
 TINY = ["--only", WATCH, "--stays", "10", "60", "--seeds", "1"]
-#: What the lines of results begin with.
 LINES = ("watch",)
 
 
@@ -84,14 +77,15 @@ def _f1(y: NDArray[np.int64], shares: NDArray[np.float32]) -> float:
 
 def main() -> None:
     """Make the days, print a line for each data set and stay, and write all of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path(REAL))
-    parser.add_argument("--only", nargs="+", default=["wisdm-windows", "uci-har"])
-    parser.add_argument("--stays", nargs="+", type=float, default=[10.0, 60.0, 300.0], help="s")
-    parser.add_argument("--smooth", type=float, default=10.0, help="the filter's mean stay, s")
-    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
-    parser.add_argument("--csv", type=Path, help="the file of results")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        data=Path(REAL),
+        only=["wisdm-windows", "uci-har"],
+        stays=([10.0, 60.0, 300.0], "s"),
+        smooth=(10.0, "the filter's mean stay, s"),
+        seeds=(3, "how many, from 0 on"),
+        csv=Path,
+    )
     for name in args.only:
         data = name if name == WATCH else str(args.data / name)
         of_seed = [scores(data, args.stays, args.smooth, seed) for seed in range(args.seeds)]
@@ -112,12 +106,10 @@ def main() -> None:
                     "gain": f"{(smoothed - plain).mean():+.3f}",
                     "low": f"{low:+.3f}",
                     "high": f"{high:+.3f}",
-                    "written": today(),
                 }
             )
             print(*rows[-1].values(), flush=True)
-        if args.csv:
-            put_rows(args.csv, rows, ("data", "class lasts, s", "--smooth, s"))
+        put_rows(args.csv, rows, ("data", "class lasts, s", "--smooth, s"))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,10 @@
 """A study of many short runs: in one process, in two, and on a Ray cluster of two nodes.
 
-    python benchmarks/study_engines.py [--runs 24] [--rounds 30] [--clients 6] [--samples 200]
-        [--times 5]
-
 Both nodes are on this machine, one core each, and run before they are timed. What is timed is all
 that a study does but its tables: starting processes or connecting, training, keeping the runs.
 Contenders take turns; their tables must be the same bytes.
 """
 
-from __future__ import annotations
-
-import argparse
 import os
 import statistics
 import sys
@@ -21,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from script import parsed
+from script import read_arguments
 from simulation import federation  # a script beside this one
 
 from fedsub.studies.engine import Engine
@@ -38,7 +32,6 @@ TINY = ["--runs", "4", "--rounds", "2", "--clients", "3", "--samples", "40", "--
 #: Nodes and processes come up one after another, however tiny the runs.
 SLOW = True
 ONE, TWO, RAY = "local, one job", "local, two jobs", "Ray, two nodes"
-#: What the lines of results begin with.
 LINES = (ONE, TWO, RAY, f"{ONE} / {TWO}", f"{ONE} / {RAY}", f"{TWO} / {RAY}")
 STUDY = """
 seeds = {seeds}
@@ -82,13 +75,14 @@ def seconds_of(study: Study, engine: AbstractContextManager[Engine]) -> tuple[fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=24, help="an even number")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--clients", type=int, default=6)
-    parser.add_argument("--samples", type=int, default=200, help="of each client")
-    parser.add_argument("--times", type=int, default=5, help="that each is timed")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        runs=(24, "an even number"),
+        rounds=30,
+        clients=6,
+        samples=(200, "of each client"),
+        times=(5, "that each is timed"),
+    )
     seconds: dict[str, list[float]] = {ONE: [], TWO: [], RAY: []}
     tables = set()
     with tempfile.TemporaryDirectory() as temporary, two_nodes() as address:

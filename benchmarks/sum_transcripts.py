@@ -1,22 +1,15 @@
 """What a transcript of secure sums costs: bytes and CPU seconds of a sum, and to check it.
 
-    python benchmarks/sum_transcripts.py [--people 10 30 100]
-        [--out benchmarks/results/sum-transcripts.csv]
-
 People with a roster add up vectors of the papers' model, as in ``secure_sums.py``. The server
 hashes each vector, and writes the sum to the disk. Then all is checked that the file alone shows,
 signatures included.
 """
 
-from __future__ import annotations
-
-import argparse
-import csv
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from script import parsed, today
+from script import put_lines, read_arguments
 from secure_sums import Protocol
 
 from fedsub.deploy.transcript_checks import (
@@ -30,11 +23,10 @@ from fedsub_core.secure.keys import hash_of
 from strategies.protections.sum_transcript import SumTranscript
 
 TINY = ["--people", "5"]
-#: What the lines of results begin with.
 LINES = ("sum of",)
 HEAD = (
     "people", "bytes of a plan's head", "bytes of a sum", "ms to hash the vectors",
-    "ms to write a sum", "ms to check a sum", "written",
+    "ms to write a sum", "ms to check a sum",
 )  # fmt: skip
 
 
@@ -66,22 +58,17 @@ def costs(people: int, folder: Path) -> tuple[int, int, float, float, float]:
 
 def main() -> None:
     """Print what a transcript costs, by the number of people."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, nargs="+", default=[10, 30, 100])
-    parser.add_argument("--out", type=Path, help="a CSV file that is written, too")
-    args = parsed(parser, TINY)
+    args = read_arguments(TINY, people=[10, 30, 100], out=Path)
     rows = list[tuple[object, ...]]()
     with TemporaryDirectory() as folder:
         for people in args.people:
             head, size, *seconds = costs(people, Path(folder))
             times = [f"{1e3 * one:.1f}" for one in seconds]
-            rows.append((people, head, size, *times, today()))
+            rows.append((people, head, size, *times))
             print(
                 f"sum of {people:<5}{head:4} bytes{size:9} bytes  hash, write, check:", *times, "ms"
             )
-    if args.out is not None:
-        with args.out.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([HEAD, *rows])
+    put_lines(args.out, HEAD, rows, 1)
 
 
 if __name__ == "__main__":

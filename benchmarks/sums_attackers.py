@@ -5,8 +5,6 @@ Two steps. Features are whole numbers, so their products are the inner products 
 window's features stand there. Then gradients look for a window of these features.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

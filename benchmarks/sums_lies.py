@@ -1,8 +1,5 @@
 """What a lying server tells devices of a secure sum, what they do, and what it reads.
 
-    python benchmarks/sums_lies.py [--people 10] [--only each weight]
-        [--out benchmarks/results/sums-lies.csv] [--page docs/privacy-limits.md]
-
 Real devices, each asked by messages of its own, and a server that tells some of them something
 else: one field at a time, to all but one person, whose numbers it wants, to one other person, or to
 three of ten, whom it then takes for silent. It opens whatever it can. A line says what the devices
@@ -11,22 +8,17 @@ person's numbers stands in it as they are. With --page no lie is told: the table
 written anew, from what --out wrote here and, of the release before, there.
 """
 
-from __future__ import annotations
-
-import argparse
-import csv
 from collections.abc import Collection
 from pathlib import Path
 
 import torch
 from lies_of_sums import LIES, Lie
 from lying_server import Outcome, outcome
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments, rows_in
 
 TINY = ["--people", "4", "--only", "weight, each", "weight", "lr"]
-#: What the lines of results begin with.
 LINES = ("fedavg",)
-HEAD = ("method", "field", "told", "to", "roster", "devices", "opened of", "read", "written")
+HEAD = ("method", "field", "told", "to", "roster", "devices", "opened of", "read")
 #: Of whether devices have a roster.
 ROSTERS = {"without": False, "with": True}
 #: What this release's devices did, and those of the release before.
@@ -65,7 +57,7 @@ def line(lie: Lie, whom: str, roster: str, of: Outcome) -> tuple[str, ...]:
     """Return a line of the table."""
     read = f"{of.read:.3f}" if of.opened_of else ""
     told = lie.method, lie.about, lie.said, whom, roster
-    return (*told, of.devices, str(of.opened_of), read, today())
+    return (*told, of.devices, str(of.opened_of), read)
 
 
 def written(page: str) -> str:
@@ -95,37 +87,32 @@ def written(page: str) -> str:
 
 def rows_of(path: Path) -> dict[tuple[str, ...], tuple[str, str, str]]:
     """Return each lie's row in a file of results: devices, people in the sum, share read."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return {
-            tuple(row.get(name, "") for name in HEAD[:5]): (
-                row["devices"], row["opened of"], row["read"],
-            )
-            for row in csv.DictReader(file)
-        }  # fmt: skip
+    found = rows_in(path, HEAD[:5]).items()
+    return {key: (row["devices"], row["opened of"], row["read"]) for key, row in found}
 
 
 def main() -> None:
     """Print what comes of each lie."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, default=10)
-    parser.add_argument("--only", nargs="+", default=[], help="fields")
-    parser.add_argument("--out", type=Path, help="a CSV file that the lines are written into, too")
-    parser.add_argument("--page", type=Path, help="a page in which to write the table anew")
-    args = parsed(parser, TINY)
+    args = read_arguments(
+        TINY,
+        people=10,
+        only=([], "fields"),
+        out=Path,
+        page=(Path, "a page in which to write the table anew"),
+    )
     if args.page is not None:
         args.page.write_text(written(args.page.read_text("utf-8")), "utf-8")
         return
     torch.set_num_threads(1)
     found = lines(args.people, args.only)
-    if args.out is not None:
-        rows = [dict(zip(HEAD, line(*one), strict=True)) for one in found]
-        order = [
-            (lie.method, lie.about, lie.said, whom, roster)
-            for lie in LIES
-            for whom in (OTHERS, ONE, SOME)
-            for roster in ROSTERS
-        ]
-        put_rows(args.out, rows, HEAD[:5], order)
+    rows = [dict(zip(HEAD, line(*one), strict=True)) for one in found]
+    order = [
+        (lie.method, lie.about, lie.said, whom, roster)
+        for lie in LIES
+        for whom in (OTHERS, ONE, SOME)
+        for roster in ROSTERS
+    ]
+    put_rows(args.out, rows, HEAD[:5], order)
 
 
 if __name__ == "__main__":

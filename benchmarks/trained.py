@@ -1,7 +1,5 @@
 """Whole runs in this process: some people of a federation, what they reach and send."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

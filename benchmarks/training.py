@@ -1,23 +1,17 @@
 """An epoch and a relevance pass beside a plain PyTorch loop: the MLP, and the CNN on raw windows.
 
-    python benchmarks/training.py [--data ../shared/data/wisdm ...] [--clients 8] [--times 5]
-        [--csv benchmarks/results/training.csv]
-
 One thread, CPU seconds; contenders take turns, so that a noisy machine is noisy for all. "By
 PyTorch" is the same without compiled kernels. "Matrix products" multiplies by PyTorch what the
 steps multiply and does nothing else: below that no step gets whose products are a library's.
 """
 
-from __future__ import annotations
-
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
-from script import REAL, parsed, put_rows, today
+from script import REAL, put_rows, read_arguments
 from torch import Tensor
 from torch.nn import functional as F
 from trained import first_people
@@ -56,7 +50,6 @@ AIMS = {
     "naive / epoch": ("", ""),
     "matrix products of lrp-a2b1 / lrp-a2b1": ("", ""),
 }
-#: What the lines of results begin with.
 LINES = tuple(AIMS)
 
 
@@ -181,12 +174,9 @@ def by_pytorch(run: Callable[[], object]) -> Callable[[], None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="*", default=[f"{REAL}/{name}" for name in SETS])
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--csv", type=Path)
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY, data=[f"{REAL}/{name}" for name in SETS], clients=8, times=5, csv=Path
+    )
     torch.set_num_threads(1)
     rows: dict[str, dict[str, object]] = {ratio: {"ratio": ratio} for ratio in AIMS}
     for path in arguments.data:
@@ -201,10 +191,9 @@ def main() -> None:
             aim = f"   aim {aims[raw]}" if aims[raw] else ""
             rows[ratio][f"{kind}, {Path(path).name}"] = f"{found[above] / found[below]:.2f}"
             print(f"{ratio:40} {found[above] / found[below]:8.2f}{aim}")
-    if arguments.csv:
-        for ratio, (vectors, windows) in AIMS.items():
-            rows[ratio] |= {"aim, MLP": vectors, "aim, CNN": windows, "written": today()}
-        put_rows(arguments.csv, list(rows.values()), ["ratio"], [(ratio,) for ratio in AIMS])
+    for ratio, (vectors, windows) in AIMS.items():
+        rows[ratio] |= {"aim, MLP": vectors, "aim, CNN": windows}
+    put_rows(arguments.csv, list(rows.values()), ["ratio"], [(ratio,) for ratio in AIMS])
 
 
 if __name__ == "__main__":

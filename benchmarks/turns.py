@@ -1,7 +1,5 @@
 """Contenders that take turns, so that a noisy machine is noisy for all: medians of their times."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from statistics import median

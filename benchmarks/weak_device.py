@@ -1,7 +1,5 @@
 """What a weak device saves: seconds, memory, bytes on disk and on the wire, beside the arithmetic.
 
-    python benchmarks/weak_device.py [--model har-cnn] [--shape 9 128] [--samples 200]
-        [--capacities 1 0.5 0.25 0.125] [--limit 24] [--out benchmarks/results/weak-device.csv]
     python benchmarks/weak_device.py --model benchmarks/weak_device.py:wide --shape 64
         --capacities 1 0.25 0.0625 --limit 48 --out benchmarks/results/weak-module.csv
 
@@ -11,9 +9,6 @@ are shares of what the whole model takes; memory is what comes on top of the imp
 with `--limit` MiB on top of the imports: who dies there could not take part.
 """
 
-from __future__ import annotations
-
-import argparse
 import resource
 import time
 from collections.abc import Sequence
@@ -27,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from processes import memory
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -44,7 +39,6 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 
 TINY = ["--samples", "40", "--capacities", "1", "0.25", "--limit", "24"]
-#: What the lines of results begin with.
 LINES = ("capacity 1:", "capacity 0.25:", "with 24 MiB, capacity 1:", "with 24 MiB, capacity 0.25:")
 SLOW = True
 CLASSES, ROUNDS = 6, 3
@@ -163,14 +157,15 @@ def alone(*arguments: object) -> Took | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="har-cnn")
-    parser.add_argument("--shape", type=int, nargs="+", default=[9, 128])
-    parser.add_argument("--samples", type=int, default=200)
-    parser.add_argument("--capacities", type=float, nargs="+", default=[1, 0.5, 0.25, 0.125])
-    parser.add_argument("--limit", type=int, default=24, help="MiB")
-    parser.add_argument("--out", type=Path, help="CSV file of results")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY,
+        model="har-cnn",
+        shape=[9, 128],
+        samples=200,
+        capacities=[1, 0.5, 0.25, 0.125],
+        limit=(24, "MiB"),
+        out=(Path, "CSV file of results"),
+    )
     of = (given.model, tuple(given.shape), given.samples)
     whole = alone(*of, 1.0, 0)
     assert whole is not None, "without a limit nobody dies"
@@ -193,9 +188,8 @@ def main() -> None:
         said = "it trains, 1 of 1" if lived else "it dies, 0 of 1"
         print(f"with {given.limit} MiB, capacity {share:g}: {said}", flush=True)
         with_limit = f"with {given.limit} MiB on top of the imports"
-        rows[share] |= {with_limit: said.partition(",")[0], "written": today()}
-    if given.out:
-        put_rows(given.out, list(rows.values()), ["capacity"])
+        rows[share] |= {with_limit: said.partition(",")[0]}
+    put_rows(given.out, list(rows.values()), ["capacity"])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,5 @@
 """What a weak device needs, in a simulation and as a SuperNode with no more memory than that.
 
-    python benchmarks/weak_supernode.py [--capacities 1 0.5 0.25 0.125] [--margin 24]
-        [--model har-cnn] [--patience 60] [--shares-only]
-        [--out benchmarks/results/weak-supernode.csv]
-
 A watch's person trains `heterofl` at each capacity, and `fedavg`, whose model is the whole one: CPU
 seconds of a round's training, memory, bytes of what is kept and of an upload. Then each again with
 that memory and a margin (RLIMIT_DATA): who dies there could not take part.
@@ -14,9 +10,6 @@ strong device beside the weak ones. Memory is the most writable of a device's Cl
 included, and seconds are those of the ClientApp that worked longest.
 """
 
-from __future__ import annotations
-
-import argparse
 import csv
 import tempfile
 import threading
@@ -30,7 +23,7 @@ from itertools import product
 from pathlib import Path
 
 from processes import cpu_seconds, descendants, memory
-from script import parsed, today
+from script import put_lines, read_arguments
 from weak_device import alone  # a script beside this one
 
 from fedsub.engines.rehearsal import Rehearsal
@@ -45,7 +38,6 @@ STRONG, PERSON = "00", "01"
 ROUNDS = 1
 MIB = 2**20
 TINY = ["--capacities", "0.125", "--margin", "24", "--patience", "30", "--shares-only"]
-#: What the lines of results begin with.
 LINES = (
     "simulation, heterofl, 1/8:",
     "simulation, in the memory of 1/8: heterofl",
@@ -56,7 +48,7 @@ LINES = (
 SLOW = True
 HEAD = (
     "where", "method", "share", "s", "MiB", "MB on disk", "MB on the wire",
-    "with its memory", "fedavg with its memory", "written",
+    "with its memory", "fedavg with its memory",
 )  # fmt: skip
 
 
@@ -134,10 +126,7 @@ def deployed(
     limits : bytes of memory, by capacity.
     patience : seconds that a round waits for a device that died.
 
-    Raises
-    ------
-    RunError
-        If the strong device, which has no limit, does not train.
+    Raises RunError if the strong device, which has no limit, does not train.
     """
     main, *others = methods
     names = {share: f"{i + 1:02}" for i, share in enumerate(shares)}
@@ -204,21 +193,22 @@ def simulated(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="har-cnn")
-    parser.add_argument("--capacities", type=float, nargs="+", default=[1, 0.5, 0.25, 0.125])
-    parser.add_argument("--margin", type=int, default=24, help="MiB")
-    parser.add_argument("--patience", type=float, default=60, help="seconds of a deployed round")
-    parser.add_argument("--shares-only", action="store_true", help="without FedAvg's whole model")
-    parser.add_argument("--out", type=Path, help="a CSV file that the table is written into, too")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY,
+        model="har-cnn",
+        capacities=[1, 0.5, 0.25, 0.125],
+        margin=(24, "MiB"),
+        patience=(60.0, "seconds of a deployed round"),
+        shares_only=(False, "without FedAvg's whole model"),
+        out=Path,
+    )
     shares, table = given.capacities, list[Sequence[object]]()
     in_deployments = partial(deployed, patience=given.patience)
     for where, take in (("simulation", simulated), ("deployed", in_deployments)):
         if not given.shares_only:
             whole = take(["fedavg"], given.model, shares[:1], {})["fedavg", shares[0]]
             print(f"{where}, fedavg, whole: {whole}", flush=True)
-            table.append([where, "fedavg", "whole", *cells(whole), "", "", today()])
+            table.append([where, "fedavg", "whole", *cells(whole), "", ""])
         free = take(["heterofl"], given.model, shares, {})
         limits = {s: free["heterofl", s].memory + given.margin * MIB for s in shares}
         held = take(["heterofl", "fedavg"], given.model, shares, limits)
@@ -234,10 +224,8 @@ def main() -> None:
                     f"{ROUNDS} rounds, {limits[share] / MIB:.0f} MiB",
                     flush=True,
                 )
-            table.append([where, "heterofl", name, *cells(need), *fates, today()])
-    if given.out:
-        with given.out.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([HEAD, *table])
+            table.append([where, "heterofl", name, *cells(need), *fates])
+    put_lines(given.out, HEAD, table, 3)
 
 
 def cells(need: Need) -> list[str]:

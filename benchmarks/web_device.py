@@ -1,16 +1,10 @@
 """The device in TypeScript beside Python's: CPU seconds of a round, bytes, how far numbers differ.
 
-    python benchmarks/web_device.py [--methods fedavg fedsub fedsub-ridge] [--rounds 3]
-        [--csv benchmarks/results/web-device.csv]
-
 People of the built-in federation train with Python's devices, and all messages to one of them are
 written down. Then a device of each kind answers these messages once more, each from what it kept
 before. Node starts anew for each method. `make web` makes what it runs.
 """
 
-from __future__ import annotations
-
-import argparse
 import base64
 import json
 import os
@@ -21,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from script import parsed, put_rows, today
+from script import put_rows, read_arguments
 
 from fedsub.testing.golden import PERSON, answered, device_of, played
 from fedsub.testing.golden_values import records_of, state_of
@@ -33,7 +27,6 @@ from fedsub_core.wire.exchange import PAYLOAD
 TINY = ["--methods", "fedavg", "--rounds", "2", "--people", "3"]
 #: It needs Node and what `make web` builds.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("fedavg ",)
 WEB = Path(__file__).parents[1] / "web"
 
@@ -98,24 +91,19 @@ def measured(method: str, rounds: int, people: Federation, folder: Path) -> dict
         "bytes up a round": payloads(case, "out") // rounds,
         "bytes down a round": payloads(case, "in") // rounds,
         "greatest difference of an uploaded number": f"{max(theirs['differences']):.1e}",
-        "written": today(),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", nargs="+", default=["fedavg", "fedsub", "fedsub-ridge"])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--people", type=int, default=4)
-    parser.add_argument("--csv", type=Path, help="a file that the rows are put into")
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY, methods=["fedavg", "fedsub", "fedsub-ridge"], rounds=3, people=4, csv=Path
+    )
     people = federation(given.people)
     with tempfile.TemporaryDirectory() as folder:
         for method in given.methods:
             row = measured(method, given.rounds, people, Path(folder))
             print(*row.values(), flush=True)
-            if given.csv:
-                put_rows(given.csv, [row], ["method"])
+            put_rows(given.csv, [row], ["method"])
 
 
 if __name__ == "__main__":

@@ -1,16 +1,10 @@
 """Seconds to turn 24.1 h of real wrist recordings (15 people) into features, on two processes.
 
-    python benchmarks/wesad_wrist.py [--data ../shared/data/wesad-wrist-raw] [--clients 15]
-        [--workers 2] [--out FOLDER [--raw-hz 16]]
-
 The recordings lie there as compact arrays, with acceleration and labels at 4 Hz; from there on they
 take the way of the official files. `--out` writes the federation. With `--raw-hz` nothing is timed:
 it writes the windows themselves, 60 s every 5 s, as a federation has one rate all signals at that.
 """
 
-from __future__ import annotations
-
-import argparse
 import functools
 import json
 import lzma
@@ -18,7 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from script import REAL, parsed
+from script import REAL, read_arguments
 
 from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
 from fedsub_data.preparing.options import WESADOptions
@@ -30,7 +24,6 @@ from fedsub_data.preparing.windows import Array, stretches, window_starts
 TINY = ["--clients", "1", "--workers", "1"]
 #: One person's hours alone take most of a minute.
 SLOW = True
-#: What the lines of results begin with.
 LINES = ("S2 ", "people:", "windows kept:")
 #: Seconds of raw windows, and from one to the next.
 RAW_S, STEP_S = 60, 5
@@ -114,15 +107,16 @@ def raw_federation(people: dict[int, Recording], rate_hz: int) -> Federation:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(REAL, "wesad-wrist-raw"))
-    parser.add_argument("--clients", type=int, default=0, help="the first ones alone; 0 = all")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--raw-hz", type=int, choices=(4, 8, 16, 32, 64), help="write raw windows")
-    arguments = parsed(parser, TINY)
+    arguments = read_arguments(
+        TINY,
+        data=Path(REAL, "wesad-wrist-raw"),
+        clients=(0, "the first ones alone; 0 = all"),
+        workers=2,
+        out=Path,
+        raw_hz=(int, "write raw windows; 4, 8, 16, 32 or 64"),
+    )
     if arguments.raw_hz is not None and arguments.out is None:
-        parser.error("--raw-hz: nothing to write to, expected --out FOLDER")
+        raise SystemExit("--raw-hz: nothing to write to, expected --out FOLDER")
     options = WESADOptions(signals="wrist")
     people = dict(list(recordings(arguments.data).items())[: arguments.clients or None])
     if arguments.raw_hz is not None:

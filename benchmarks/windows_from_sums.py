@@ -1,9 +1,5 @@
 """Whether a person's sums, as they are sent, give back the person's windows.
 
-    python benchmarks/windows_from_sums.py [--data ../shared/data/wisdm-windows] [--clients 36]
-        [--encoder kernels:250+statistics] [--kernels 100 500] [--samples 1 2 5 20 200]
-        [--steps 400] [--train-shares 0.01 0.05] [--least 1 2 5]
-
 The attacker knows the encoder (its seed is public), the standardisation, and other people's
 windows. First the features of single windows, from sums over so many (``sums_attackers.py`` beside
 this file): of how many people all came back to the last bit. Then windows whose features these
@@ -13,16 +9,13 @@ channels' means, and of the logarithms of their deviations, over all windows. Th
 means. Last the price of sending nothing of a class with fewer samples than some: macro F1.
 """
 
-from __future__ import annotations
-
-import argparse
 from statistics import fmean
 
 import numpy as np
 import torch
 from closed_form_privacy import encoded
 from numpy.typing import NDArray
-from script import REAL, parsed
+from script import REAL, read_arguments
 from sklearn.metrics import f1_score
 from sums_attackers import exact_features, features_of_samples, windows_of
 from trained import first_people
@@ -54,7 +47,6 @@ TINY = [
         "2",
     ),
 ]
-#: What the lines of results begin with.
 LINES = (
     *("1 windows, kernels:20+statistics", "3 windows, kernels:20+statistics"),
     *("others' class mean, 20 kernels", "nearest, 20 kernels", "gradients, 20 kernels"),
@@ -168,16 +160,17 @@ def without_few(people: list[tuple[np.ndarray, ...]], classes: int, least: int) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=f"{REAL}/wisdm-windows")
-    parser.add_argument("--clients", type=int, default=36)
-    parser.add_argument("--encoder", default="kernels:250+statistics", help="of the first table")
-    parser.add_argument("--kernels", type=int, nargs="+", default=[100, 500])
-    parser.add_argument("--samples", type=int, nargs="+", default=[1, 2, 5, 20, 200])
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--train-shares", type=float, nargs="+", default=[0.01, 0.05])
-    parser.add_argument("--least", type=int, nargs="+", default=[1, 2, 5])
-    given = parsed(parser, TINY)
+    given = read_arguments(
+        TINY,
+        data=f"{REAL}/wisdm-windows",
+        clients=36,
+        encoder=("kernels:250+statistics", "of the first table"),
+        kernels=[100, 500],
+        samples=[1, 2, 5, 20, 200],
+        steps=400,
+        train_shares=[0.01, 0.05],
+        least=[1, 2, 5],
+    )
     torch.set_num_threads(1)
     federation = first_people(given.data, given.clients)
     people = standardised(federation)

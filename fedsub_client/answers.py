@@ -11,8 +11,11 @@ from dataclasses import dataclass, replace
 
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import NOTHING, write_upload
+from fedsub_client.evaluation import on_target
 from fedsub_client.learner import Report, State
+from fedsub_core.metrics import ClientMetrics
 from fedsub_core.secure.quantise import Levels
+from fedsub_core.target_errors import TargetErrors
 from fedsub_core.wire import exchange, metric_record
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, Instructions
@@ -69,5 +72,10 @@ def evaluate(cohort: Cohort, asked: Sequence[Asked]) -> Answers:
     told, places = asked[0].told, [one.place for one in asked]
     received = [one.received for one in asked]
     state = cohort.personalised(told.turn, told.scaling, places, received)
-    found = cohort.evaluate(told.turn, told.scaling, places, state).clients()
+    how, target = (told.turn, told.scaling, places, state), cohort.card.target
+    found: Sequence[ClientMetrics | TargetErrors]
+    if target is None:
+        found = cohort.evaluate(*how).clients()
+    else:
+        found = on_target(cohort.learner, cohort.data, *how, target.half)
     return [{exchange.METRICS: metric_record.metric_values(metrics)} for metrics in found], state

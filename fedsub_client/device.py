@@ -7,6 +7,7 @@ very reply that it saved.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.kept_states import KeptStates
 from fedsub_client.model_file import model_bytes
 from fedsub_client.person import Person, encoder_here
-from fedsub_client.policy import check_policy
+from fedsub_client.policy import check_policy, read_policy
 from fedsub_client.protections.accepted_sum import AcceptedSum, rounded_again
 from fedsub_client.protections.device_roster import take_roster
 from fedsub_client.protections.device_sums import DeviceSums
@@ -125,6 +126,9 @@ class Device:
                 take_roster(self.node, self.client, roster)
         self.sums.check_run()
         said = self.person.new_cohort().introductions()[0]
+        if "state-dir" in self.node:
+            hours = read_policy(Path(str(self.node["state-dir"]))).daily(time.localtime())
+            said = replace(said, facts=replace(said.facts, hours=hours))
         if self.person.simulated:
             nodes = int(self.node["num-partitions"])
             said = replace(said, people=len(self.person.people), nodes=nodes)

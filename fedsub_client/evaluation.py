@@ -21,6 +21,7 @@ from fedsub_core.metric_names import LABELLED, NEW, UNLABELLED
 from fedsub_core.paired import Gain, paired_gain
 from fedsub_core.pytorch import Tensor, as_numpy, library
 from fedsub_core.seeds import derive_seed
+from fedsub_core.target_errors import TargetErrors, target_errors
 from fedsub_core.turn import Turn
 
 Said = TypeVar("Said")
@@ -47,10 +48,7 @@ def on_test_parts(
         round's model is used.
     """
     clients = [data.clients[i] for i in index]
-    train, test = data.at(turn.round, scaling)
-    if not data.are_all(index):
-        train, test = train.select(index), test.select(index)
-    logits = _joined(_said_of(test, data, partial(learner.predict, state)))
+    train, test, logits = _tested(learner, data, turn, scaling, index, state)
     scores = evaluate(logits, test.y, test.valid)
     classes = logits.shape[2]
     tested = test.holds(classes)
@@ -72,6 +70,38 @@ def on_test_parts(
         return scores
     gains = own_gains(test, clients, logits.argmax(2), _joined(theirs), turn)
     return replace(scores, gains=gains)
+
+
+def on_target(
+    learner: Learner,
+    data: ScaledData,
+    turn: Turn,
+    scaling: Scaling | None,
+    index: Sequence[int],
+    state: State,
+    half: float,
+) -> list[TargetErrors]:
+    """Return clients' errors on their test parts, of a target with `half` a range in its unit.
+
+    Parameters are :func:`on_test_parts`'s.
+    """
+    _, test, outputs = _tested(learner, data, turn, scaling, index, state)
+    return target_errors(outputs, test.y, test.counts, half)
+
+
+def _tested(
+    learner: Learner,
+    data: ScaledData,
+    turn: Turn,
+    scaling: Scaling | None,
+    index: Sequence[int],
+    state: State,
+) -> tuple[Stack, Stack, Tensor]:
+    """Return clients' training and test parts, and the outputs for the samples of the latter."""
+    train, test = data.at(turn.round, scaling)
+    if not data.are_all(index):
+        train, test = train.select(index), test.select(index)
+    return train, test, _joined(_said_of(test, data, partial(learner.predict, state)))
 
 
 def on_validation_parts(

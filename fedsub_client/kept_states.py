@@ -81,7 +81,7 @@ class KeptStates:
     def save(self, saved: Saved, instructions: Instructions) -> None:
         """Keep a state; not in place of another run's or method's."""
         store = self.store(instructions.method)
-        there = store.load()
+        there = store.load() if isinstance(store, FolderStore) else None  # a context is of one run
         new = there is None or not there.is_of(instructions.run, instructions.method)
         store.save(saved, new_run=new)
 

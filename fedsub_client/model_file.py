@@ -69,7 +69,7 @@ def computes(model: PersonalModel) -> str:
         more = "; encode by the module that encoder names, in levels of 1/128"
     if feature_tensors(model):
         seen = f"({seen} - {FEATURE_MEAN}) / {FEATURE_STD}"
-    words = model.predicts.computes.format(seen=seen)
+    words = (model.card.target or model.predicts).computes.format(seen=seen)
     return f"{words}; x [batch, *shape] in units, mean and std along its second axis{more}"
 
 
@@ -81,6 +81,7 @@ def facts(model: PersonalModel) -> dict[str, Any]:
     if isinstance(encoder, ModuleEncoder):
         encoded[FEATURES] = encoder.features
     card = card_table(replace(model.card, capacities=None))  # it is no matter of one person's model
+    card["classes"] = model.card.classes
     if model.card.overlap is None:  # an older release reads numbers alone
         del card["overlap"]
     return {

@@ -10,6 +10,7 @@ from fedsub_client.learner import Learner
 from fedsub_client.own_heads import own_encoder
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.halves import DeviceSettings
+from fedsub_core.config.regression import check_task
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.errors import ConfigError
@@ -33,7 +34,8 @@ def make_cohort(
     ValueError
         If clients hold different parts of it: what they keep cannot be stacked.
     """
-    method_card = method(settings.method)
+    method_card, training = method(settings.method), settings.training
+    check_task(training.loss, training.regression, card)
     shares = {c.capacity for c in clients}
     if method_card.weak.narrow and len(shares) > 1:
         raise ValueError(

@@ -13,7 +13,7 @@ from fedsub_client.file_history import FileHistory
 from fedsub_client.going_on import gone_on
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.saved_state import Saved
-from fedsub_client.split_client import split_client
+from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.capacity import held_in, of_node, of_one, of_people
 from fedsub_core.config.named_code import ENCODER, check_deployed, code_named, places_in
 from fedsub_core.config.run_config import RunConfig
@@ -65,6 +65,8 @@ class Person:
             self.capacity = of_people(shares, seed, stated, self.people)[self.client]
         else:
             self.capacity = of_one(shares, seed, stated, self.client)
+        #: The file's last split, and by what.
+        self._split: tuple[object, SplitClient] | None = None
 
     def new_cohort(self) -> Cohort:
         """Return the cohort as of the file alone: what is saved may be of other settings."""
@@ -111,7 +113,10 @@ class Person:
     ) -> FedSubClient:
         """Return this device with a method's state, holding what it can in a round."""
         settings = self.config.device_settings(name)
-        parts = split_client(self.data, self.card, settings.split, file.sizes, self.capacity)
+        how = settings.split, file.sizes
+        if self._split is None or self._split[0] != how:
+            self._split = how, split_client(self.data, self.card, *how, self.capacity)
+        parts = self._split[1]
         share = held_in(method(name), self.capacity, settings.seed, self.client, round)
         cohort = make_cohort(settings, self.card, [parts.holding(share)])
         if saved is not None and saved.state and cohort.fits(saved.state):

@@ -98,8 +98,8 @@ class PersonalModel:
     ) -> NDArray[np.float32]:
         """Return the probability of every class, ``[n, classes]``; each row sums to 1.
 
-        Rows that are far from all that the model was trained on are said in a warning of the
-        log ``fedsub``.
+        Of a target these are its values in the card's unit, ``[n, 1]``. Rows that are far from all
+        that the model was trained on are said in a warning of the log ``fedsub``.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class PersonalModel:
         if len(wrong):
             raise DataError(
                 f"{where}: x, row {wrong[0]}: got values of up to {np.abs(x[wrong[0]]).max():g}, "
-                f"for which no probability is finite; expected {self.card.units or 'the units'} of "
+                f"for which no prediction is finite; expected {self.card.units or 'the units'} of "
                 "the training data. Check the units."
             )
         if (
@@ -138,7 +138,7 @@ class PersonalModel:
         return shares
 
     def _forward(self, x: Samples, edges: Edges | None) -> NDArray[np.float32]:
-        # An overflow ends in a probability that is not finite, which is refused.
+        # An overflow ends in a prediction that is not finite, which is refused.
         with np.errstate(over="ignore"):
             ids = x.dtype == np.int32
             made = x.astype(np.int64) if ids else seen(x, self.scaling, self.encoder)
@@ -148,5 +148,7 @@ class PersonalModel:
         params = {name: tensor[None] for name, tensor in self.params.items()}
         with torch.inference_mode() if HERE else nullcontext():
             logits = self.predictor.forward(params, as_tensor(made)[None])[0, : len(x)]
+            if self.card.target is not None:
+                return self.card.target.values(as_numpy(logits)).astype(np.float32)[:, None]
             probabilities: NDArray[np.float32] = as_numpy(softmax(logits))
         return probabilities

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsub_core.errors import ConfigError, FedSubError
+from fedsub_core.wire.daily_hours import DAY, DailyHours
 
 POLICY_FILE = "policy.toml"
 #: Where Linux says how it is fed and connected.
@@ -107,6 +108,14 @@ class Policy:
         if found is None:
             raise ConfigError(f"policy: hours: got {self.hours!r}, expected such as 22-7")
         return int(found[1]), int(found[2])
+
+    def daily(self, now: time.struct_time) -> DailyHours | None:
+        """Return the hours of each day, from a time of the device's own clock on; None: all."""
+        if not self.hours:
+            return None
+        begin, end = self._bounds()
+        seconds = 3600 * now.tm_hour + 60 * now.tm_min + min(now.tm_sec, 59)
+        return DailyHours((3600 * begin - seconds) % DAY, 3600 * ((end - begin) % 24))
 
     def why_not(self, now: Present) -> str:
         """Return why the device does not compute now; "" if it may."""

@@ -8,6 +8,7 @@ Two ways in which data come: a scenario says from which round on a client has ea
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ class SplitClient:
     ----------
     x : float32, uint8 or int32 [samples, *features], of the file.
     train, test : int64 [n], the samples of each part.
-    train_y, test_y : int64 [n]
+    train_y, test_y : int64 [n], labels; of a target float32 [n], places in its range
     train_since, test_since : int64 [n] or None
         First round in which the client has each sample; None: from the start.
     capacity : share of the encoder or model that the device holds now, in (0, 1].
@@ -58,8 +59,8 @@ class SplitClient:
     x: Samples
     train: NDArray[np.int64]
     test: NDArray[np.int64]
-    train_y: NDArray[np.int64]
-    test_y: NDArray[np.int64]
+    train_y: NDArray[Any]
+    test_y: NDArray[Any]
     train_since: NDArray[np.int64] | None = None
     test_since: NDArray[np.int64] | None = None
     capacity: float = 1.0
@@ -69,7 +70,7 @@ class SplitClient:
     kind: SplitKind = "stratified"
     copies: NDArray[np.int64] | None = None
     validation: NDArray[np.int64] | None = None
-    validation_y: NDArray[np.int64] | None = None
+    validation_y: NDArray[Any] | None = None
     note: SplitNote | None = None
     vocabulary: int | None = None
     padding: int | None = None
@@ -176,6 +177,8 @@ def split_client(
     DataError
         Where the client would have no training or no test sample, at first or at all.
     """
+    y = client.y if card.target is None else card.target.scaled(client.y)
+    client = client.stratified
     s, kind = settings, split_kind(settings.split, client, card)
     grown = len(sizes) > 1
     if grown:
@@ -186,7 +189,7 @@ def split_client(
     train = thinned(both[0], client, s.train_share, s.seed)
     if s.unseen_labels and client.client in s.kept_out:
         train = few_of_each(train, client, s.unseen_labels, s.seed)
-    y, since = client.y, client.since
+    since = client.since
     first = np.ones(len(y), np.bool_) if since is None else since <= 1
     first[sizes[0] if sizes else len(y) :] = False
     train = labelled(train, client, first, s.unlabelled, s.unlabelled_classes, s.seed)

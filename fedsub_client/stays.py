@@ -11,11 +11,13 @@ from fedsub_core.data.windows import time_known, window_seconds
 
 
 def mean_stay(held: SplitClient, card: Card) -> float | None:
-    """Return the mean time that a class lasts, s; None where samples do not show it.
+    """Return the mean time that a class lasts, s; None of targets, or where samples show none.
 
     Counted are training samples whose windows touch the next one in time: the time from one to the
     next, over how often the class then is another. A class that never changes lasts all of it.
     """
+    if card.target is not None:
+        return None
     data = ClientData(held.client, held.x, np.empty(0, np.int64), held.t)
     length = window_seconds(data, card)
     if held.t is None or length is None or time_known(data, card) != "seconds from t":

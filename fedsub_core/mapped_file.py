@@ -7,6 +7,7 @@ made (mode 0600), and nobody after that.
 from __future__ import annotations
 
 import mmap
+from bisect import bisect_right
 from collections.abc import Sequence
 from tempfile import TemporaryFile
 from threading import Lock
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 #: Files that are mapped, as long as somebody holds an array of theirs: where each begins and ends.
 _mapped: dict[int, tuple[int, ref[mmap.mmap]]] = {}
+#: Where they begin, ascending.
+_begins: list[int] = []
 _lock = Lock()
 #: Bytes before and behind what is read that a system reads with it.
 _AROUND = 2**16
@@ -54,6 +57,7 @@ class MappedFile:
             for gone in [at for at, (_, kept) in _mapped.items() if kept() is None]:
                 del _mapped[gone]
             _mapped[begin] = begin + len(mapped), ref(of_file)
+            _begins[:] = sorted(_mapped)
         ends = np.cumsum([int(np.prod(shape)) * kind.itemsize for shape, kind in self._kinds])
         parts = zip(np.split(mapped, ends[:-1]), self._kinds, strict=True)
         return [part.view(kind).reshape(shape) for part, (shape, kind) in parts]
@@ -95,12 +99,19 @@ def let_go(at: int, size: int) -> None:
     file.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
+def release(array: NDArray[Any]) -> None:
+    """Free the memory that reading an array took, as :func:`let_go` does."""
+    let_go(_address(array), array.nbytes)
+
+
 def _file_of(at: int) -> tuple[mmap.mmap, int] | None:
     """Return the mapped file that an address lies in, and its own; None: it lies in none."""
     with _lock:
-        for begin, (end, kept) in _mapped.items():
-            if begin <= at < end and (file := kept()) is not None:
-                return file, begin
+        before = bisect_right(_begins, at) - 1
+        begin = _begins[before] if before >= 0 else 0
+        end, kept = _mapped.get(begin, (0, None))
+        if at < end and kept is not None and (file := kept()) is not None:
+            return file, begin
     return None
 
 

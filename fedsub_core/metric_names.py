@@ -4,6 +4,9 @@ from __future__ import annotations
 
 #: How a model does on a client's test samples, and how many there are.
 SCORES = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
+#: How far a model of a target is off: mean absolute and root mean squared error in its unit, the
+#: share of its variance that is predicted, mean squared error of places in its range, and samples.
+TARGET_SCORES = ("mae", "rmse", "r2", "loss", "examples")
 #: The numbers of a gain, as metrics.
 GAIN = ("gain_over_own", "gain_over_own_low", "gain_over_own_high")
 #: What a person's head reaches that is solved of its own samples alone, whatever the method.

@@ -6,8 +6,6 @@ schedule is written into the clients' files (``since``), so that every engine, a
 included, plays the same scenario without anybody telling it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -45,10 +43,7 @@ def evolve(federation: Federation, options: EvolutionOptions, seed: int) -> Fede
     can be trained and tested. The classes come back one by one, in a random order, in rounds
     ``every + 1``, ``2 * every + 1``, ...; whoever has a single class loses nothing.
 
-    Raises
-    ------
-    DataError
-        Where a client already has a schedule.
+    Raises DataError where a client already has a schedule.
     """
     for name, data in federation.clients.items():
         if data.since is not None:

@@ -1,7 +1,5 @@
 """Features out of windows: five statistics of each channel, for models that see no time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -21,10 +19,7 @@ def statistics(federation: Federation) -> Federation:
     The standard deviation is the population's, energy the mean of squares (in squared units).
     Labels, times, and what comes in which round stay.
 
-    Raises
-    ------
-    DataError
-        Where samples are no windows.
+    Raises DataError where samples are no windows.
     """
     card = federation.card
     clients = {}

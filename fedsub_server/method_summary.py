@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any
 
 from fedsub_server.convergence import FALLS
@@ -17,9 +17,9 @@ _CLIENTS = "mean over clients that have test samples, in evaluated_round"
 _ROUNDS = "mean over every client and round, from 1, that reports bytes"
 
 
-def _unit(text: str) -> Any:
+def _unit(text: str, default: Any = MISSING) -> Any:
     """Return a dataclass field that says what its number averages over."""
-    return field(metadata={"unit": text})
+    return field(default=default, metadata={"unit": text})
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,10 @@ class MethodSummary:
     accuracy_min: float | None = _unit(f"least {_SPREAD}")
     accuracy_max: float | None = _unit(f"greatest {_SPREAD}")
     weighted_f1: float | None = _unit(_CLIENTS)
-    loss: float | None = _unit(f"cross-entropy, nats, {_CLIENTS}")
+    loss: float | None = _unit(
+        "cross-entropy, nats; of a target the mean squared error of places in its range, -1 to 1; "
+        f"{_CLIENTS}"
+    )
     sparsity_weights: float | None = _unit(f"share of zeros over the layers' weights, {_ZEROS}")
     sparsity_all: float | None = _unit(f"share of zeros over all numbers, biases too, {_ZEROS}")
     bytes_up: float | None = _unit(f"bytes sent, {_ROUNDS}")
@@ -77,8 +80,8 @@ class MethodSummary:
         f"Flower's messages received to evaluate in full models, {_ROUNDS}"
     )
     by_capacity: Mapping[str, Mapping[str, float]] = _unit(
-        f"people of each capacity, and their macro F1, accuracy and loss, {_CLIENTS}; empty where "
-        "all hold everything"
+        "people of each capacity, and their macro F1 and accuracy, or mae and r2, and loss, "
+        f"{_CLIENTS}; empty where all hold everything"
     )
     loss_fall: float | None = _unit(
         "by how much the loss fell over the last quarter of the rounds, a share of what it was; "
@@ -97,9 +100,10 @@ class MethodSummary:
         "whichever has the higher mean macro F1 over people, or the one that there is"
     )
     gain_over_twin: float | None = _unit(
-        "macro F1 less the twin's, mean over clients of both, in the last round both were evaluated"
+        "macro F1 less the twin's, or the twin's mae less its own, mean over clients of both, in "
+        "the last round both were evaluated"
     )
-    worse_than_twin: float | None = _unit("share of these clients with a lower macro F1 than it")
+    worse_than_twin: float | None = _unit("share of these clients that are worse off than with it")
     epsilon: float | None = _unit("what noise has spent by the last round; null without noise")
     epsilon_delta: float | None = _unit("at which epsilon is reported")
     epsilon_of: str | None = _unit("what epsilon is of")
@@ -115,6 +119,21 @@ class MethodSummary:
     backend: str | None = _unit(
         "who trained in the process that simulated the run, compiled kernels or PyTorch, and why"
     )
+
+    mae: float | None = _unit(f"mean absolute error of a target, in its unit, {_CLIENTS}", None)
+    mae_ci95: float | None = _unit("as macro_f1_ci95, of mae", None)
+    mae_std: float | None = _unit(f"population standard deviation {_SPREAD}", None)
+    mae_min: float | None = _unit(f"least {_SPREAD}", None)
+    mae_max: float | None = _unit(f"greatest {_SPREAD}", None)
+    rmse: float | None = _unit(
+        f"root mean squared error of a target, in its unit, {_CLIENTS}", None
+    )
+    r2: float | None = _unit(
+        "share of a target's variance that is predicted, mean over r2_clients, in evaluated_round",
+        None,
+    )
+    r2_ci95: float | None = _unit("as macro_f1_ci95, of r2", None)
+    r2_clients: int = _unit("clients whose test samples differ in the target; others have no r2", 0)
 
     @property
     def still_falls(self) -> bool:

@@ -164,8 +164,8 @@ class Thinning:
     def _people(self, round: int) -> int:
         if round not in self._tested:
             n, mean = self._connection.execute(
-                "SELECT count(value), avg(value) FROM metrics WHERE round = ? AND "
-                "metric = 'macro_f1' AND class = -1",
+                "SELECT count(value), avg(iif(metric = 'mae', -value, value)) FROM metrics "
+                "WHERE round = ? AND metric IN ('macro_f1', 'mae') AND class = -1",
                 (round,),
             ).fetchone()
             self._tested[round] = int(n), math.nan if mean is None else float(mean)

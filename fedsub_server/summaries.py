@@ -76,16 +76,19 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
     A run that has not been evaluated yet gives None where an evaluation is missing.
     """
     method, config = db.path.parent.name, json.loads(db.meta().get("config", "{}"))
-    macro_f1, accuracy, loss = (by_round(db, m) for m in ("macro_f1", "accuracy", "loss"))
+    macro_f1, mae, r2, accuracy, loss = (
+        by_round(db, m) for m in ("macro_f1", "mae", "r2", "accuracy", "loss")
+    )
     own = by_round(db, OWN_HEADS[0])
-    last = max(macro_f1, default=-1)
-    reached = _over_clients(macro_f1, last)
-    absent = left_out(db, config, macro_f1[last], last) if reached else {}
-    evaluated = {"macro_f1": macro_f1, "accuracy": accuracy, "loss": loss}
+    tested = macro_f1 or mae
+    last = max(tested, default=-1)
+    reached = _over_clients(tested, last)
+    absent = left_out(db, config, tested[last], last) if reached else {}
+    evaluated = {"macro_f1": macro_f1, "accuracy": accuracy, "mae": mae, "r2": r2, "loss": loss}
     by_capacity = {name: each[last] for name, each in evaluated.items() if last in each}
     alone = None
     if local is not None:
-        alone = Scores(by_round(local, "macro_f1"), by_round(local, OWN_HEADS[0]))
+        alone = Scores(_scores(local), by_round(local, OWN_HEADS[0]))
     return MethodSummary(
         method=method,
         tested=config.get(f"{method}.tested"),
@@ -99,7 +102,11 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         left_out=by_reason(absent),
         diverged=diverged(loss.get(last, {})),
         in_rounds=in_rounds(db, method),
-        **_spread("macro_f1", reached, "ci95", "p10", "std", "min", "max"),
+        **_spread("macro_f1", _over_clients(macro_f1, last), "ci95", "p10", "std", "min", "max"),
+        **_spread("mae", _over_clients(mae, last), "ci95", "std", "min", "max"),
+        **_spread("r2", _over_clients(r2, last), "ci95"),
+        r2_clients=len(r2.get(last, {})),
+        rmse=_mean_in(db, "rmse", last),
         **_spread("accuracy", _over_clients(accuracy, last), "std", "min", "max"),
         weighted_f1=_mean_in(db, "weighted_f1", last),
         loss=_mean(loss.get(last, {}).values()),
@@ -109,13 +116,20 @@ def summarise_method(db: RunDatabase, local: RunDatabase | None) -> MethodSummar
         by_capacity=_by_capacity(by_round(db, CAPACITY).get(last, {}), by_capacity),
         loss_fall=last_fall(loss),
         **_of_own_heads(db, own, last),
-        **asdict(held_against(method, Scores(macro_f1, own), alone)),
+        **asdict(held_against(method, Scores(_scores(db), own), alone)),
         **reported_epsilon(db, config, method)._asdict(),
         seconds=db.seconds(),
         server_milliseconds=None if (took := db.server_seconds()) is None else 1000 * took,
         memory=db.memory(),
         backend=db.backend(),
     )
+
+
+def _scores(db: RunDatabase) -> dict[int, dict[str, float]]:
+    """Return the scores by which people are better or worse off: macro F1, or the error less."""
+    errors = by_round(db, "mae")
+    less = {round: {c: -value for c, value in each.items()} for round, each in errors.items()}
+    return less or by_round(db, "macro_f1")
 
 
 def _over_clients(values: Mapping[int, Mapping[str, float]], round: int) -> OverClients | None:
@@ -157,10 +171,12 @@ def _by_capacity(
     A mean that is no number is left out.
     """
     by_share: dict[str, dict[str, float]] = {}
-    tested = reached.get("macro_f1", {})
+    tested = reached.get("macro_f1") or reached.get("mae", {})
     for share in sorted({capacities[c] for c in tested if c in capacities}, reverse=True):
         people = [client for client in tested if capacities.get(client) == share]
-        means = {name: _mean(each[c] for c in people) for name, each in reached.items()}
+        means = {
+            name: _mean(each[c] for c in people if c in each) for name, each in reached.items()
+        }
         by_share[f"{share:g}"] = {"people": len(people)} | {
             name: mean for name, mean in means.items() if mean is not None and math.isfinite(mean)
         }

@@ -31,11 +31,17 @@ def _number(name: str, spec: str) -> Callable[[MethodSummary], str]:
     return cell
 
 
-def _macro_f1(summary: MethodSummary) -> str:
-    interval = "" if summary.macro_f1_ci95 is None else f" ± {summary.macro_f1_ci95:.3f}"
-    # The column would be wide in every table; only where somebody is missing does it matter.
-    people = f" ({summary.clients} of {summary.people})" if summary.clients < summary.people else ""
-    return _number("macro_f1", ".3f")(summary) + interval + (people if summary.clients else "")
+def _with_interval(name: str, spec: str) -> Callable[[MethodSummary], str]:
+    def cell(summary: MethodSummary) -> str:
+        value, half = getattr(summary, name), getattr(summary, f"{name}_ci95")
+        if value is None:
+            return "-"
+        clients = summary.r2_clients if name == "r2" else summary.clients
+        # The column would be wide in every table; only where somebody is missing does it matter.
+        people = f" ({clients} of {summary.people})" if clients < summary.people else ""
+        return f"{value:{spec}}{'' if half is None else f' ± {half:{spec}}'}{people}"
+
+    return cell
 
 
 def _tested(summary: MethodSummary) -> str:
@@ -49,10 +55,18 @@ METHOD = Column("\nmethod", lambda s: s.method, is_text=True)
 REACHED = (
     METHOD,
     Column("\ntested", _tested, is_text=True),
-    Column("macro F1\n± 95 %", _macro_f1),
+    Column("macro F1\n± 95 %", _with_interval("macro_f1", ".3f")),
     Column("10th\nperc.", _number("macro_f1_p10", ".3f")),
     Column("weighted\nF1", _number("weighted_f1", ".3f")),
     Column("\nloss", _number("loss", ".3f")),
+)
+#: The same of a target.
+ERRORS = (
+    *REACHED[:2],
+    Column("MAE\n± 95 %", _with_interval("mae", ".4g")),
+    Column("\nRMSE", _number("rmse", ".4g")),
+    Column("R2\n± 95 %", _with_interval("r2", ".3f")),
+    Column("\nloss", _number("loss", ".4f")),
 )
 #: How evenly clients are served, and how many of their model's numbers are zero.
 FAIRNESS = (
@@ -100,10 +114,14 @@ def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
 
 
 def reached(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
-    """Return :data:`REACHED`, and how many people are worse off than with the run's twin."""
+    """Return :data:`REACHED`, and how many people are worse off than with the run's twin.
+
+    Of a target these are :data:`ERRORS`.
+    """
     twin = twin_of(summaries)
+    plain = REACHED if all(summary.mae is None for summary in summaries) else ERRORS
     worse = Column(f"worse than\n{twin}", _number("worse_than_twin", ".0%"))
-    return REACHED if twin is None else (*REACHED, worse)
+    return plain if twin is None else (*plain, worse)
 
 
 #: A table of a run: its columns, and who has a row.

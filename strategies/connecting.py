@@ -56,6 +56,7 @@ def registry_of(settings: ServerSettings, memory: Memory, departures: Departures
         given=settings.given,
         departures=departures,
         of_sums=settings.secure.secure_aggregation,
+        regression=settings.training.regression,
     )
 
 

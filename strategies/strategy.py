@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums
 from strategies.protections.standardising import agreed_scaling
+from strategies.rounds.awaited import ask_again
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Earlier, Start
 from strategies.rounds.late import joined
@@ -135,8 +137,8 @@ class PersonalizedStrategy(Strategy):
         self.log = RoundLog(RoundMetrics(0, 0))
         self.begun: Begun | None = None
         self.once = OnceLog()
-        #: When each client's last upload was used, s of the link's clock.
-        self.used: dict[str, float] = {}
+        #: Who is asked again in this round for what an earlier process awaited.
+        self.asked_again: frozenset[str] = frozenset()
 
     @property
     def population(self) -> Population:
@@ -280,6 +282,7 @@ class PersonalizedStrategy(Strategy):
         # Vectors that are added up, or get noise, have as many numbers of everybody.
         alike = self.settings.secure.secure_aggregation or self.settings.noise.dp_noise
         self.memory.agreed = replace(grown, before=()) if alike else grown
+        self.memory.hours.again.clear()  # late uploads of before have other shapes
         new = ", ".join(map(repr, classes[len(agreed.classes) :]))
         who = "are turned away until their card has them" if alike else "go on with those they know"
         log.warning("%s: gained classes: %s. Devices without these %s", self.card.name, new, who)
@@ -291,7 +294,7 @@ class PersonalizedStrategy(Strategy):
     def round(self, number: int) -> Round:
         """Return a round, of those who are there now; who does not fit is turned away."""
         self.population.left_out = self.memory.left_out
-        self.population.busy = self._busy()
+        self.population.busy, self.population.now = self._busy(), self.connection.link.clock.now
         wire, turn = self.settings.wire, self.turn(number)
         round = round_now(turn, self.models, self.population, wire, self.once)
         self.transport.drop_misfits(round)
@@ -301,23 +304,28 @@ class PersonalizedStrategy(Strategy):
         """Return who is not asked now, as it still works, or did so not long ago."""
         rounds, link = self.settings.rounds, self.connection.link
         awaited = self.transport.delivery.overdue.awaited() if rounds.asynchronous else {}
-        pause = 0.0 if link.closed else 3600 * rounds.pause_hours
-        paused = [c for c, moment in self.used.items() if link.clock.now < moment + pause]
+        pause = 0.0 if link.closed else rounds.pause_hours
+        paused = self.memory.hours.paused(link.clock.wall, pause)
         working = frozenset().union(*awaited.values())
         self.population.working = len(working)
-        return working.union(paused)
+        return working.union(paused, self.asked_again)
 
     def run_round(
         self, grid: Grid, round: int, timeout: float, evaluated: bool
     ) -> MetricRecord | None:
         """Run one round; return the mean metrics over clients if it was evaluated."""
         arrays, config, delivery = ArrayRecord(), ConfigRecord(), self.transport.delivery
-        self.log = RoundLog(RoundMetrics(round, self.model.classes), evaluated)
+        metrics = RoundMetrics(round, self.model.classes, self.settings.training.regression)
+        self.log = RoundLog(metrics, evaluated)
         self.now = Now(round)
         self.population.gather(self.connection.link)
         self.log.metrics.knows = self.population.knows()
         if round == self.settings.rounds.standardise_anew:
             self._standardise_anew(round)
+        self.asked_again = frozenset()
+        if (hours := self.memory.hours).again:
+            says = partial(self._instructions, also_evaluate=False)
+            self.asked_again = ask_again(hours, self.connection, self.round, says)
         messages = self.configure_train(round, arrays, config, grid)
         self.now = Now(round, TRAINING, limit=timeout)
         sends = self.models.sends(self.model)
@@ -338,6 +346,8 @@ class PersonalizedStrategy(Strategy):
                 self.log.slow |= delivery.pace.slow
         self.now = Now(round, AGGREGATING)
         self.memory.patience.note(round, self.log.answered, self.log.slow)
+        if self.settings.rounds.late_hours:
+            hours.note(self.connection)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self.log.rows
         rows += self.log.metrics.rows() if evaluated else []
@@ -358,6 +368,7 @@ class PersonalizedStrategy(Strategy):
         self.state, dropped = self.half.standardised_anew(self.state, start)
         self.undoing.forget()
         self.connection.past.clear()
+        self.memory.hours.again.clear()  # late uploads of before are of no use
         people = len(set(population.clients) - before.unseen)
         self.log.rows.append(MetricRow(round, "", None, "standardised_anew", people))
         log.warning(
@@ -427,7 +438,9 @@ class PersonalizedStrategy(Strategy):
         answers.note(note, self.connection)
         if self.settings.rounds.clients_per_round:
             self.memory.trained |= uploads.keys() | answers.late.keys()
-        self.used |= dict.fromkeys([*uploads, *answers.late], link.clock.now)
+        if not link.closed:
+            came, pause = [*uploads, *answers.late], self.settings.rounds.pause_hours
+            self.memory.hours.note_used(came, link.clock.wall, pause)
         if self.settings.rounds.by_attendance:
             came = [*uploads, *answers.late]
             self.memory.attendance.note(server_round, round.present, asked, came)

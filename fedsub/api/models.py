@@ -54,7 +54,8 @@ class PersonModel:
     def __call__(self, x: Any, edges: Any = None) -> NDArray[np.float32]:
         """Return the probability of every class, [n, classes]; each row sums to 1.
 
-        Of a graph's nodes `edges` [2, m] are pairs of rows of `x`.
+        Of a target these are its values [n], in the card's unit. Of a graph's nodes `edges` [2, m]
+        are pairs of rows of `x`.
 
         Raises
         ------
@@ -62,7 +63,8 @@ class PersonModel:
             Where `x` does not fit: shape, type, columns, or values far from all training data.
         """
         joined = None if edges is None else np.asarray(edges)
-        return self._model.probabilities(self._samples(x), edges=joined)
+        found = self._model.probabilities(self._samples(x), edges=joined)
+        return found if self._model.card.target is None else found[:, 0]
 
     #: scikit-learn's name for a call.
     predict_proba = __call__
@@ -75,9 +77,15 @@ class PersonModel:
         """
         return self._model.predictor.to_torch(self._model.params)
 
-    def predict(self, x: Any, edges: Any = None) -> NDArray[np.str_]:
-        """Return the most probable class of each sample, names [n]; raises as a call."""
-        names: NDArray[np.str_] = np.array(self.classes)[self(x, edges).argmax(axis=1)]
+    def predict(self, x: Any, edges: Any = None) -> NDArray[Any]:
+        """Return the most probable class of each sample, names [n]; raises as a call.
+
+        Of a target these are its values, as a call's.
+        """
+        found = self(x, edges)
+        if found.ndim == 1:
+            return found
+        names: NDArray[np.str_] = np.array(self.classes)[found.argmax(axis=1)]
         return names
 
     @spelling(python)

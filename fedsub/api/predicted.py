@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedsub.api.shown import table
-from fedsub.predictions.scores import SCORES, Score, score_named
+from fedsub.predictions.scores import ERRORS, SCORES, Score, score_named
 from fedsub.predictions.tables import prediction_rows, score_rows, split_rows
 from fedsub.predictions.tested import RunSamples
 from fedsub_core.config.named_code import CODE
@@ -53,10 +53,14 @@ class Samples:
 
         Parameters
         ----------
-        metrics : ``auroc``, ``balanced_accuracy``, ``kappa``, ``ece``, ``brier``, by default all;
-            or functions of true classes [n] and probabilities [n, classes].
+        metrics : ``auroc``, ``balanced_accuracy``, ``kappa``, ``ece``, ``brier``, or of a target
+            ``mae``, ``rmse``, ``r2``, by default all; or functions of true classes [n] and
+            probabilities [n, classes], or of values [n] and predicted ones [n, 1].
         """
-        named = [(m.__name__, m) if callable(m) else score_named(m) for m in metrics or SCORES]
+        known = ERRORS if self.config.regression else SCORES
+        named = [
+            (m.__name__, m) if callable(m) else score_named(m, known) for m in metrics or known
+        ]
         return table(score_rows(self._tested.predictions(), named))
 
     def confusion(self, method: str | None = None) -> pd.DataFrame:

@@ -122,6 +122,8 @@ class Run(Tables, Samples):
     def _repr_html_(self) -> str:
         shown = ["tested", "clients", "macro_f1", "macro_f1_ci95", "macro_f1_p10", "loss",
                  "twin", "worse_than_twin"]  # fmt: skip
+        if self.config.regression:
+            shown = ["tested", "clients", "mae", "mae_ci95", "rmse", "r2", *shown[-3:]]
         return shown_with_place(self.table[shown], self.folder)
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Numbers of a person in :attr:`Run.people`.
-_OF_PEOPLE = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
+_OF_PEOPLE = ("macro_f1", "weighted_f1", "accuracy", "mae", "rmse", "r2", "loss", "examples")
 
 
 class Tables:
@@ -85,10 +85,13 @@ class Tables:
                     "value": row.value,
                 }
 
-    def curves(self, metric: str = "macro_f1") -> pd.DataFrame:
+    def curves(self, metric: str | None = None) -> pd.DataFrame:
         """Return a metric's mean over people by round: a row a round, a column a method.
+
+        By default macro F1, and the mean absolute error of a target.
 
         Rounds that were not tested have no row. ``run.curves().plot()`` draws it.
         """
+        metric = metric or ("mae" if self.config.regression else "macro_f1")
         of = self.metrics.query("metric == @metric and person != '' and `class` == ''")
         return of.pivot_table(index="round", columns="method", values="value", sort=False)

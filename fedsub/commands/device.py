@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fedsub.commands.as_json import AS_JSON, print_json
 from fedsub.commands.declared import options_of
+from fedsub.commands.predicted_samples import Answers, Classes, Values
 from fedsub.commands.recordings import (
     AnswersAsked,
     answers_asked,
@@ -21,10 +19,6 @@ from fedsub.commands.whose_model import ModelAsked, run_of, whose_model
 from fedsub.recordings.reading import READING
 from fedsub_core.errors import ConfigError
 from fedsub_data.importing.options import ImportOptions
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _FORCE = click.option("--force", is_flag=True, help="replace an existing file")
 _ENDINGS = (".csv", ".npz")
@@ -45,7 +39,8 @@ _ENDINGS = (".csv", ".npz")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help=".csv, or .npz with probabilities, label and classes [default: CSV, printed]",
+    help=".csv, or .npz with probabilities, label and classes, or values of a target [default: "
+    "CSV, printed]",
 )
 @AS_JSON
 @_FORCE
@@ -60,7 +55,7 @@ def predict(
     asked: AnswersAsked,
     **reading: str | None,
 ) -> None:
-    """Predict the class of each sample, or of each window of recordings.
+    """Predict the class of each sample, or of each window of recordings; or a target's values.
 
     Takes a person's model where a simulation left it, or a device's state: then it needs no server,
     and leaves the state as it is. Samples far from all that the model was trained on are said.
@@ -95,16 +90,17 @@ def predict(
     samples = Path(inputs[0])
     given = read_samples(samples)
     found = own.probabilities(given["x"], str(samples), given.get("edges"))
-    classes = own.card.classes
+    whose_it_is = {"client": own.client, "method": own.method, "round": own.round}
+    answers: Answers = Classes(found, own.card.classes)
+    if own.card.target is not None:
+        answers = Values(found[:, 0], own.card.target)
     if as_json:
-        whose_it_is = {"client": own.client, "method": own.method, "round": own.round}
-        print_json({**whose_it_is, "classes": classes, "predictions": _predictions(found, classes)})
+        print_json({**whose_it_is, **answers.json()})
         return
     if output is None:
-        click.echo(_csv(found, classes), nl=False)
+        click.echo(answers.csv(), nl=False)
         return
-    data = _npz(found, classes) if output.suffix == ".npz" else _csv(found, classes).encode()
-    write_whole(output, data)
+    write_whole(output, answers.npz() if output.suffix == ".npz" else answers.csv().encode())
     about = f"client {own.client}, {own.method}'s model of round {own.round}"
     click.echo(f"{about}: {len(found):,} predictions: {output}")
 
@@ -209,33 +205,3 @@ def _export_newcomers(whose: ModelAsked, more: bool, output: Path, force: bool) 
         click.echo(f"Of fewer than {FEWEST} people are the sums of {', '.join(few)}.", err=True)
     size = humanise_bytes(output.stat().st_size)
     click.echo(f"{given.settings.method}, sums over {given.people} people, {size}: {output}")
-
-
-def _predictions(found: NDArray[np.float32], classes: tuple[str, ...]) -> list[dict[str, object]]:
-    return [
-        {"class": classes[label], "probabilities": each.tolist()}
-        for label, each in zip(found.argmax(1), found, strict=True)
-    ]
-
-
-def _csv(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    # A class may be called "row" or "class", so the columns of classes say what they are.
-    table.writerow(["row", "class", *(f"probability {name}" for name in classes)])
-    for row, (label, found) in enumerate(zip(probabilities.argmax(1), probabilities, strict=True)):
-        table.writerow([row, classes[label], *map(str, found)])
-    return text.getvalue()
-
-
-def _npz(probabilities: NDArray[np.float32], classes: tuple[str, ...]) -> bytes:
-    import numpy as np
-
-    file = io.BytesIO()
-    np.savez(
-        file,
-        probabilities=probabilities,
-        label=probabilities.argmax(1).astype(np.int64),
-        classes=np.array(classes),
-    )
-    return file.getvalue()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="such as auroc, or my.py:function of true classes [n] and probabilities [n, classes] "
-    "[default: all that are known]",
+    help="such as auroc, or my.py:function of true classes [n] and probabilities [n, classes], or "
+    "of a target's true values [n] and predicted ones [n, 1] [default: all that are known]",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), help="folder of the files [default: FOLDER]"
@@ -47,7 +47,8 @@ def predictions(
     the person's file, time, true class, predicted class, and each class's probability. splits.csv
     says of each sample whether it is in the training, validation or test part. The printed scores
     are means over people. AUROC and kappa are of people with two classes or more; the table says of
-    how many where it is not all.
+    how many where it is not all. Of a target there are its true and its predicted value instead of
+    classes, and the errors.
 
     Of a study the files have its rows' names, too, and a person's score is the mean over seeds and
     folds. A report of a run that is there is renewed, with a picture of calibration. Where models
@@ -55,15 +56,15 @@ def predictions(
     same to the last bit.
     """
     from fedsub.predictions.files import write_rows
-    from fedsub.predictions.scores import SCORES, score_named
+    from fedsub.predictions.scores import scores_named
     from fedsub.predictions.several import tested_in
     from fedsub.predictions.tables import mean_rows, score_rows
     from fedsub.report.report import REPORT_FILE, write_report
     from fedsub.studies.study import STUDY_FILE
 
     ending = "parquet" if parquet else "csv"
-    scores = [score_named(name) for name in metrics or SCORES]
     tested = list(tested_in(folder, methods))
+    scores = scores_named(metrics, any(one.run.config.regression for one in tested))
     people = [row for one in tested for row in score_rows(one.predicted, scores, one.label)]
     means, names = mean_rows(people), [name for name, _ in scores]
     to = out or folder

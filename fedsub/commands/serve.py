@@ -172,11 +172,11 @@ def set_(where: str, settings: tuple[str, ...], ca: Path | None) -> None:
     click.echo(_perform(where, ca, "set", key_values(settings, "set", "when='every 6 hours'")))
 
 
-@serve.command(short_help="Show the next round, what it waits for, the last failure.")
+@serve.command(short_help="Show the next round, the last starts, the last failure.")
 @_WHERE
 @_CA
 def status(where: str, ca: Path | None) -> None:
-    """Show a line each: the schedule, the next round, what it waits for, the last failure.
+    """Show the schedule, the next round, what it waits for, the last starts and the last failure.
 
     `fedsub status FOLDER` shows rounds and people, too.
     """

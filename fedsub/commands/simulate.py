@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -12,6 +12,9 @@ from fedsub.commands.progress import progress
 from fedsub_core.config.idle import check_given
 from fedsub_core.config.run_config import read_config
 from fedsub_core.options import key_values
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 #: Rounds that a run is told that it has, unless --set names them: more than fit into the days.
 ROUNDS = 100_000
@@ -99,17 +102,28 @@ def simulate(
 
 
 def _print(console: Console, rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> None:
-    """Print columns of rows as a table, each with its title."""
+    """Print columns of rows as a table, each with its title: as many, from the first, as fit."""
+    table = _table(rows, titles)
+    while len(table.columns) > 1 and table.__rich_measure__(console, console.options).maximum > (
+        console.width
+    ):
+        titles = dict([*titles.items()][:-1])
+        table = _table(rows, titles)
+    console.print(table)
+    console.print()
+
+
+def _table(rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from fedsub_server.run_folder import humanise_bytes
 
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
     for title in titles.values():
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
         cells = {name: row[name] for name in titles}
         cells |= {n: humanise_bytes(v) for n, v in cells.items() if n.startswith("bytes")}
         table.add_row(*map(str, cells.values()))
-    console.print(table)
+    return table

@@ -10,8 +10,7 @@ import shutil
 import subprocess
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,31 +75,35 @@ class Driven:
         os.close(from_browser[1])
         self._to, self._from = os.fdopen(to[1], "wb", 0), os.fdopen(from_browser[0], "rb")
         self._number, self._left = 0, b""
-        self._session: str | None = None
+        self.session: str | None = None
 
     def open(self, url: str) -> None:
         """Open a page in a new tab, and drive that from now on."""
-        self._session = None
+        self.session = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = attached["sessionId"]
-        self._target = target
+        self.session = attached["sessionId"]
+        self.target = target
         self.call("Page.enable")
         self.call("Page.navigate", url=url)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Return a call's result; events are passed over."""
-        self._number += 1
-        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            message["sessionId"] = self._session
-        self._to.write(json.dumps(message).encode() + b"\0")
+        self.ask(method, parameters)
         while True:
             answer = self._read()
             if answer.get("id") == self._number:
                 if "error" in answer:
                     raise RunError(f"browser: {method}: got {answer['error']}, expected a result")
                 return dict(answer["result"])
+
+    def ask(self, method: str, parameters: Mapping[str, Any]) -> None:
+        """Send a call, and wait for no result."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        self._to.write(json.dumps(message).encode() + b"\0")
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._left:
@@ -132,36 +135,6 @@ class Driven:
     def text(self) -> str:
         """Return the text that the page shows."""
         return str(self.run("document.body.innerText"))
-
-    def choose_file(self, selector: str, path: Path) -> None:
-        """Choose a file in the page's field."""
-        root = self.call("DOM.getDocument")["root"]["nodeId"]
-        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
-        self.call("DOM.setFileInputFiles", files=[str(path)], nodeId=node)
-
-    @contextmanager
-    def second_tab(self, url: str) -> Iterator[None]:
-        """Drive a second tab while a ``with`` block lasts, and close it."""
-        first = self._session, self._target
-        self.open(url)
-        try:
-            yield
-        finally:
-            second, self._session = self._target, None
-            self.call("Target.closeTarget", targetId=second)
-            self._session, self._target = first
-
-    def kill_tab(self) -> None:
-        """End the tab's process, as a phone does that is short of memory."""
-        self._to.write(
-            json.dumps(
-                {"id": 0, "method": "Page.crash", "params": {}, "sessionId": self._session}
-            ).encode()
-            + b"\0"
-        )
-        time.sleep(0.5)
-        self._session = None
-        self.call("Target.closeTarget", targetId=self._target)
 
     def close(self) -> None:
         """End the browser, at the latest after 20 s."""

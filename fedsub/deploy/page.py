@@ -24,6 +24,7 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
     ".png": "image/png",
+    ".pub": "text/plain; charset=utf-8",
     ".svg": "image/svg+xml",
     ".toml": "application/toml",
     ".txt": "text/plain; charset=utf-8",

@@ -144,6 +144,17 @@ def keep_received(cohort: Cohort, received: Sequence[Bundle]) -> None:
             cohort.state[key] = _once(part.values, cohort.device).expand_as(cohort.state[key])
 
 
+def share_alike(cohort: Cohort) -> None:
+    """Keep once, for all stacks, what all of a cohort hold alike of what is :func:`replaced_next`.
+
+    So many people take no more memory before the first round, or after a resumed one, than later.
+    """
+    for key in replaced_next(cohort.learner):
+        every = cohort.state[key]
+        if torch.equal(every, every[:1].expand_as(every)):
+            cohort.state[key] = _once(every[0].cpu().numpy(), cohort.device).expand_as(every)
+
+
 def _once(values: NDArray[Any], device: str) -> torch.Tensor:
     """Return the tensor of these values on a device, one for all stacks: none changes it."""
     digest = hashlib.blake2b(f"{device} {values.dtype} {values.shape}".encode(), digest_size=16)

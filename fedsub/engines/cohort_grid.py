@@ -5,9 +5,8 @@ Clients of like size share a stack, and stacks train in threads.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import prod
 
@@ -15,10 +14,12 @@ import torch
 from flwr.app import Message, MessageType
 from threadpoolctl import threadpool_limits
 
-from fedsub.engines.cohort_answers import give_back, joined_replies, sum_reply
+from fedsub.engines.cohort_answers import give_back, joined_replies, share_alike, sum_reply
 from fedsub.engines.heap import keep_freed_pages
-from fedsub.engines.in_process_grid import SimulationGrid, by_size, check_clients, sizes, stacks_of
+from fedsub.engines.in_process_grid import SimulationGrid, check_clients
+from fedsub.engines.stacks import by_size, like_stacks, stack_size
 from fedsub.engines.sum_people import SumPeople
+from fedsub_client.cohort import Cohort
 from fedsub_client.learner import State
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.personal_model import PersonalModel
@@ -37,12 +38,6 @@ from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.in_process_message import content_of
 
-#: Most clients per stack. On a CPU eight models and their batch stay in a core's cache; a GPU wants
-#: as many at once as there are.
-CHUNK = {"cpu": 8, "cuda": 512}
-#: So many times the least samples of a stack are its most. Stacks are padded to the longest, which
-#: costs a CPU time; a GPU loses more by going through more stacks.
-LIKE = {"cpu": 4.0, "cuda": math.inf}
 #: Of more bytes of what stacks hold, each stack is made anew in each round.
 STACKS_BYTES = 2**30
 
@@ -75,8 +70,7 @@ class CohortGrid(SimulationGrid):
         device, clients = resolve_device(device), by_size(clients)
         keep_freed_pages()
         workers = 1 if device == "cuda" else threads
-        waves = -(-len(clients) // (workers * CHUNK[device]))
-        self._size, self._like = -(-len(clients) // (workers * waves)), LIKE[device]
+        self._size = stack_size(len(clients), device, workers)
         self._of, self._device = (settings, card), device
         self._node_of = dict(zip((one.client for one in clients), self._nodes, strict=True))
         self._resizes = method(settings.method).weak.resizes and any(one.drawn for one in clients)
@@ -110,10 +104,10 @@ class CohortGrid(SimulationGrid):
 
     def _place(self, clients: Sequence[SplitClient]) -> None:
         """Put clients, in the order of :func:`by_size`, into stacks of like ones."""
-        self.cohorts = [
-            make_cohort(*self._of, clients[part], self._device)
-            for part in stacks_of(*sizes(clients), self._size, self._like)
-        ]
+        self.cohorts = list[Cohort]()
+        for part in like_stacks(clients, self._size, self._device):
+            self.cohorts.append(make_cohort(*self._of, clients[part], self._device))
+            share_alike(self.cohorts[-1])
         self._where = {
             self._node_of[client.client]: (cohort, i)
             for cohort in self.cohorts
@@ -141,10 +135,15 @@ class CohortGrid(SimulationGrid):
 
     def state(self) -> dict[str, State]:
         """Return every client's state, ``client/<id>`` to named tensors without a client axis."""
+        return self.state_of(self._where)
+
+    def state_of(self, nodes: Iterable[int]) -> dict[str, State]:
+        """Return the state of the clients of some nodes."""
+        members = [self._where[node] for node in nodes]
         return {
             f"client/{client.client}": cohort.client_state(i) | self._held(client)
-            for cohort in self.cohorts
-            for i, client in enumerate(cohort.clients)
+            for cohort, i in members
+            for client in (cohort.clients[i],)
         }
 
     def _held(self, client: SplitClient) -> State:
@@ -162,6 +161,7 @@ class CohortGrid(SimulationGrid):
             self._resize({c: state[f"client/{c}"][CAPACITY].item() for c in names})
         for cohort in self.cohorts:
             cohort.load_states([state[f"client/{c.client}"] for c in cohort.clients])
+            share_alike(cohort)
 
     def personal_models(
         self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
@@ -214,7 +214,7 @@ class CohortGrid(SimulationGrid):
         self._sampled |= kind == MessageType.TRAIN and bool(few)
         held = by_size([cohort.clients[i] for cohort, i in (self._where[node] for node in few)])
         few = [self._node_of[one.client] for one in held]
-        groups += [few[part] for part in stacks_of(*sizes(held), self._size, self._like)]
+        groups += [few[part] for part in like_stacks(held, self._size, self._device)]
         tasks = []
         for nodes in groups:
             members = [self._where[node] for node in nodes]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count, pairwise
+from itertools import count
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -126,35 +126,3 @@ def check_clients(state: Mapping[str, State], clients: Iterable[SplitClient]) ->
     """Raise RunError where the state of a client of the federation is missing."""
     if missing := [one.client for one in clients if f"client/{one.client}" not in state]:
         raise RunError(f"the run's state lacks clients {', '.join(missing)}")
-
-
-def by_size(clients: Sequence[SplitClient]) -> list[SplitClient]:
-    """Return clients of one capacity together, and in these of like sizes; ties by id.
-
-    What they keep is then of one shape, and a stack is padded to its longest.
-    """
-    return sorted(clients, key=lambda c: (-c.capacity, -len(c.train_y), c.client))
-
-
-def stacks_of(
-    capacities: Sequence[float], counts: Sequence[int], most: int, like: float
-) -> list[slice]:
-    """Cut clients, in the order of :func:`by_size`, into stacks of at most `most` like ones.
-
-    Parameters
-    ----------
-    capacities, counts : each client's, and its samples; a stack's capacity is one.
-    like : how many times a stack's least its most samples may be.
-    """
-    begins = list[int]()
-    for i, (capacity, samples) in enumerate(zip(capacities, counts, strict=True)):
-        first = begins[-1] if begins else i
-        other = capacities[first] != capacity or counts[first] > like * samples
-        if not begins or i - first == most or other:
-            begins.append(i)
-    return [slice(begin, end) for begin, end in pairwise([*begins, len(counts)])]
-
-
-def sizes(clients: Sequence[SplitClient]) -> tuple[list[float], list[int]]:
-    """Return each client's capacity, and how many training samples it has."""
-    return [one.capacity for one in clients], [len(one.train_y) for one in clients]

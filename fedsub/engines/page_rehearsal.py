@@ -9,12 +9,15 @@ from pathlib import Path
 from fedsub.deploy.components import HOST
 from fedsub.deploy.driven_browser import Driven, browser_command, find_browser
 from fedsub.deploy.invitations import new_invitations, write_batch
+from fedsub.deploy.joining import read_joined, write_keys
+from fedsub.deploy.roster import OWNER_FILE, ROSTER_FILE, add_to_roster, joined_keys
 from fedsub.engines.rehearsal import _SERVER, Rehearsal, Rounds, Say
 from fedsub.engines.replayed_person import check_measurable, record
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.sources import load_client
 from fedsub_core.errors import RunError
+from fedsub_core.files import make_folder, write_whole
 from fedsub_core.flower.modules import HTTP, demand_deployable
 
 #: What `make web` builds.
@@ -125,20 +128,20 @@ class PageRehearsal(Rehearsal):
         if name == "superlink":
             assert rank == _SERVER
             folder = self.place.folder / "invitations"
-            invited = new_invitations(self.url, "a rehearsal", 1, self.web)
-            write_batch(folder, list(invited.values()))
-            self.codes = {one.client: code for code, one in invited.items()}
+            self.invited = new_invitations(self.url, "a rehearsal", 1, self.web)
+            write_batch(folder, list(self.invited.values()))
             command = [*command, "--page", str(self._page()), "--invitations", str(folder)]
         super()._start(name, command, rank)
 
     def _page(self) -> Path:
-        """Return the page's folder, with the federation's card in it."""
+        """Return the page's folder, with the federation's card and the roster's owner in it."""
         if (self.page / CARD_FILE).is_file():
             return self.page
         made = self.place.folder / "page"
         made.mkdir()
         card = self.place.device(self.clients[0]) / CARD_FILE
-        for file in [*self.page.iterdir(), card]:
+        owner = [self.place.roster / f"{OWNER_FILE}.pub"] if self.config.secure_aggregation else []
+        for file in [*self.page.iterdir(), card, *owner]:
             (made / file.name).write_bytes(file.read_bytes())
         return made
 
@@ -150,9 +153,24 @@ class PageRehearsal(Rehearsal):
         with self._others():
             super()._start_devices()
         certificate = self.place.credentials.certificate
+        codes = {one.client: code for code, one in self.invited.items()}
         for client in self.web:
             profile, log = self.place.folder / f"browser-{client}", self.place.log(f"web-{client}")
             command = browser_command(find_browser(), profile, certificate, "--lang=en-GB")
             self.tabs[client] = tab = Driven(command, log)
             self._ending.callback(tab.close)
-            self.visit(tab, f"{self.url}/#{self.codes[client]}", client)
+            self.visit(tab, f"{self.url}/#{codes[client]}", client)
+        if self.config.secure_aggregation:
+            self._add_to_roster()
+
+    def _add_to_roster(self) -> None:
+        """Make the roster anew, with the keys of those who joined, and have the run pass it on."""
+        place, codes = self.place, {one.number: code for code, one in self.invited.items()}
+        write_keys(place.folder / "joined.csv", read_joined(place.folder / "invitations"))
+        joined = joined_keys(place.folder / "joined.csv", codes)
+        (place.roster / ROSTER_FILE).unlink()
+        with self._others():
+            files = {client: Path(f"{place.key(client)}.pub") for client in self.clients}
+        add_to_roster(place.roster, files, joined)
+        make_folder(place.run)
+        write_whole(place.run / ROSTER_FILE, (place.roster / ROSTER_FILE).read_bytes())

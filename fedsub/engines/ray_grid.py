@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any
 
 import torch
-from flwr.app import Message, MessageType
+from flwr.app import Message
 
-from fedsub.engines.cohort_grid import CohortGrid
-from fedsub.engines.in_process_grid import SimulationGrid, by_size, check_clients
-from fedsub.engines.ray_cluster import check_version, in_short
+from fedsub.engines import ray_worker as work_of
+from fedsub.engines.in_process_grid import SimulationGrid, check_clients
+from fedsub.engines.ray_cluster import in_short
+from fedsub.engines.ray_worker import Given, States, Work, Worker
+from fedsub.engines.stacks import by_size, like_stacks, stack_size
 from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
@@ -29,17 +32,14 @@ from fedsub_core.errors import RunError
 from fedsub_core.packages import build_with
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
+from strategies.rounds.on_disk import PORTION, written
 
 log = logging.getLogger("fedsub")
 #: So often a worker is started for one message; clients that take theirs with them would else go
 #: on for ever.
 ATTEMPTS = 3
-#: So many stacks' models leave a worker together.
+#: So many stacks' uploads or models leave a worker together.
 STACKS = 8
-States = dict[str, State]
-Given = TypeVar("Given")
-#: What a worker is asked: a function of its grid.
-Work = Callable[[CohortGrid], Given]
 
 
 class RayGrid(SimulationGrid):
@@ -68,13 +68,25 @@ class RayGrid(SimulationGrid):
         people = by_size(clients)
         workers = min(len(self._places()), len(people))
         self._clients = [people[w::workers] for w in range(workers)]
-        self._shares = [self._nodes[w::workers] for w in range(workers)]
-        self._where = {node: w for w, nodes in enumerate(self._shares) for node in nodes}
+        self._shares: list[list[int]] = [[] for _ in range(workers)]
+        self._where, self._part = dict[int, int](), dict[int, int]()
+        nodes = iter(self._nodes)
+        # Nodes follow stacks, so that each part of a round is of whole stacks of all workers.
+        every = [like_stacks(c, stack_size(len(c), "cpu", 1), "cpu") for c in self._clients]
+        for k in range(max(map(len, every))):
+            for w, own in enumerate(every):
+                for node in islice(nodes, len(self._clients[w][own[k]]) if k < len(own) else 0):
+                    self._shares[w].append(node)
+                    self._where[node], self._part[node] = w, k // STACKS
         self._workers = [self._start(w, None) for w in range(workers)]
         #: What each worker's clients keep, as of its last reply.
         self._kept: list[States] = [{} for _ in self._workers]
-        found = self._ask(dict.fromkeys(range(workers), CohortGrid.state))
-        self._kept = [found[w] for w in range(workers)]
+        found = self._ask(dict.fromkeys(range(workers), work_of.first))
+        self._kept = [in_files(found[w]) for w in range(workers)]
+
+    def stack_of(self, node: int) -> int:
+        """Return the part of a round that a client is in: some stacks of each worker."""
+        return self._part[node]
 
     def close(self) -> None:
         """End the workers."""
@@ -89,17 +101,18 @@ class RayGrid(SimulationGrid):
         """Inverse of :meth:`state`."""
         for w, clients in enumerate(self._clients):
             check_clients(state, clients)
-            self._kept[w] = {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)}
-        self._ask({w: partial(_load, state=kept) for w, kept in enumerate(self._kept)})
+            kept = {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)}
+            self._kept[w] = in_files(kept)
+        self._ask({w: partial(work_of.load, state=kept) for w, kept in enumerate(self._kept)})
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
         """Let the addressed clients work, all workers at once."""
         by_worker = defaultdict[int, list[Message]](list)
         for message in messages:
             by_worker[self._where[message.metadata.dst_node_id]].append(message)
-        found = self._ask({w: partial(_answers, messages=of) for w, of in by_worker.items()})
+        found = self._ask({w: partial(work_of.answers, messages=of) for w, of in by_worker.items()})
         for w, (replies, kept) in found.items():
-            self._kept[w] |= kept
+            self._kept[w] |= in_files(kept)
             yield from replies
 
     def personal_models(
@@ -109,13 +122,15 @@ class RayGrid(SimulationGrid):
 
         Workers send a few stacks' at a time: all at once would not fit into the memory here.
         """
-        stacks = self._ask(dict.fromkeys(range(len(self._clients)), partial(_stacks, turn=turn)))
+        stacks = self._ask(
+            dict.fromkeys(range(len(self._clients)), partial(work_of.stacks, turn=turn))
+        )
         for begin in range(0, max(map(len, stacks.values())), STACKS):
             asked: dict[int, Work[list[PersonalModel]]] = {}
             for w, own in stacks.items():
                 people = {c: received[c] for some in own[begin : begin + STACKS] for c in some}
                 if people:
-                    asked[w] = partial(_models, turn=turn, scaling=scaling, received=people)
+                    asked[w] = partial(work_of.models, turn=turn, scaling=scaling, received=people)
             for models in self._ask(asked).values():
                 yield from models
 
@@ -152,7 +167,7 @@ class RayGrid(SimulationGrid):
         places = self._places()
         # No CPU is asked for: where a node is lost, the others take its workers, too.
         there = NodeAffinitySchedulingStrategy(places[w % len(places)], soft=True)
-        worker = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=there)(_Worker)
+        worker = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=there)(Worker)
         return worker.remote(
             build_with(self._of[0].method), *self._of, self._clients[w], self._shares[w], kept
         )
@@ -169,61 +184,18 @@ class RayGrid(SimulationGrid):
         return sorted(places)
 
 
-class _Worker:
-    """What runs in a worker's process: a CohortGrid of some clients, in one thread."""
+def in_files(states: States) -> States:
+    """Return states of people whose tensors lie in a file, if they are many; each once.
 
-    def __init__(
-        self,
-        version: str,
-        settings: DeviceSettings,
-        card: Card,
-        clients: Sequence[SplitClient],
-        nodes: Sequence[int],
-        kept: States | None,
-    ) -> None:
-        # It may have joined after the others.
-        check_version("this one", build_with(settings.method), version)
-        torch.set_num_threads(1)
-        self.grid = CohortGrid(settings, card, clients, "cpu", 1, nodes)
-        if kept:
-            self.grid.load_state(kept)
-
-    def do(self, work: Work[Given]) -> Given:
-        """Return the result of `work` on the grid."""
-        return work(self.grid)
-
-
-def _load(grid: CohortGrid, state: States) -> None:
-    grid.load_state(state)
-
-
-def _answers(grid: CohortGrid, messages: Sequence[Message]) -> tuple[list[Message], States]:
-    """Return the replies, and what clients keep if they may keep something else now."""
-    replies = list(grid.answers(messages))
-    trained = any(m.metadata.message_type == MessageType.TRAIN for m in messages)
-    keeps = trained or any(cohort.keeps_best for cohort in grid.cohorts)
-    return replies, alone(grid.state()) if keeps else {}
-
-
-def alone(states: States) -> States:
-    """Return copies of states: of a tensor that is a part of a stack, all of that would be sent.
-
-    What lies at one place for several people is copied, sent and kept once.
+    Raises
+    ------
+    RunError
+        If they cannot be written. It names the folder, and what to do.
     """
-    copies: dict[tuple[object, ...], torch.Tensor] = {}
-
-    def copied(tensor: torch.Tensor) -> torch.Tensor:
-        lies = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
-        return copies[lies] if lies in copies else copies.setdefault(lies, tensor.clone())
-
-    return {client: {n: copied(t) for n, t in own.items()} for client, own in states.items()}
-
-
-def _stacks(grid: CohortGrid, turn: Turn) -> list[list[str]]:
-    return grid.stacks(turn.round)
-
-
-def _models(
-    grid: CohortGrid, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
-) -> list[PersonalModel]:
-    return list(grid.personal_models(turn, scaling, received))
+    tensors = {id(tensor): tensor for own in states.values() for tensor in own.values()}
+    here = sorted(tensors.items(), key=lambda one: -one[1].element_size())  # each where it may lie
+    if sum(tensor.nbytes for tensor in tensors.values()) < PORTION:
+        return states
+    lying = map(torch.from_numpy, written([tensor.numpy() for _, tensor in here]))
+    of = dict(zip((key for key, _ in here), lying, strict=True))
+    return {client: {n: of[id(t)] for n, t in own.items()} for client, own in states.items()}

@@ -29,6 +29,7 @@ from fedsub_client.loaded_model import load_model
 from fedsub_client.model_file import FACTS, facts, feature_tensors, model_bytes, scaling_tensors
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.data.samples import LEVELS, Nodes, Pixels, Tokens
+from fedsub_core.data.target import predicted
 from fedsub_core.encoders.module_encoder import ModuleEncoder
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import check_new, write_whole
@@ -90,6 +91,8 @@ def export(model: PersonalModel, format: str, path: Path, force: bool = False) -
         differences.extend(_difference(model, run, samples) for samples in (1, 7))
         rounds = isinstance(model.encoder, ModuleEncoder)
         tolerance = TOLERANCE_OF_LEVELS if rounds else TOLERANCE
+        if model.card.target is not None:  # probabilities are of 0 to 1
+            tolerance *= 2 * model.card.target.half
         # Written so that NaN fails as well.
         if not max(differences) <= tolerance:
             raise RunError(
@@ -209,11 +212,15 @@ class PersonalModule(nn.Module):
         of_features = feature_tensors(model)
         self.features = Standardised(*of_features.values()) if of_features else nn.Identity()
         self.layers = model.predictor.to_torch(model.params)
+        self.target = model.card.target
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the probability of every class."""
+        """Return the probability of every class; of a target its values, [batch, 1]."""
         logits: Tensor = self.layers(self.seen(x))
+        if self.target is not None:
+            place: Tensor = predicted(logits)
+            return (self.target.low + self.target.half * (1 + place))[:, None]
         return logits.softmax(1)
 
     def seen(self, x: Tensor) -> Tensor:

@@ -28,6 +28,8 @@ class FleetClock(Clock):
         """Seconds since the first midnight."""
         return self._now
 
+    wall = now
+
     def wait(self, seconds: float, until: float = math.inf) -> None:
         """Go on to the next event, or as far as there is nothing to do; raises as :meth:`skip`."""
         soon = min(self._next_event(), self._now + COARSE)

@@ -77,7 +77,8 @@ class FleetGrid(InProcessGrid):
         #: Node by client, and the other way round; a new phone is another node.
         self.node_of = {client: number + 1 for number, client in enumerate(people)}
         self.client_of = {node: client for client, node in self.node_of.items()}
-        self._contexts: dict[str, Context] = {}
+        #: By client: a device keeps its state between messages, and its file does not change.
+        self._devices: dict[str, Device] = {}
         self._since: dict[int, float] = {}
         self._jobs: dict[str, _Job] = {}
         self._due: list[tuple[float, int, _Job]] = []
@@ -123,7 +124,7 @@ class FleetGrid(InProcessGrid):
 
     def _replace(self, client: str, node: int) -> None:
         """Give a person a new phone, with a key of its own and nothing of before."""
-        self._contexts.pop(client, None)
+        self._devices.pop(client, None)
         new = self.node_of[client] = node + len(self.people)
         self.client_of[new] = client
         if (since := self._since.pop(node, None)) is not None:
@@ -191,13 +192,13 @@ class FleetGrid(InProcessGrid):
 
     def _work(self, client: str, message: Message) -> Message:
         self.worked[client] += 1
-        if client not in self._contexts:
-            node: dict[str, Any] = {"client-id": client, "data": self._data}
-            self._contexts[client] = Context(0, 0, node, RecordDict(), self._config)
         kind = message.metadata.message_type
         try:
-            device = Device(self._contexts[client])
-            return Message(device.answer(kind, message.content), reply_to=message)
+            if client not in self._devices:
+                node: dict[str, Any] = {"client-id": client, "data": self._data}
+                self._devices[client] = Device(Context(0, 0, node, RecordDict(), self._config))
+            answer = self._devices[client].answer(kind, message.content)
+            return Message(answer, reply_to=message)
         except Exception as error:  # as a SuperNode answers it
             return Message(Error(ErrorCode.UNKNOWN, str(error)), reply_to=message)
 

@@ -72,6 +72,7 @@ def habits(person: str, days: int, seed: int) -> Habits:
         left = float(draw.uniform(joined, days * DAY))
     if draw.random() < CLOCK_OF_1970:
         joined = max(joined, float(draw.uniform(1, max(days / 2, 1.5))) * DAY)
+    joined = min(joined, days * DAY)
     bought = float(draw.uniform(joined, days * DAY))
     phones = (bought,) if draw.random() < NEW_PHONE * days / 30 else ()
     away = _away(days, draw) if kind == SELDOM else np.zeros(days + 1, bool)

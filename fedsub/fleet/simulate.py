@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -119,12 +120,13 @@ def _drive(
     strategy.run_name = "fleet"
     decides = {**decisive(config, name), **fingerprints(fleet)}
     with RunDatabase(path, decides, package_build(name)) as database:
-        took, seconds = strategy.own_time.take, config.checkpoint_seconds
+        # Days that are broken off are simulated anew, so a day's rounds are written at once.
+        took, written = strategy.own_time.take, [0]
         kept = Checkpoints(
             database,
             config.rounds,
             None,
-            seconds,
+            math.inf,
             lambda round: progress(clock.now / DAY),
             server_seconds=took,
         )
@@ -136,6 +138,9 @@ def _drive(
         def after(round: int, state: State, rows: Sequence[MetricRow]) -> None:
             days.note(clock.now, rows)
             kept(round, state, rows)
+            if int(clock.now / DAY) > written[0]:
+                written[0] = int(clock.now / DAY)
+                kept.write(round, state)
             following = began[0] + asked.every * HOUR
             while clock.now < following or not enough(round + 1):
                 strategy.registry.refresh(strategy.connection.link)

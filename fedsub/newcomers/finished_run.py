@@ -93,6 +93,8 @@ class FinishedRun:
         if not (folder / RUN_FILE).is_file():
             raise RunError(f"{folder}: got no {RUN_FILE}, expected a run's folder")
         config = read_config(folder / RUN_FILE)
+        if config.regression:
+            raise ConfigError(f"{folder}: got loss {config.loss}, expected a run of classes")
         self.method, self.folder = method or config.method, folder
         there = sorted(path.parent.name for path in folder.glob(f"*/{DATABASE_FILE}"))
         if self.method not in there:

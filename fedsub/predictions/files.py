@@ -125,4 +125,4 @@ def _to_parquet(texts: Path, made: Path) -> None:
 
 
 def _measured(name: str) -> bool:
-    return name == "t" or name.startswith(PROBABILITY)
+    return name in ("t", "value") or name.startswith(PROBABILITY)

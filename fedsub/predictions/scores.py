@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +85,34 @@ SCORES: dict[str, Score] = {
 }
 
 
-def score_named(name: str) -> tuple[str, Score]:
-    """Return a score's column and function: one of :data:`SCORES`, or ``my.py:function``.
+def mae(y: Labels, values: Probabilities) -> float:
+    """Return the mean absolute error of predicted values [n, 1]."""
+    return float(np.abs(values[:, 0] - y).mean())
+
+
+def rmse(y: Labels, values: Probabilities) -> float:
+    """Return the root mean squared error of predicted values [n, 1]."""
+    return float(np.sqrt(np.square(values[:, 0] - y).mean()))
+
+
+def r2(y: Labels, values: Probabilities) -> float:
+    """Return the share of the variance that is predicted; nan where all values are the same."""
+    spread = np.square(y - y.mean()).sum()
+    return float(1 - np.square(values[:, 0] - y).sum() / spread) if spread > 0 else math.nan
+
+
+#: Of a target.
+ERRORS: dict[str, Score] = {"mae": mae, "rmse": rmse, "r2": r2}
+
+
+def scores_named(names: Sequence[str], regression: bool) -> list[tuple[str, Score]]:
+    """Return scores' columns and functions, by default all; raises as :func:`score_named`."""
+    known = ERRORS if regression else SCORES
+    return [score_named(name, known) for name in names or known]
+
+
+def score_named(name: str, scores: Mapping[str, Score] = SCORES) -> tuple[str, Score]:
+    """Return a score's column and function: one of `scores`, or ``my.py:function``.
 
     Raises
     ------
@@ -95,10 +121,10 @@ def score_named(name: str) -> tuple[str, Score]:
     """
     if is_place(name):
         return name.rpartition(":")[2], builder_at(name, "metric", TAKES)
-    if name not in SCORES:
-        known = ", ".join(SCORES)
+    if name not in scores:
+        known = ", ".join(scores)
         raise ConfigError(f"metric: got {name!r}, expected one of {known}, or my.py:function")
-    return name, SCORES[name]
+    return name, scores[name]
 
 
 def scored(one: Predicted, scores: Sequence[tuple[str, Score]]) -> dict[str, float]:

@@ -20,14 +20,22 @@ def prediction_rows(run: RunSamples, predicted: Iterable[Predicted]) -> Iterator
 
     Columns: ``person``, ``method``, ``seed``, ``fold``, ``round``, ``index`` of the row in the
     person's file, ``t``, ``class``, ``predicted``, and ``probability NAME`` of each class. Without
-    times ``t`` is empty.
+    times ``t`` is empty. Of a target there are ``value`` and ``predicted``, in its unit, and no
+    class.
     """
+    target = run.federation.card.target
     names = run.federation.card.classes
     classes, columns = np.array(names), [f"{PROBABILITY}{name}" for name in names]
     for one in predicted:
         times = [None] * len(one.y) if one.t is None else one.t.tolist()
         whose = {"person": one.person, "method": one.method, "seed": one.seed, "fold": one.fold}
         whose |= {"round": one.round}
+        if target is not None:
+            both = zip(one.y.tolist(), one.probabilities[:, 0].tolist(), strict=True)
+            for i, (value, predicted) in enumerate(both):
+                row = {"index": int(one.index[i]), "t": times[i]}
+                yield whose | row | {"value": value, "predicted": predicted}
+            continue
         true, likeliest = classes[one.y], classes[one.probabilities.argmax(1)]
         for i, shares in enumerate(one.probabilities.tolist()):
             row = {"index": int(one.index[i]), "t": times[i]}
@@ -39,15 +47,18 @@ def split_rows(run: RunSamples) -> Iterator[Row]:
     """Yield a row for each sample of each person, with its part.
 
     Columns: ``person``, ``index``, ``t``, ``class``, ``fold``, ``part``. A sample without a label
-    has an empty class.
+    has an empty class. Of a target ``value`` stands in the place of the class.
     """
     classes = run.federation.card.classes
     for client, part in run.parts():
         data = run.federation.clients[client]
         times = [None] * len(part) if data.t is None else data.t.tolist()
         for i, y in enumerate(data.y.tolist()):
-            name = classes[y] if y >= 0 else ""
-            row = {"index": i, "t": times[i], "class": name}
+            row = {"index": i, "t": times[i]}
+            if run.federation.card.target is None:
+                row |= {"class": classes[y] if y >= 0 else ""}
+            else:
+                row |= {"value": y}
             row |= {"fold": run.fold, "part": str(part[i])}
             yield {"person": client} | row
 

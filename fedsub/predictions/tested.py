@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +46,8 @@ class Predicted:
     fold : of the run; "" where it tests a share. People who were left out have their names.
     index : int64 [n], rows of the person's file, from 0.
     t : float64 [n], seconds; None where the file has no times.
-    y : int64 [n], true classes.
-    probabilities : float32 [n, classes]; each row sums to 1.
+    y : int64 [n], true classes; of a target float64 [n], true values.
+    probabilities : float32 [n, classes]; each row sums to 1. Of a target [n, 1], predicted values.
     """
 
     person: str
@@ -55,7 +56,7 @@ class Predicted:
     round: int
     index: NDArray[np.int64]
     t: NDArray[np.float64] | None
-    y: NDArray[np.int64]
+    y: NDArray[Any]
     probabilities: NDArray[np.float32]
     fold: str = ""
 
@@ -162,7 +163,8 @@ class RunSamples:
                 "tested person: where models stay on devices, only these predict"
             )
         model = load_model(path, self.code.get(MODEL, ""), self.code.get(ENCODER, ""))
-        one = self.people[client].at(round)
+        one, target = self.people[client].at(round), self.federation.card.target
+        y = one.test_y if target is None else self.federation.clients[client].y[one.test]
         return Predicted(
             client,
             method,
@@ -170,7 +172,7 @@ class RunSamples:
             round,
             one.test,
             None if one.t is None else one.t[one.test],
-            one.test_y,
+            y,
             _probabilities(model, one),
             self.fold,
         )

@@ -1,7 +1,5 @@
 """A person's answers for new recordings: each window's class, when it began and when it ended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -83,16 +81,13 @@ class Answered:
 def model_cut(model: PersonalModel, options: ImportOptions) -> Cut:
     """Return the options by which a model's windows are cut, as its card says.
 
-    Raises
-    ------
-    ConfigError
-        Where the model sees no windows of raw signals, or its card says no rate.
+    Raises ConfigError where the model sees no windows of raw signals, or its card says no rate.
     """
     card, shape = model.card, tuple(model.shape)
-    if len(shape) != 2:
+    if len(shape) != 2 or card.target:
         raise ConfigError(
-            f"client {model.client!r}: got a model of samples of shape {shape}, expected one of "
-            "windows [channels, time]: only these can be cut from a recording"
+            f"client {model.client!r}: got a model of samples of shape {shape}, of {card.classes}; "
+            "expected one of windows [channels, time] and classes: only these are cut of recordings"
         )
     length = shape[1]
     rate = card.sampling_rate_hz or (length / card.window_s if card.window_s else None)
@@ -109,9 +104,7 @@ def model_cut(model: PersonalModel, options: ImportOptions) -> Cut:
 class RecordingAnswers:
     """The answers of a person's model for some recordings, in the order of their windows.
 
-    Parameters
-    ----------
-    notes : what was guessed, converted or left out, in sentences; whole when all is read.
+    `notes`: what was guessed, converted or left out, in sentences; whole when all is read.
     """
 
     model: PersonalModel
@@ -128,15 +121,10 @@ class RecordingAnswers:
     def blocks(self, size: int = BLOCK, at_once: int = AT_ONCE) -> Iterator[Answered]:
         """Yield answers as they are found.
 
-        Parameters
-        ----------
-        size, at_once : rows that are fetched, and resampled, together.
+        `size`, `at_once`: rows that are fetched, and resampled, together.
 
-        Raises
-        ------
-        DataError
-            Where a recording cannot be read, is not like the training data, or none is as long as
-            a window.
+        Raises DataError where a recording cannot be read, is not like the training data, or none is
+        as long as a window.
         """
         lengths, found = list[float](), False
         for file, name in enumerate(self.source.people):
@@ -223,10 +211,8 @@ def open_recordings(given: Any, channels: Sequence[str], options: ImportOptions)
     given : a DataFrame; else a file, a folder or a pattern, or a list of such.
     channels : the model's.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where there are none, they cannot be read, or what reads them is not installed.
+    Raises DataError or ConfigError where there are none, they cannot be read, or what reads them is
+    not installed.
     """
     if hasattr(given, "columns"):
         return FrameRecording(given, channels, options)

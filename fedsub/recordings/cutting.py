@@ -1,7 +1,5 @@
 """Windows of a recording that is read in blocks: memory is bounded, and blocks change no number."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -58,9 +56,7 @@ class RecordingClock:
 class Stretch:
     """A stretch without a pause, which gets rows and gives windows.
 
-    Parameters
-    ----------
-    at_once : rows that are resampled together.
+    `at_once`: rows that are resampled together.
     """
 
     def __init__(self, cut: Cut, at_once: int = AT_ONCE) -> None:
@@ -142,10 +138,7 @@ class Cutter:
     def windows(self, file: int, size: int = BLOCK, at_once: int = AT_ONCE) -> Iterator[CutWindows]:
         """Yield the windows of one recording; `size` rows are fetched together.
 
-        Raises
-        ------
-        DataError
-            Where rows hold what no option lets pass; it names the place.
+        Raises DataError where rows hold what no option lets pass; it names the place.
         """
         self._stretch, self._held, self._done = Stretch(self._cut, at_once), None, None
         for block in self._source.blocks(file, size):

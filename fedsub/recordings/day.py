@@ -1,7 +1,5 @@
 """A day in classes: how long each lasted, and when."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,9 +16,7 @@ _TOUCH = 1e-3
 def moment(seconds: float, tick: float | None) -> str:
     """Return a time as the recording has it: a number in its unit, or a date in UTC.
 
-    Parameters
-    ----------
-    tick : seconds of one unit; None: the recording has dates.
+    `tick`: seconds of one unit; None: the recording has dates.
     """
     if tick is None:
         return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "milliseconds")[:23]

@@ -1,7 +1,5 @@
 """Recordings as loggers write them: by a layout, or with a file for each sensor."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from fedsub.recordings.source import BLOCK, rows_of

@@ -26,10 +26,7 @@ TRAINING = "training"
 def reading_options(given: Mapping[str, str]) -> ImportOptions:
     """Return the options of an import with the given values.
 
-    Raises
-    ------
-    ConfigError
-        Where one is unknown, has another value, or says what the model says.
+    Raises ConfigError where one is unknown, has another value, or says what the model says.
     """
     if others := [key for key in given if key not in READING]:
         raise ConfigError(f"predict: got option {others[0]!r}, expected {', '.join(READING)}")
@@ -45,14 +42,9 @@ def reading_options(given: Mapping[str, str]) -> ImportOptions:
 def smoothing_seconds(text: str, model: PersonalModel) -> float | None:
     """Return the mean time that a class lasts, s; None where nothing is smoothed.
 
-    Parameters
-    ----------
-    text : a duration, or :data:`TRAINING`: as long as in the training samples of `model`.
+    `text`: a duration, or :data:`TRAINING`: as long as in the training samples of `model`.
 
-    Raises
-    ------
-    ConfigError
-        Where the text is neither, or nobody knows how long a class lasted.
+    Raises ConfigError where the text is neither, or nobody knows how long a class lasted.
     """
     if not text:
         return None

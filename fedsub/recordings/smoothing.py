@@ -5,8 +5,6 @@ class. A class lasts a mean time, after which each other one is as likely. It ne
 comes later, so it also runs on a watch.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

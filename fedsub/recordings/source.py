@@ -3,8 +3,6 @@
 A table is read into a database on disk, as an import reads it, so memory holds one block of it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -55,10 +53,7 @@ def recording_roles(
     features : the channels that the model reads.
     where : the file, for messages.
 
-    Raises
-    ------
-    DataError
-        Where a channel or the named time is missing, or the first rows hold units.
+    Raises DataError where a channel or the named time is missing, or the first rows hold units.
     """
     names = list(columns)
     if lacking := [name for name in features if name not in columns]:
@@ -97,14 +92,9 @@ def _are_numbers(values: Sequence[str | None]) -> list[bool | None]:
 class TableRecordings(TableSource):
     """Recordings in files of tables; a :class:`Recordings`.
 
-    Parameters
-    ----------
-    channels : the channels that the model reads.
+    `channels`: the channels that the model reads.
 
-    Raises
-    ------
-    DataError
-        Where a file cannot be read as a table, lacks a channel, or changes meanwhile.
+    Raises DataError where a file cannot be read as a table, lacks a channel, or changes meanwhile.
     """
 
     def __init__(
@@ -164,10 +154,7 @@ class TableRecordings(TableSource):
 class FrameRecording:
     """A recording in a DataFrame, or in anything with columns; a :class:`Recordings`.
 
-    Raises
-    ------
-    DataError
-        Where it is empty or lacks a channel.
+    Raises DataError where it is empty or lacks a channel.
     """
 
     labels: tuple[str, ...] = ()

@@ -1,7 +1,5 @@
 """What first rows of a recording show: its clock, its rate, and an accelerometer's unit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -50,10 +48,7 @@ def recording_clock(
     rate : the model's samples a second.
     own_rate : rows a second of a recording without times; None: the model's rate.
 
-    Raises
-    ------
-    DataError
-        Where times cannot be read, or there is less than half a row for each sample.
+    Raises DataError where times cannot be read, or there is less than half a row for each sample.
     """
     notes = []
     if source.time is None:
@@ -110,10 +105,7 @@ def unit_factors(
     scaling : means and deviations of the training data by channel; None: nothing is compared.
     units : of the training data, in words.
 
-    Raises
-    ------
-    DataError
-        Where the unit differs and ``convert`` does not name the model's.
+    Raises DataError where the unit differs and ``convert`` does not name the model's.
     """
     factors, converted, notes = np.ones(len(features), np.float32), False, list[str]()
     known = [s for s in sensors(features) if s.kind == Kind.ACCELERATION] if scaling else []

@@ -1,7 +1,5 @@
 """The table of answers: a row for each window."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -32,7 +32,7 @@ ATTENDANCE_EXPLAINED = (
 #: Groups of people by the share of rounds in which they took part: words, from, below.
 _OFTEN = (("fewer than a third", 0.0, 1 / 3), ("fewer than two thirds", 1 / 3, 2 / 3),
           ("more", 2 / 3, np.inf))  # fmt: skip
-_FROM = {TRAINED: "bytes_up_sent", TESTED: "macro_f1", RESTING: "resting",
+_FROM = {TRAINED: "bytes_up_sent", TESTED: "loss", RESTING: "resting",
          REFUSED: "refused_replies", MISSING: "missing_replies"}  # fmt: skip
 _COLOURS = ("#ffffff", LACKING, "#cfe3f2", "#0072B2", "#F0E442", "#CC79A7", "#D55E00")
 
@@ -70,7 +70,7 @@ class Attendance:
         for state, metric in _FROM.items():
             if metric in trace.people:
                 states[_there(trace.people[metric], people, rounds)] = state
-        tested = _there(trace.people["macro_f1"], people, rounds)
+        tested = _there(trace.people["loss"], people, rounds)
         known = heard.sum(0)
         # In their last rounds only people are tested who were held out till then.
         if trace.config.get("split") == "unseen":
@@ -150,7 +150,7 @@ def attendance_maps(frame: Frame) -> Iterator[Drawn]:
             f"{len(found.people)} people by {len(found.rounds)} rounds. People who were so in some "
             f"round: {', '.join(counts) or 'none missing, refused or resting'}. Fewest were tested "
             f"in round {fewest}: {tested} of {known}."
-            f"{by_attendance(found, frame.of(name)[0].people['macro_f1'])} Who and when is in "
+            f"{by_attendance(found, frame.of(name)[0].people[frame.score])} Who and when is in "
             "tables/."
         )
         title = f"{name}: who took part by round{frame.of_seed}"

@@ -3,8 +3,6 @@
 They are those of ``predictions.csv``, which ``fedsub predictions`` writes into the run's folder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from matplotlib.figure import Figure
 
 from fedsub.predictions.files import PREDICTIONS, read_predictions
 from fedsub.predictions.scores import BINS, SCORES, ece, reliability
-from fedsub.predictions.tables import mean_rows, score_rows
+from fedsub.predictions.tables import PROBABILITY, mean_rows, score_rows
 from fedsub.predictions.tested import Predicted
 from fedsub.report.curves import styles
 from fedsub.report.page import Section
@@ -36,6 +34,9 @@ def calibration(folder: Path) -> list[Section]:
     path = folder / PREDICTIONS
     if not path.is_file():
         return []
+    with path.open(encoding="utf-8") as file:
+        if PROBABILITY not in file.readline():  # of a target
+            return []
     predicted = read_predictions(path)
     text = (EXPLAINED,)
     return [Section("calibration", "Calibration", text, [_scores(predicted)], [_drawn(predicted)])]

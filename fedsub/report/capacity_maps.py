@@ -1,7 +1,5 @@
 """What people reach whose devices hold different shares of the model: boxes and histograms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

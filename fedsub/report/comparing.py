@@ -6,8 +6,6 @@ are drawn with replacement, each with the scores of both methods, so that what m
 or hard for everybody cancels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations

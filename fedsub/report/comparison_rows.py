@@ -1,7 +1,5 @@
 """Rows of text that compare methods with each other and with their twin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from fedsub.report.comparing import Pair, differences, twin

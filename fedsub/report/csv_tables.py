@@ -1,7 +1,5 @@
 """The tables of a report as CSV: numbers in full."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -111,7 +109,7 @@ def _methods(
 def _rounds(frame: Frame) -> Iterator[Sequence[object]]:
     for trace in frame.traces:
         there = Attendance.of(trace)
-        for metric in ("macro_f1", "weighted_f1", "accuracy", "loss"):
+        for metric in ("macro_f1", "weighted_f1", "accuracy", "mae", "rmse", "r2", "loss"):
             grid = trace.people[metric]
             counts = grid.there.sum(1).tolist()
             for round, mean, n in zip(grid.rounds, grid.means.tolist(), counts, strict=True):

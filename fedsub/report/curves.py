@@ -1,7 +1,5 @@
 """Curves by round, and the strip of everybody's gain over the twin."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,7 +21,11 @@ _DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.6, 1.2, 1.6)))
 _MOST_BANDS = 4
 #: Colour and dashes.
 Style = tuple[str, object]
-_TITLES = {"macro_f1": "Macro F1 by round", "loss": "Loss by round, nats"}
+_TITLES = {
+    "macro_f1": "Macro F1 by round",
+    "mae": "Mean absolute error by round, in the target's unit",
+    "loss": "Loss by round, nats",
+}
 
 
 def styles(methods: Sequence[str]) -> dict[str, Style]:

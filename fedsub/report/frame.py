@@ -182,6 +182,12 @@ class Frame:
         return tuple(dict.fromkeys(one.repeat for one in sorted(self.traces, key=_in_order)))
 
     @property
+    def score(self) -> str:
+        """The metric that people are compared by: of a target the mean absolute error."""
+        errors = any(trace.summary.mae is not None for trace in self.traces)
+        return "mae" if errors else "macro_f1"
+
+    @property
     def unit(self) -> str:
         """What intervals are over."""
         if len(self.seeds) == 1:

@@ -1,7 +1,5 @@
 """Maps over rounds: clusters of each class, groups of people, who is with whom, prototypes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Heat maps: people, classes, both of each method; what each person's prediction owes to what."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -56,12 +54,12 @@ def class_means(frame: Frame) -> tuple[list[int], Floats]:
 
 
 def people_scores(frame: Frame) -> tuple[list[str], tuple[str, ...], Floats]:
-    """Return people, columns and macro F1 [people, columns] of the last evaluated round.
+    """Return people, columns and scores [people, columns] of the last evaluated round.
 
     Columns are methods, and own heads where there are some; nan for none. Of several seeds, the
     mean of those in which a person was tested.
     """
-    columns = {name: [t.people["macro_f1"] for t in frame.of(name)] for name in frame.methods}
+    columns = {name: [t.people[frame.score] for t in frame.of(name)] for name in frame.methods}
     own = [heads for trace in frame.traces if (heads := own_heads(trace)).rounds]
     columns |= {OWN: own} if own else {}
     last: list[dict[str, list[float]]] = []

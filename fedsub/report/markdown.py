@@ -1,7 +1,5 @@
 """Markdown: tables, whatever their cells hold, and paragraphs."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 

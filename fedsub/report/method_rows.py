@@ -1,7 +1,5 @@
 """What methods reached and what they cost, as rows of text, a method each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fedsub.report.frame import Frame
@@ -13,6 +11,8 @@ from fedsub_server.tables import with_own_heads
 
 def reached(frame: Frame) -> Rows:
     """Return the scores of methods, over people in the last evaluated round."""
+    if frame.score == "mae":
+        return errors(frame)
     names = ("macro_f1_p10", "macro_f1_std", "macro_f1_min", "macro_f1_max", "weighted_f1")
     rows = []
     for one in with_own_heads([trace.summary for trace in frame.traces]):
@@ -34,6 +34,25 @@ def reached(frame: Frame) -> Rows:
         "± is half the 95 % interval (Student t), the worst decile the 10th percentile"
     )
     return Rows(caption, head, rows, (9,))
+
+
+def errors(frame: Frame) -> Rows:
+    """Return the errors of methods at a target, over people in the last evaluated round."""
+    rows = []
+    for one in (trace.summary for trace in frame.traces):
+        each = [getattr(one, name) for name in ("mae", "mae_std", "mae_min", "mae_max", "rmse")]
+        r2 = number(one.r2) + (f" (of {one.r2_clients})" if one.r2_clients < one.clients else "")
+        last = NONE if one.evaluated_round is None else str(one.evaluated_round)
+        people = str(one.clients) + (f" of {one.people}" if one.people > one.clients else "")
+        row = (*map(number, each), r2, number(one.loss), one.tested_words or NONE, last, people)
+        rows.append((one.method, *row))
+    head = ("method", "MAE", "std", "min", "max", "RMSE", "R2", "loss", "tested model", "round",
+            "people")  # fmt: skip
+    caption = (
+        "Means over people who have test samples, everybody alike, in the last evaluated round; "
+        "errors in the target's unit; R2 of people whose test samples differ in the target"
+    )
+    return Rows(caption, head, rows, (8,))
 
 
 def by_capacity(frame: Frame) -> Rows | None:

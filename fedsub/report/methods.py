@@ -1,7 +1,5 @@
 """What is to be known of the methods, from their cards: in lines, and as a page of Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod

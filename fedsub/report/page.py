@@ -1,7 +1,5 @@
 """The page on a run: one HTML file with its figures inside, read offline, by eye or by ear."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -135,18 +133,20 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
     begun = [f"{t.method} {t.rounds} of {t.wanted} rounds" for t in frame.traces if not t.finished]
     begun += [f"{name} not begun" for name in frame.missing]
     state = f"Not finished: {', '.join(begun)}." if begun else ""
-    tested = [t for t in frame.traces if t.summary.macro_f1 is not None]
+    tested = [t for t in frame.traces if t.summary.evaluated_round is not None]
     if not tested:
         return [text for text in (state, "Nothing has been evaluated yet.") if text]
     people, all_there = (max(getattr(t.summary, n) for t in tested) for n in ("clients", "people"))
     who = "1 person" if all_there == 1 else f"{all_there} people"
     of = "" if people == all_there else f"{people} of "
+    of_target = frame.score == "mae"
+    what, spec = ("Mean absolute error", ".4g") if of_target else ("Macro F1", ".3f")
     scores = ", ".join(
-        f"{t.method} {t.summary.macro_f1:.3f}"
+        f"{t.method} {getattr(t.summary, frame.score):{spec}}"
         + (f" (of {t.summary.clients})" if t.summary.clients < people else "")
         for t in tested
     )
-    said = [f"Macro F1, mean over {of}{who}: {scores}."]
+    said = [f"{what}, mean over {of}{who}: {scores}."]
     said += _alone(frame)
     said += _differences(pairs, twin(frame))
     return [text for text in (state, *said, *warnings(frame)) if text]
@@ -154,7 +154,7 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
 
 def warnings(frame: Frame) -> list[str]:
     """Return in sentences all that a terminal warned of: what bends or breaks a run's numbers."""
-    tested = [trace.summary for trace in frame.traces if trace.summary.macro_f1 is not None]
+    tested = [t.summary for t in frame.traces if t.summary.evaluated_round is not None]
     return [*remarks(tested), *data_in_words(frame.notes)]
 
 

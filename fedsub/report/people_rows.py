@@ -1,7 +1,5 @@
 """People and classes one by one, as rows of text."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,10 +14,11 @@ _MOST_PEOPLE_CLASSES = 60
 
 
 def people(frame: Frame) -> Rows:
-    """Return macro F1 of everybody by method, and of own heads."""
+    """Return the score of everybody by method, and of own heads."""
     names, columns, scores = people_scores(frame)
     rows = [(name, *map(number, row)) for name, row in zip(names, scores.tolist(), strict=True)]
-    return Rows("Macro F1 of every person in the last evaluated round", ("person", *columns), rows)
+    what = "Mean absolute error" if frame.score == "mae" else "Macro F1"
+    return Rows(f"{what} of every person in the last evaluated round", ("person", *columns), rows)
 
 
 def splits(frame: Frame) -> Rows | None:

@@ -1,7 +1,5 @@
 """How a run was done, in words: what another would need to do it again."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run's folder, finished or not, as a frame."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -33,17 +31,14 @@ from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
 
 #: Metrics over people that a page shows; `examples` says who was tested.
-TESTED = ("macro_f1", "weighted_f1", "accuracy", "loss", "examples")
+TESTED = ("macro_f1", "weighted_f1", "accuracy", "mae", "rmse", "r2", "loss", "examples")
 BYTES = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent")
 
 
 def read_run(folder: Path) -> Frame:
     """Return the frame of a run's folder; of a method that has not begun, only its name.
 
-    Raises
-    ------
-    RunError
-        If the folder holds no method's database, or one that cannot be read.
+    Raises RunError if the folder holds no method's database, or one that cannot be read.
     """
     summaries = {summary.method: summary for summary in method_summaries(folder)}
     config = run_config(folder)

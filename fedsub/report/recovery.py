@@ -5,8 +5,6 @@ not every round is evaluated, they may have come some rounds earlier, and were l
 F1 then is measured on what is new, too, so a drop is the model's and the test's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

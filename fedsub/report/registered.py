@@ -1,7 +1,5 @@
 """The report, as the server looks it up at the end of a run (fedsub_server/app.py)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub.report.report import write_report

@@ -1,7 +1,5 @@
 """A run's report: report.html in its folder, figures/ as PNG and tables/ as CSV beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -40,14 +38,10 @@ _NAMED = 5  # people a row names; who else there is stands in a folded table
 def write_report(folder: Path, again: int | None = None) -> tuple[Path, bool]:
     """Write the report into a run's folder; return its path, and whether the run has finished.
 
-    Parameters
-    ----------
-    again : seconds after which the page of a run that goes on loads itself anew; None for never.
+    `again`: seconds after which the page of a run that goes on loads itself anew; None for never.
 
-    Raises
-    ------
-    RunError
-        If the folder holds no method's database or one that cannot be read, or cannot be written.
+    Raises RunError if the folder holds no method's database or one that cannot be read, or cannot
+    be written.
     """
     frame, config = read_run(folder), run_config(folder)
     compared = pairs(frame)
@@ -67,10 +61,7 @@ def write_files(
 ) -> Path:
     """Write a page, its figures as PNG and its tables as CSV, by name; return the page's path.
 
-    Raises
-    ------
-    RunError
-        If the folder cannot be written.
+    Raises RunError if the folder cannot be written.
     """
     for name in (FIGURES, TABLES):
         try:
@@ -146,7 +137,7 @@ def _of_methods(frame: Frame, compared: Sequence[Pair]) -> list[Section]:
     # Of many pairs, those of the run's own method; the rest is folded.
     fewer = frame.methods[0] if len(compared) > _MOST_PAIRS else ""
     first = [pair for pair in compared if not fewer or fewer in (pair.first, pair.second)]
-    by_round = [one for one in (curves(frame, "macro_f1"), curves(frame, "loss")) if one]
+    by_round = [one for one in (curves(frame, frame.score), curves(frame, "loss")) if one]
     strip, by_size = gain_strip(frame), list(capacity_maps(frame))
     return [
         Section(

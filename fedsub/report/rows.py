@@ -1,7 +1,5 @@
 """A table of a page: rows of text, and how numbers are written in it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

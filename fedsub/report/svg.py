@@ -8,8 +8,6 @@ a description, and its labels can be searched. What is lost is the pointer's rea
 tables have them.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import dataclass

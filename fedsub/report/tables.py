@@ -1,7 +1,5 @@
 """Tables of a run's results for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD

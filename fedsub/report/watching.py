@@ -1,7 +1,5 @@
 """A report that is written anew while its run goes on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +22,7 @@ def watch_report(
 
     Interrupted, it leaves a page that no longer loads itself anew.
 
-    Raises
-    ------
-    RunError
-        If `folder` is no run's, or the report cannot be written.
+    Raises RunError if `folder` is no run's, or the report cannot be written.
     """
     if not (folder / RUN_FILE).is_file():
         raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")

@@ -1,7 +1,5 @@
 """Which tensors each method sends, from the cards: the table of methods in docs/wire-format.md."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -68,10 +66,7 @@ def wire_tables(packages: Mapping[str, Iterable[MethodCard]]) -> str:
 def renew_page(page: Path, packages: Mapping[str, Iterable[MethodCard]]) -> None:
     """Write the tables into a page, between its two marks.
 
-    Raises
-    ------
-    ConfigError
-        If the page has no such marks.
+    Raises ConfigError if the page has no such marks.
     """
     text = page.read_text("utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:

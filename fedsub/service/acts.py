@@ -109,9 +109,9 @@ def revoke(file: ServiceFile, arguments: Arguments) -> str:
 
 
 def look(file: ServiceFile, arguments: Arguments) -> str:
-    """Return the schedule, the next round and the last failure, in lines."""
+    """Return the schedule, the next round, the last starts and the last failure, in lines."""
     _only(arguments)
-    return "\n".join(service_lines(file.state, file.settings, is_served(file.folder)))
+    return "\n".join(service_lines(file, is_served(file.folder)))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -9,13 +10,16 @@ from typing import IO
 from zoneinfo import ZoneInfo
 
 from fedsub.service.schedule import Schedule
-from fedsub.service.state import LOCK_FILE, RUN, ServiceFile, ServiceState, Settings
+from fedsub.service.state import LOCK_FILE, RUN, ServiceFile
 from fedsub.status.facts import Status, Trouble
 from fedsub.status.machine import free_bytes
 from fedsub.status.reading import run_status
 from fedsub_core.errors import RunError
 from fedsub_core.files import lock
 from fedsub_server.run_folder import RUN_FILE
+
+#: Starts that are shown, the newest first.
+STARTS = 3
 
 
 def is_served(folder: Path) -> bool:
@@ -30,8 +34,9 @@ def is_served(folder: Path) -> bool:
     return False
 
 
-def service_lines(state: ServiceState, settings: Settings, served: bool) -> list[str]:
-    """Return a service's schedule, its next round, what it waits for and its last failure."""
+def service_lines(file: ServiceFile, served: bool) -> list[str]:
+    """Return a service's schedule, next round, what it waits for, last starts and last failure."""
+    state, settings = file.state, file.settings
     schedule = Schedule.parse(settings.when)
     each = "1 round" if settings.each == 1 else f"{settings.each} rounds"
     following = f"at {_moment(state.next_at, schedule)}" if state.next_at else "as soon as it may"
@@ -47,6 +52,7 @@ def service_lines(state: ServiceState, settings: Settings, served: bool) -> list
         f"schedule: {settings.when}, {each} each time",
         f"next round: {following}",
         f"waits: {state.why or '-'}" if served else "waits: for `fedsub serve` to be started",
+        f"last starts: {'; '.join(_starts(file, schedule)) or 'none'}",
         f"last failure: {failure}",
     ]
 
@@ -54,8 +60,9 @@ def service_lines(state: ServiceState, settings: Settings, served: bool) -> list
 def service_status(folder: Path, certificate: Path | None = None) -> Status:
     """Return the state of a service; raises as :func:`~fedsub.status.reading.read_status`."""
     with ServiceFile(folder) as file:
-        state, settings = file.state, file.settings
-    served, run = is_served(folder), folder / RUN
+        state, served = file.state, is_served(folder)
+        lines = service_lines(file, served)
+    run = folder / RUN
     if (run / RUN_FILE).is_file():
         status = run_status(run, "service", certificate)
     else:
@@ -75,7 +82,7 @@ def service_status(folder: Path, certificate: Path | None = None) -> Status:
         path=str(folder),
         state=status.state if going else waiting,
         seconds_left=None,
-        service=service_lines(state, settings, served),
+        service=lines,
         troubles=tuple(troubles),
     )
 
@@ -95,6 +102,13 @@ def lock_folder(folder: Path) -> IO[str]:
         file.close()
         raise RunError(f"{folder}: another process serves it, expected none") from error
     return file
+
+
+def _starts(file: ServiceFile, schedule: Schedule) -> Iterator[str]:
+    for begun, ended, rounds, tries in file.last_starts(STARTS):
+        again = f", {tries} tries" if tries > 1 else ""
+        took = max(ended - begun, 0)  # a clock may go back
+        yield f"{_moment(begun, schedule)} to round {rounds} in {took:.0f} s{again}"
 
 
 def _moment(seconds: float, schedule: Schedule) -> str:

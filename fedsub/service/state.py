@@ -186,6 +186,11 @@ class ServiceFile:
         begun = {} if checks else {"begun": now}
         self.put(**_of_a_start(replace(ServiceState(), target=target, checks=checks)), **begun)
 
+    def last_starts(self, count: int) -> list[tuple[float, float, int, int]]:
+        """Return begin, end, rounds in all and tries of the last starts, the newest first."""
+        query = "select begun, ended, rounds, tries from starts order by number desc limit ?"
+        return self.connection.execute(query, (count,)).fetchall()
+
     def samples(self) -> dict[str, int]:
         """Return the number of each person's samples in the last round."""
         return dict(self.connection.execute("select client, count from samples").fetchall())

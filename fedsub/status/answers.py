@@ -1,7 +1,5 @@
 """What is asked over HTTP, and what is answered."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

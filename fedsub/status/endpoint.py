@@ -30,10 +30,7 @@ QUESTION_SECONDS, MOST_CONNECTIONS = 10.0, 256
 def address(text: str) -> tuple[str, int]:
     """Return host and port of ``PORT`` or ``HOST:PORT``; without a host it is loopback.
 
-    Raises
-    ------
-    ConfigError
-        If it is neither.
+    Raises ConfigError if it is neither.
     """
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 2**16):
@@ -93,10 +90,7 @@ class Endpoint:
     guard : what stands before the page; None: nothing.
     tls : files of a certificate and its key; None: it is not encrypted.
 
-    Raises
-    ------
-    RunError
-        If nothing can listen there.
+    Raises RunError if nothing can listen there.
     """
 
     def __init__(

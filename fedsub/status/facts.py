@@ -1,7 +1,5 @@
 """What is known of how a run is doing, and whether that is well."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum

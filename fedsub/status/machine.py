@@ -1,7 +1,5 @@
 """What this machine says of a run: which process has its database open, memory, disk, dates."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

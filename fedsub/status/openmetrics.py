@@ -4,8 +4,6 @@ Written out by hand: only gauges without timestamps are needed, which is a line 
 OpenMetrics 1.0, "Text Format".
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean

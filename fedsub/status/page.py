@@ -1,7 +1,5 @@
 """A status as a page in a browser: one file, in parts that are sent anew where they change."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections import Counter

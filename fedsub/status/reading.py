@@ -1,7 +1,5 @@
 """Reads how a run, a deployment or a study is doing from its folder, and writes nothing there."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,16 +31,10 @@ STARTING_SECONDS = 120.0
 def read_status(folder: Path, certificate: Path | None = None) -> Status:
     """Return how what lies in `folder` is doing.
 
-    Parameters
-    ----------
-    certificate : the server's, where it does not lie in the deployment's folder.
+    `certificate`: the server's, where it does not lie in the deployment's folder.
 
-    Raises
-    ------
-    RunError
-        If the folder is none, or no run's, deployment's or study's; or a database is damaged.
-    ConfigError
-        If its run.toml cannot be read.
+    Raises RunError if the folder is none, or no run's, deployment's or study's; or a database is
+    damaged. Raises ConfigError if its run.toml cannot be read.
     """
     if not folder.exists() and ":" in str(folder):
         host, _, path = str(folder).rpartition(":")

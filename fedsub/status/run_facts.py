@@ -1,7 +1,5 @@
 """Facts of a run, as its databases hold them and its server said last: of all, and of people."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping
@@ -139,9 +137,7 @@ _NOTHING = Glance({}, "", 0, (), 0.0)
 def people_of(run: RunFacts, current: bool) -> list[Person]:
     """Return everybody's state and numbers, by the server's last words and the database.
 
-    Parameters
-    ----------
-    current : whether the server still speaks.
+    `current`: whether the server still speaks.
     """
     look = run.look or _NOTHING
     told = run.live.get("people")

@@ -1,7 +1,5 @@
 """How a status is shown: for people in a terminal, for scripts as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

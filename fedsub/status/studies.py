@@ -1,7 +1,5 @@
 """How a study is doing: how many of its runs have ended, and how far the others are."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +18,7 @@ from fedsub_server.rundb_glance import glance
 def study_status(folder: Path) -> Status:
     """Return how a study is doing, its runs counted as rounds.
 
-    Raises
-    ------
-    ConfigError, RunError
-        If its file is no study any more.
+    Raises ConfigError or RunError if its file is no study any more.
     """
     study = kept_study(folder)
     # Whatever values are chosen, there are as many runs; several tables may share one.

@@ -1,7 +1,5 @@
 """How a SuperLink is doing, asked at its port for runs: its nodes and its runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass

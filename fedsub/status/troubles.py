@@ -1,7 +1,5 @@
 """What is wrong with a run, in sentences that say what to do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

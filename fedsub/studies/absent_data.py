@@ -1,7 +1,5 @@
 """Federations that a study names and nobody has made yet: which, and how to get each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub.studies.study import Cell, Study, shown
@@ -23,10 +21,7 @@ def absent_data(study: Study) -> dict[str, str]:
 def check_some_data(study: Study) -> None:
     """Refuse a study of which no table can be made.
 
-    Raises
-    ------
-    DataError
-        It names each federation, and says how to get it.
+    Raises DataError; it names each federation, and says how to get it.
     """
     absent = absent_data(study)
     if absent.keys() >= {source_of(study, cell) for cell in study.cells}:

@@ -1,7 +1,5 @@
 """What an engine of a study is, and one run, which all engines train alike."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Sequence
 from functools import lru_cache

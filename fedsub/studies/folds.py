@@ -1,7 +1,5 @@
 """Folds of a study: runs that differ in what is tested, and share one row of its tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,10 +25,7 @@ SET_BY_FOLDS = ("fold", "unseen-people")
 def read_folds(where: Path, given: Any) -> Folds:
     """Return the folds that a file asks for, or a text of the command line.
 
-    Raises
-    ------
-    ConfigError
-        If they are none; it names `where`.
+    Raises ConfigError if they are none; it names `where`.
     """
     if isinstance(given, str) and given.isascii() and given.isdigit():
         given = int(given)
@@ -53,10 +48,7 @@ def folds_of(folds: Folds, source: str, split: str) -> list[Fold]:
 
     Of people who are left out, `folds` groups are drawn, the same for all seeds.
 
-    Raises
-    ------
-    DataError
-        If there are fewer people than folds.
+    Raises DataError if there are fewer people than folds.
     """
     if not folds:
         return [()]

@@ -1,7 +1,5 @@
 """Runs that a study's folder keeps: which have finished, by which code and on which data."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """A study as it was started, shortened or whole, and kept in its folder."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib
@@ -35,10 +33,8 @@ def keep_study(folder: Path, file: Path, data: Path | None, asked: Mapping[str, 
 def kept_study(folder: Path) -> Study:
     """Return the study whose folder this is.
 
-    Raises
-    ------
-    ConfigError, RunError
-        If its file is no study any more, or what it was started with cannot be read.
+    Raises ConfigError or RunError if its file is no study any more, or what it was started with
+    cannot be read.
     """
     try:
         asked = json.loads((folder / ASKED_FILE).read_text("utf-8"))
@@ -78,10 +74,7 @@ def shortened(
     replace the file's, also where that varies or tunes them. `tune` are keys with several, such as
     ``epochs=1,5``, and `lr` several rates: of these each row takes the best on validation data.
 
-    Raises
-    ------
-    ConfigError
-        If one of them is none, or a row of [methods] fixes a key that is set.
+    Raises ConfigError if one of them is none, or a row of [methods] fixes a key that is set.
     """
     if seeds is not None:
         numbers = [text.strip() for text in seeds.split(",")]

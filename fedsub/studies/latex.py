@@ -3,8 +3,6 @@ r"""A study's tables as LaTeX with booktabs, to be put into a paper.
 A number is the mean over seeds, behind it their standard deviation (of a sample, n - 1).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The engine of a study on the cores of this machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

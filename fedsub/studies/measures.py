@@ -1,7 +1,5 @@
 """Numbers that a study's tables may show: their names and columns, and how runs give them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import fields

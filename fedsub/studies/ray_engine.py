@@ -4,8 +4,6 @@ A run is trained in a temporary folder of some node and comes back as what its f
 federation goes there through Ray's object store. A run that is lost with its node is repeated.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 import signal
@@ -41,10 +39,7 @@ PREFIX, LOCK = "fedsub-run-", "lock"
 def ray_engine(address: str | None, jobs: int | None) -> Iterator[Engine]:
     """Yield an engine of all CPUs of a cluster, or of at most `jobs` of them.
 
-    Raises
-    ------
-    RunError
-        As :func:`cluster`.
+    Raises RunError as :func:`cluster`.
     """
     with cluster(address) as ray:
         yield _RayEngine(ray, jobs)

@@ -1,7 +1,5 @@
 """A run: several methods on the same federation, splits and seeds, in one folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -108,10 +106,7 @@ def check_data(config: RunConfig, federation: Federation) -> None:
 def new_folder(config: RunConfig) -> Path:
     """Make the run's folder, ``<out>/<data>-<method>-<time>``, with its resolved run.toml.
 
-    Raises
-    ------
-    RunError
-        If the folder cannot be made.
+    Raises RunError if the folder cannot be made.
     """
     note_named(config)
     data = Path(config.data).resolve().name if config.data != "watch" else "watch"
@@ -125,14 +120,10 @@ def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
 
     Nothing is written into `folder` before :func:`go_on`.
 
-    Raises
-    ------
-    ConfigError
-        If the folder names code that is not in `overrides`, and that the user does not know
-        (:mod:`fedsub_core.models.known_code`).
-    RunError
-        If `folder` is no run, or `overrides` ask for what does not continue the run: another
-        configuration, or fewer rounds than it was given.
+    Raises ConfigError if the folder names code that is not in `overrides`, and that the user does
+    not know (:mod:`fedsub_core.models.known_code`). Raises RunError if `folder` is no run, or
+    `overrides` ask for what does not continue the run: another configuration, or fewer rounds than
+    it was given.
     """
     if not (folder / RUN_FILE).is_file():
         raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")
@@ -165,10 +156,8 @@ def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
 def go_on(folder: Path, config: RunConfig, federation: Federation) -> None:
     """Check that a run's data are what they were, and note what it is resumed with.
 
-    Raises
-    ------
-    RunError
-        If the card or a client's samples changed, or a client is missing or new; it is named.
+    Raises RunError if the card or a client's samples changed, or a client is missing or new; it is
+    named.
     """
     for name in config.methods:
         if (folder / name / DATABASE_FILE).is_file():
@@ -204,10 +193,7 @@ def train_methods(
 def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
     """Return the notes of a run's data: its kind of split, and what bends its results.
 
-    Raises
-    ------
-    DataError
-        Where somebody's cannot be split.
+    Raises DataError where somebody's cannot be split.
     """
     card = federation.card
     people = {one.client: one for one in split_clients(config.split_settings, federation)}

@@ -1,7 +1,5 @@
 """Runs a study's tasks, with an engine that spreads them; what is finished is kept."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -86,10 +84,8 @@ class RunsFailedError(RunError):
 def run_study(study: Study, folder: Path, engine: Engine, progress: Progress) -> dict[str, Values]:
     """Train all that is not trained yet; return the chosen values by :func:`row_key`.
 
-    Raises
-    ------
-    RunsFailedError
-        If runs failed; all others were finished first, but those whose values they were to choose.
+    Raises RunsFailedError if runs failed; all others were finished first, but those whose values
+    they were to choose.
     """
     first, absent = list(tuning_tasks(study)), absent_data(study)
     failed = run_tasks(first, folder, engine, "tuning", progress, absent)

@@ -4,8 +4,6 @@ A study is resolved to tasks, each one run of one method, known by all that deci
 what a file changes is run anew, and nothing else.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -208,10 +206,7 @@ def task_of(
 ) -> Task:
     """Return one run.
 
-    Raises
-    ------
-    ConfigError
-        If what it would be configured with is no configuration of a run.
+    Raises ConfigError if what it would be configured with is no configuration of a run.
     """
     own = {f"{entry.method}.{key}": value for key, value in entry.hyper.items()}
     keys = {"threads": 1, **study.run, **dict(cell), **dict(fold), **own, **tuned}

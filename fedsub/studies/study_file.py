@@ -1,7 +1,5 @@
 """Reads a study from its TOML file; ``studies/README.md`` says what a file holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,10 +29,8 @@ _KEYS = (
 def read_study(path: Path, data: Path | None = None) -> Study:
     """Return the study in a file; federations it names lie in the folder `data`, or beside it.
 
-    Raises
-    ------
-    ConfigError
-        Where the file cannot be read, or a key or value is none; it names the file and the key.
+    Raises ConfigError where the file cannot be read, or a key or value is none; it names the file
+    and the key.
     """
     places = [folder for folder in (data, path.parent) if folder is not None]
     return read_in(path, places, path.stem)
@@ -99,14 +95,9 @@ TESTED = frozenset({
 def check_study(path: Path, study: Study) -> None:
     """Refuse a study whose parts are right each, and wrong together.
 
-    Parameters
-    ----------
-    path : of its file, which messages begin with.
+    `path`: of its file, which messages begin with.
 
-    Raises
-    ------
-    ConfigError
-        It names the file and the key.
+    Raises ConfigError; it names the file and the key.
     """
     _check_given_once(path, study)
     _check_tuned(path, study)
@@ -122,6 +113,11 @@ def check_study(path: Path, study: Study) -> None:
     for task in tasks(study, lambda entry, cell: study.candidates(entry)[0]):
         # Each was checked when it was made.
         source = task.config.data
+        if task.config.regression:
+            raise ConfigError(
+                f"{path}: loss: got {task.config.loss}, expected a loss of classes: tables compare "
+                "by macro F1. Methods of a target run beside each other: fedsub run --beside"
+            )
         if (other := sources.setdefault(shown(source), source)) != source:
             raise ConfigError(
                 f"{path}: data: got {other} and {source}, expected folders of different names: "
@@ -141,10 +137,7 @@ def check_study(path: Path, study: Study) -> None:
 def _check_given_once(path: Path, study: Study) -> None:
     """Refuse a key of [vary] that [tune] or a method would override: its table would be called so.
 
-    Raises
-    ------
-    ConfigError
-        It names the file and the key.
+    Raises ConfigError; it names the file and the key.
     """
     fixed = {f"{e.method}.{key}": e.label for e in study.entries for key in e.hyper}
     for key in dict.fromkeys(key for cell in study.cells for key, _ in cell):

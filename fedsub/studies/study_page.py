@@ -1,7 +1,5 @@
 """The page of a study: a part for each of its tables, with curves, people, classes and groups."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,10 +46,7 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
 
     Returns the path of the first.
 
-    Raises
-    ------
-    RunError
-        If a run cannot be read, or the page cannot be written.
+    Raises RunError if a run cannot be read, or the page cannot be written.
     """
     parts: list[Section] = []
     leads: list[str] = []
@@ -95,10 +90,7 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
 def renew_study_page(folder: Path) -> tuple[Path, list[Path]]:
     """Write the page of the study whose folder this is; return its path, and all its runs'.
 
-    Raises
-    ------
-    RunError
-        If the study has not finished, or what it left cannot be read.
+    Raises RunError if the study has not finished, or what it left cannot be read.
     """
     study = kept_study(folder)
     try:

@@ -1,7 +1,5 @@
 """The parts of a study's file: the tables of its runs, its rows and what papers printed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product

@@ -1,7 +1,5 @@
 """What a finished study found: a row for every method, over people and seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Nothing in them tells when, where or in how many goes the study ran, unless it a
 study that was killed and went on ends in the same bytes.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

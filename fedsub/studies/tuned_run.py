@@ -5,8 +5,6 @@ each candidate is trained on a part of the training samples and judged on the re
 a tested sample.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -37,10 +35,7 @@ _WHERE = Path("--tune")
 def study_of(config: RunConfig, grid: Grid) -> Study:
     """Return the study of one row that chooses a run's values.
 
-    Raises
-    ------
-    ConfigError
-        If a key is not one of the run's method, or a value is none of it.
+    Raises ConfigError if a key is not one of the run's method, or a value is none of it.
     """
     entry = Entry(config.method, config.method, {})
     decided = ("data", "method", "beside", "seed", "out", "folder", "on-round")
@@ -71,12 +66,8 @@ def tuned(
 ) -> tuple[RunConfig, dict[str, Any]]:
     """Return the run's configuration with the values that were chosen, and what was tried.
 
-    Raises
-    ------
-    ConfigError, DataError
-        As :func:`study_of`; if samples are too few to choose on.
-    RunError
-        If no candidate could be trained.
+    Raises ConfigError or DataError as :func:`study_of`; if samples are too few to choose on. Raises
+    RunError if no candidate could be trained.
     """
     study = study_of(config, grid)
     tasks, failed = list(tuning_tasks(study)), dict[str, str]()

@@ -1,7 +1,5 @@
 """The part of the training data on which a study chooses values: never a tested sample."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 
@@ -21,10 +19,7 @@ def tuning_run(federation: Federation, config: RunConfig) -> tuple[Federation, R
     have people who are held out. Where people lack labels of tested classes, some lack some of
     those that are left, others than in the run: what is good for these is chosen, too.
 
-    Raises
-    ------
-    DataError
-        If nobody has samples enough.
+    Raises DataError if nobody has samples enough.
     """
     seed = config.seed + 1 if config.unlabelled else config.seed
     # Who takes the best of several rounds needs them here, too.

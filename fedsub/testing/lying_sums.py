@@ -193,7 +193,7 @@ def _sent(cross: Array, about: Array) -> Rounded:
 
 
 def _passes(sums: Rounded) -> bool:
-    samples = int(sums.class_sums[:, 0].sum()) // UNIT
+    samples = sums.samples
     try:
         check_rounded(sums, samples, lambda *said: refusal("", 0, *said))
     except MessageRefused:

@@ -1,7 +1,5 @@
 """Trackers of a run's folder that keep up with it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -36,10 +34,7 @@ class Trackers:
     def update(self) -> None:
         """Have all take what is new.
 
-        Raises
-        ------
-        RunError
-            If the run cannot be read, or a tracker fails.
+        Raises RunError if the run cannot be read, or a tracker fails.
         """
         if self.trackers:
             self._tell(tracked(self.folder))

@@ -5,8 +5,6 @@ same client, which talks to a tracking server and, with the SQLAlchemy and Alemb
 brings, writes databases. Folders of files MLflow itself refuses unless asked to (3.17).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,12 +41,8 @@ class MlflowRuns:
     folder : name of the run's folder; also the experiment's, unless ``MLFLOW_EXPERIMENT_NAME`` is
         set.
 
-    Raises
-    ------
-    ConfigError
-        Where MLflow is not installed.
-    RunError
-        If MLflow cannot be reached, or the experiment has been deleted there.
+    Raises ConfigError where MLflow is not installed. Raises RunError if MLflow cannot be reached,
+    or the experiment has been deleted there.
     """
 
     def __init__(self, uri: str, folder: str) -> None:
@@ -81,10 +75,7 @@ class MlflowRuns:
     def update(self, found: Sequence[Tracked]) -> None:
         """Log what is not logged yet.
 
-        Raises
-        ------
-        RunError
-            If MLflow cannot be reached, or refuses it.
+        Raises RunError if MLflow cannot be reached, or refuses it.
         """
         with _errors():
             for one in found:

@@ -1,7 +1,5 @@
 """What trackers are told of a run: means over people by round, its settings, its times."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,10 +54,7 @@ class Tracked:
 def tracked(folder: Path) -> list[Tracked]:
     """Return the numbers for trackers of each method that has begun in a run's folder.
 
-    Raises
-    ------
-    RunError
-        If the folder holds no method's database, or one that cannot be read.
+    Raises RunError if the folder holds no method's database, or one that cannot be read.
     """
     frame = read_run(folder)
     return [_tracked(folder / trace.method / DATABASE_FILE, frame, trace) for trace in frame.traces]

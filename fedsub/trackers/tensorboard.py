@@ -1,7 +1,5 @@
 """TensorBoard's event files of a run, by PyTorch's writer: ``<run>/tensorboard/<method>/``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,14 +18,9 @@ _REACHED = "people/macro_f1"
 class EventFiles:
     """Event files of a run's methods: written anew once, then added to while the run goes on.
 
-    Parameters
-    ----------
-    folder : of the run.
+    `folder`: of the run.
 
-    Raises
-    ------
-    ConfigError
-        Where TensorBoard is not installed.
+    Raises ConfigError where TensorBoard is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -44,10 +37,7 @@ class EventFiles:
     def update(self, found: Sequence[Tracked]) -> None:
         """Write what is not written yet.
 
-        Raises
-        ------
-        RunError
-            If a file cannot be written.
+        Raises RunError if a file cannot be written.
         """
         for one in found:
             # Interrupted half-way, a file is not known as open, and is made anew.

@@ -6,13 +6,14 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.closed_form.grids import STRETCHES
 from fedsub_core.closed_form.sending import Rounded
-from fedsub_core.closed_form.sums import Statistics, recency, statistics
+from fedsub_core.closed_form.sums import Statistics, one_hot, recency, statistics
 from fedsub_core.data.stacks import Stack, inputs
 from fedsub_core.method_parts.ridge_tensors import HELD
 from fedsub_core.pytorch import as_numpy
@@ -48,7 +49,7 @@ class Own:
 
     Parameters
     ----------
-    x, y : features [n, D], labels [n].
+    x, y : features [n, D], labels [n]; or float32 [n], places in a target's range.
     classes : how many there are.
     forgetting : how much a sample counts of what the next newer of its class does.
     stretches : into how many each class's samples are cut that are left out at once; 0: singles.
@@ -60,7 +61,7 @@ class Own:
         n = data.counts[i]
         x = as_numpy(inputs(data.x[i, :n]))
         self.x: NDArray[np.float32] = x.reshape(n, prod(x.shape[1:]))
-        self.y: NDArray[np.int64] = as_numpy(data.y[i, :n])
+        self.y: NDArray[Any] = as_numpy(data.y[i, :n])
         self.classes, self.stretches, self._forgetting = classes, stretches, forgetting
 
     @cached_property
@@ -100,7 +101,7 @@ class Own:
         device knows nothing any more: they stay in the sums beside these.
         """
         if there.version == self.version:
-            lacking = there.classes is not None and not there.classes[self.y].all()
+            lacking = there.classes is not None and not there.classes[self.held()].all()
             if there.counted >= there.samples and not lacking:
                 return None
             old: int | None = len(self.y)
@@ -113,7 +114,7 @@ class Own:
 
     def held(self) -> NDArray[np.bool_]:
         """Return of which classes there are samples, bool [classes]."""
-        return np.bincount(self.y, minlength=self.classes) > 0
+        return np.asarray(one_hot(self.y, self.classes).any(0))
 
     def of_classes(self, classes: NDArray[np.bool_]) -> Statistics:
         """Return the statistics of the samples of some classes, bool [classes]."""
@@ -132,7 +133,7 @@ class Own:
     def _statistics(self, samples: int, classes: NDArray[np.bool_] | None = None) -> Statistics:
         """Return the statistics of the first so many samples; of some classes' alone."""
         x, y, weights = self.x[:samples], self.y[:samples], self._weights(samples)
-        if classes is not None and not classes[y].all():
+        if classes is not None and self.y.dtype.kind != "f" and not classes[y].all():
             some = classes[y]
             x, y, weights = x[some], y[some], None if weights is None else weights[some]
         return statistics(x, y, self.classes, weights)

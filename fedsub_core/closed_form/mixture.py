@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +31,21 @@ class LeftOut:
 
     Parameters
     ----------
-    y : int64 [n], labels.
+    y : int64 [n], labels; of a target float32, places in its range.
     targets : [n, classes], of candidates.
     known : bool [n], whether there was another of the class.
     root : [n], of how much each sample counts; None: all once.
     """
 
-    y: NDArray[np.int64]
+    y: NDArray[Any]
     targets: Floats
     known: NDArray[np.bool_]
     root: Floats | None
+
+    @property
+    def of_target(self) -> bool:
+        """Whether samples have places in a target's range, no labels."""
+        return self.y.dtype.kind == "f"
 
     @property
     def samples(self) -> float:
@@ -72,6 +78,8 @@ class LeftOut:
         weights, losses, own = mixed(prior)
         tolerated = TOLERATED * self.samples / (self.samples + FEW)
         calm = np.flatnonzero(losses <= losses.min() + tolerated)[0]
+        if self.of_target:
+            calm = TEMPERATURES.index(1.0)  # least squares need none
         if prior.pooled is not None:
             # What is pooled follows from samples alone: of who is forgotten nothing stays in it.
             own = mixed(Prior())[2]
@@ -79,6 +87,9 @@ class LeftOut:
 
     def _losses(self, said: Floats, closed: Floats) -> Floats:
         said, y, root = said[self.known], self.y[self.known], self.root
+        if self.of_target:  # squared errors of places in the range, as of both outputs half
+            error = ((said - self.targets[self.known]) ** 2).sum() / 2
+            return np.full(len(TEMPERATURES), error)
         if root is None:
             return log_losses(said, y, closed)
         root = root[self.known]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from fedsub_core.closed_form.mixture import LeftOut
 from fedsub_core.closed_form.prior import MIXED, OWN, Prior
 from fedsub_core.closed_form.scale import Floats, Samples, Scale, counted
 from fedsub_core.closed_form.stacking import Equations
-from fedsub_core.closed_form.sums import one_hot
+from fedsub_core.closed_form.sums import one_hot, strata
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ class Mixing:
 
 def personal_head(
     x: NDArray[np.floating],
-    y: NDArray[np.int64],
+    y: NDArray[Any],
     classes: int,
     sets: Sequence[Sums] = (),
     pooled: Equations | None = None,
@@ -96,6 +97,9 @@ def personal_head(
     weights: Floats | None = None,
 ) -> Head:
     """Return the head of a person with samples x [n, D], y [n], each class's in order of time.
+
+    Of a target y is its places in the range, float32: the head's two outputs are the place and its
+    opposite.
 
     A sample that is its class's only one tells nothing of candidates: where it is left out, they do
     not know the class. It counts in heads alone.
@@ -113,8 +117,9 @@ def personal_head(
     samples = Samples(x, root)
     held = one_hot(y, classes)
     targets = counted(2 * held - 1, root)
-    on = _candidates(samples, targets, sets, Blocks.of(y, how.stretches or len(y)), solved)
-    lacking, own = ~held.any(0), on[0]
+    blocks = Blocks.of(strata(y), how.stretches or len(y))
+    on = _candidates(samples, targets, sets, blocks, solved)
+    lacking, own = ~held.any(0) & (y.dtype.kind != "f"), on[0]
     candidates: list[Candidates | ByClass | Lent] = [*on]
     closed = np.where(lacking & (not how.lends), -CLOSED, 0.0)
     if sets and lacking.any() and how.lends and how.heads != OWN:
@@ -134,7 +139,7 @@ def personal_head(
 
 
 def head_alone(
-    x: NDArray[np.floating], y: NDArray[np.int64], classes: int, solved: Solved | None = None
+    x: NDArray[np.floating], y: NDArray[Any], classes: int, solved: Solved | None = None
 ) -> tuple[Floats, Floats]:
     """Return weight [classes, D] and bias [classes] of the head that a person has without others.
 
@@ -144,14 +149,15 @@ def head_alone(
     if solved.alone is None:
         samples, held = Samples(x), one_hot(y, classes)
         targets = 2 * held - 1
-        (own,) = _candidates(samples, targets, (), Blocks.of(y, STRETCHES), solved)
+        (own,) = _candidates(samples, targets, (), Blocks.of(strata(y), STRETCHES), solved)
         solved.alone = _alone(own, _left_out(y, held, targets, None), samples)
     return solved.alone
 
 
-def _left_out(y: NDArray[np.int64], held: Floats, targets: Floats, root: Floats | None) -> LeftOut:
+def _left_out(y: NDArray[Any], held: Floats, targets: Floats, root: Floats | None) -> LeftOut:
     """Return the samples of labels y [n], `held` [n, classes] as one-hot."""
-    return LeftOut(y, targets, held.sum(0)[y] > 1, root)
+    known = np.full(len(y), len(y) > 1) if y.dtype.kind == "f" else held.sum(0)[y] > 1
+    return LeftOut(y, targets, known, root)
 
 
 def _alone(own: Candidates | ByClass, left_out: LeftOut, samples: Samples) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedsub_core.closed_form.stacking import Equations
 from fedsub_core.closed_form.sums import (
     GREATEST,
+    UNIT,
     Statistics,
     Whole,
     about_zero,
@@ -67,6 +68,11 @@ class Rounded:
     def class_sums(self) -> Whole:
         """The sums of each class that arrive, int64 [classes, D + 1]."""
         return restored(self.cross, int(self.shifts[0]))
+
+    @property
+    def samples(self) -> int:
+        """As how many samples they count: of a target its ends' shares add up to that."""
+        return (int(self.class_sums[:, 0].sum()) + UNIT // 2) // UNIT
 
     def counted(self, samples: int, counts_as: int) -> Statistics:
         """Return the summand where so many `samples` count as fewer: whole numbers."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +96,7 @@ def levels(x: NDArray[np.floating]) -> NDArray[np.float64]:
 
 def statistics(
     x: NDArray[np.floating],
-    y: NDArray[np.int64],
+    y: NDArray[Any],
     classes: int,
     weights: NDArray[np.float64] | None = None,
 ) -> Statistics:
@@ -104,7 +105,7 @@ def statistics(
     Parameters
     ----------
     x : [n, D], multiples of ``1 / UNIT`` in [-1, 1].
-    y : int64 [n], labels below `classes`.
+    y : int64 [n], labels below `classes`; of a target float32, places in its range.
     weights : [n], how much each sample counts, such that those of a class add up to a whole number
         (:func:`recency`); None: all once. Sums are then rounded to whole numbers.
     """
@@ -117,6 +118,8 @@ def statistics(
         gram += phi.T @ counted
         cross += one_hot(y[some], classes).T @ counted
     whole = np.rint(cross).astype(np.int64)
+    if y.dtype.kind == "f":  # what both ends have is whole together
+        whole[0] = np.rint(cross.sum(0)).astype(np.int64) - whole[1]
     if weights is None:
         return Statistics(below(gram), whole)
     # Rounded are products about the means that follow from rounded sums: they are what is checked,
@@ -152,14 +155,14 @@ def _moved(
     return of
 
 
-def recency(y: NDArray[np.int64], factor: float) -> NDArray[np.float64]:
+def recency(y: NDArray[Any], factor: float) -> NDArray[np.float64]:
     """Return how much each sample counts where older ones count less, [n], at most 1.
 
     `factor` times as much as the next newer one of its class: labels come in order of time, and
     who has not done something for long still knows it. Those of a class are made less by so much
     that they add up to a whole number.
     """
-    weights = np.empty(len(y))
+    weights, y = np.empty(len(y)), strata(y)
     for label in np.unique(y):
         own = np.flatnonzero(y == label)
         plain = factor ** np.arange(len(own) - 1, -1, -1)
@@ -168,8 +171,16 @@ def recency(y: NDArray[np.int64], factor: float) -> NDArray[np.float64]:
     return weights
 
 
-def one_hot(y: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """Return 1 at each sample's class, [n, classes]."""
+def strata(y: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the class by which each sample is cut into stretches, [n]: of a target one for all."""
+    return np.zeros(len(y), np.int64) if y.dtype.kind == "f" else y
+
+
+def one_hot(y: NDArray[Any], classes: int) -> NDArray[np.float64]:
+    """Return 1 at each sample's class, [n, classes]; of a target its share of either end."""
+    if y.dtype.kind == "f":
+        place = y.astype(np.float64)
+        return np.stack([1 - place, 1 + place], 1) / 2
     hot: NDArray[np.float64] = (y[:, None] == np.arange(classes)).astype(np.float64)
     return hot
 

@@ -35,6 +35,8 @@ def idle(config: RunConfig) -> dict[str, str]:
     elif config.model not in (AUTO, MLP):
         why["hidden"] = f"hidden layers are those of mlp, and the model is {config.model}"
     for key in _TRAINING:
+        if key == "loss" and config.regression:  # it says what is predicted
+            continue
         if all(_ignores(card, key) for card in cards):
             trains = any(card.trains for card in cards)
             why[key] = "steps have a rule of their own" if trains else "nothing is trained in steps"

@@ -8,6 +8,8 @@ from fedsub_core.options import choice, option, text_option
 
 #: The rules that are ours, for whole stacks of clients; and the loss that kernels know.
 SGD, ADAM, CROSS_ENTROPY = "sgd", "adam", "cross-entropy"
+#: The losses of a target: a run with one of them is a regression.
+SQUARED, HUBER = "squared", "huber"
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class OwnTraining:
         CROSS_ENTROPY,
         "loss of local training: cross-entropy(weights=, smoothing=), focal(gamma=, weights=), or "
         "my.py:function or package.module:function of logits [n, classes] and classes [n], which "
-        "returns a number or [n]; weights: balanced, or one for each class",
+        "returns a number or [n]; weights: balanced, or one for each class; of data with a target "
+        "(regression) squared, or huber(delta=), a share of half the target's range",
     )
     optimiser: str = text_option(
         SGD,
@@ -41,6 +44,11 @@ class OwnTraining:
         "bfloat16",
         doc="numbers of forward passes in training; bfloat16: mixed precision, on a GPU alone",
     )
+
+    @property
+    def regression(self) -> bool:
+        """Whether a target is learnt, a number in the place of classes."""
+        return self.loss.partition("(")[0].strip() in (SQUARED, HUBER)
 
     @property
     def rule(self) -> str:

@@ -51,8 +51,7 @@ class ParticipationSettings:
     pause_hours: float = option(
         0.0,
         "for how many hours after its upload a device is not asked to train again; 0: it may be "
-        "asked in every round; counted anew when the server starts again; of no effect in a "
-        "simulation in one process, which has no hours",
+        "asked in every round; of no effect in a simulation in one process, which has no hours",
         minimum=0,
     )
 

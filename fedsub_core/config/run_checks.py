@@ -10,6 +10,7 @@ from fedsub_core.config.capacities import read_capacities
 from fedsub_core.config.going_on import check_going_on
 from fedsub_core.config.own_training import CROSS_ENTROPY
 from fedsub_core.config.participation import DRAWS
+from fedsub_core.config.regression import check_regression
 from fedsub_core.config.schedules import CONSTANT, rate_factor
 from fedsub_core.config.settings import NoiseSettings, SecureSettings
 from fedsub_core.errors import ConfigError
@@ -80,6 +81,7 @@ def check_run(config: RunConfig, where: str) -> None:
         _check_nothing_alone(config, NoiseSettings(), where, "dp-noise", "without noise on means")
     _check_participation(config, where)
     check_going_on(config, where)
+    check_regression(config, where)
     for name in config.methods:
         _check_method(config, name, where)
 

@@ -18,6 +18,7 @@ from fedsub_core.data.card_values import (
 )
 from fedsub_core.data.samples import IMAGE, KINDS, MOST_TOKENS, NODE, TOKENS, Samples, kept_shape
 from fedsub_core.data.sensors import Sensors, check_sensors
+from fedsub_core.data.target import Target, read_target
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_core.options import suggestion
 
@@ -35,7 +36,7 @@ class Card:
     Parameters
     ----------
     name, task : short name, and what is recognised.
-    classes : names of label 0, 1, ...; at least two.
+    classes : names of label 0, 1, ...; at least two. Of a target they are its two ends.
     features : columns of ``x [n, F]``, or channels of ``x [n, F, time]`` and
         ``x [n, F, height, width]``; of token ids one name, what an id stands for.
     units : of the features, in words; may be empty.
@@ -57,6 +58,7 @@ class Card:
         ``[[0, 1, 2], [3, 4, 5]]``; of its axes encoders see the norm, too. None: nothing is said.
     groups : what ``group`` in clients' files numbers: ``recording``, ``day`` or ``session``; None:
         nothing is said.
+    target : the number that samples have in the place of a class (regression); None: classes.
     """
 
     name: str
@@ -76,6 +78,11 @@ class Card:
     meanings: tuple[str, ...] | None = field(default=None, repr=False)
     sensors: Sensors | None = field(default=None, repr=False)
     groups: str | None = field(default=None, repr=False)
+    target: Target | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.target is not None:
+            object.__setattr__(self, "classes", self.target.ends)
 
     def shape_of(self, x: Samples) -> tuple[int, ...]:
         """Return the shape of one of the samples ``x [n, ...]``, with what its numbers are."""
@@ -127,6 +134,7 @@ def card_table(card: Card) -> dict[str, Any]:
     """Return the card as a TOML table; keys that are None stay out, but for an unknown overlap."""
     values = ((name, getattr(card, name)) for name in _KNOWN)
     table = {k: _listed(v) for k, v in values if v is not None}
+    table = table if card.target is None else card.target.written(table)
     return table if card.overlap is not None else table | {"overlap": UNKNOWN}
 
 
@@ -143,6 +151,7 @@ def parse_card(table: dict[str, Any], path: Path) -> Card:
     sample = _sample(table.get("sample"), path)
     if sample == TOKENS:
         table = {"features": ["token"], "padding": 0} | table
+    target, table = read_target(table, path)
     for key in ("name", "task", "classes", "features", *(_OF_TOKENS if sample == TOKENS else ())):
         if key not in table:
             who = "federation of tokens" if key in _OF_TOKENS else "federation"
@@ -168,6 +177,7 @@ def parse_card(table: dict[str, Any], path: Path) -> Card:
         meanings=_meanings(table, path),
         sensors=_sensors(table, sample, path),
         groups=_groups(table.get("groups"), path),
+        target=target,
     )
 
 

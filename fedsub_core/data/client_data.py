@@ -29,7 +29,8 @@ class ClientData:
     client : the client's id, the stem of its file.
     x : float32 [n, F] or [n, F, time], float32 or uint8 [n, F, height, width], int32 [n, length]:
         features, raw windows or images with channels first, in the card's units; token ids.
-    y : int64 [n], labels, indices into the card's classes.
+    y : int64 [n], labels, indices into the card's classes; of a target float64 [n], its values in
+        the card's unit.
     t : float64 [n], seconds at which each window starts (or is centred: differences are what is
         used); None where not known.
     since : int64 [n], first round in which the client has each sample; 0 and 1 mean from the start.
@@ -44,7 +45,7 @@ class ClientData:
 
     client: str
     x: Samples
-    y: NDArray[np.int64]
+    y: NDArray[Any]
     t: NDArray[np.float64] | None = None
     since: NDArray[np.int64] | None = None
     edges: Edges | None = None
@@ -80,6 +81,15 @@ class ClientData:
         outline = replace(self, x=blank)
         outline.__dict__.update(first_copies=self.first_copies, digest=self.digest)
         return outline
+
+    @property
+    def stratified(self) -> ClientData:
+        """The client with labels that a split goes by: values of a target are of one class."""
+        if self.y.dtype.kind != "f":
+            return self
+        alike = replace(self, y=np.zeros(len(self.y), np.int64))
+        alike.__dict__["first_copies"] = self.first_copies
+        return alike
 
     def part(self, rows: NDArray[np.int64]) -> ClientData:
         """Return the samples at `rows`, int64 [n], as all that the client has.

@@ -98,11 +98,7 @@ def check_client(
         _check_tokens(x, card, refused)
     elif x.dtype != np.uint8:
         _check_numbers(x, arrays["x"], card, refused)
-    wrong = np.flatnonzero((y < 0) | (y >= len(card.classes)))
-    if len(wrong):
-        expected = f"0 to {len(card.classes) - 1}, the card's {len(card.classes)} classes"
-        do = "Correct the labels or the card."
-        raise refused(f"y, row {wrong[0]}", f"label {y[wrong[0]]}", expected, do)
+    _check_y(y, card, refused)
     t = _seconds(arrays["t"], len(y), refused) if "t" in arrays else None
     since = _rounds(arrays["since"], len(y), refused) if "since" in arrays else None
     check_windows(x.shape, t, card, refused)
@@ -112,7 +108,8 @@ def check_client(
     if parts is not None and len(odd := np.flatnonzero((parts < 0) | (parts >= len(PARTS)))):
         expected = ", ".join(f"{i} ({name})" for i, name in enumerate(PARTS))
         raise refused(f"parts, row {odd[0]}", parts[odd[0]], expected, "Correct it.")
-    return ClientData(client, x, y.astype(np.int64), t, since, edges, group, parts)
+    y = y.astype(np.int64 if card.target is None else np.float64)
+    return ClientData(client, x, y, t, since, edges, group, parts)
 
 
 #: How each kind's ``x`` is shaped, and which types it may have.
@@ -138,8 +135,12 @@ def _shaped(x: Any, y: Any, card: Card, refused: Refuse) -> tuple[Samples, Any]:
     if not known or (kind == IMAGE and x.dtype.kind != "f" and x.dtype != np.uint8):
         do = "Write ids as int32." if kind == TOKENS else "Convert it to float32."
         raise refused("x", x.dtype, _TYPES[types], do)
-    if y.dtype.kind not in "iu" or y.ndim != 1:
-        raise refused("y", f"{y.dtype} {y.shape}", "integers [n]", "Write labels as int64.")
+    kinds, expected, do = "iu", "integers [n]", "Write labels as int64."
+    if card.target is not None:
+        kinds, expected = "fiu", f"numbers [n], {card.target.name}"
+        do = "Write values of the target as float64."
+    if y.dtype.kind not in kinds or y.ndim != 1:
+        raise refused("y", f"{y.dtype} {y.shape}", expected, do)
     axes = [KINDS[kind]] if kind else [KINDS[FEATURES], KINDS[WINDOW]]
     wide = kind == TOKENS or x.ndim < 2 or x.shape[1] == channels
     if x.ndim not in axes or not wide or 0 in x.shape[1:]:
@@ -159,6 +160,21 @@ def _shaped(x: Any, y: Any, card: Card, refused: Refuse) -> tuple[Samples, Any]:
         return x, y
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite: refused later
         return x.astype(np.float32), y
+
+
+def _check_y(y: Any, card: Card, refused: Refuse) -> None:
+    """Refuse labels that are no class, and values beyond the target's range or no numbers."""
+    if (target := card.target) is not None:
+        wrong = np.flatnonzero(~((y >= target.low) & (y <= target.high)))  # NaN, too
+        what, expected = "value", f"{target.low:g} to {target.high:g}, the range on the card"
+        do = "Drop such samples, or widen the range."
+    else:
+        wrong = np.flatnonzero((y < 0) | (y >= len(card.classes)))
+        what = "label"
+        expected = f"0 to {len(card.classes) - 1}, the card's {len(card.classes)} classes"
+        do = "Correct the labels or the card."
+    if len(wrong):
+        raise refused(f"y, row {wrong[0]}", f"{what} {y[wrong[0]]}", expected, do)
 
 
 def _check_numbers(x: Samples, given: Any, card: Card, refused: Refuse) -> None:

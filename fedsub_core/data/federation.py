@@ -26,6 +26,7 @@ __all__ = [
     "Card",
     "ClientData",
     "Federation",
+    "by_ends",
     "client_files",
     "read_card",
     "read_client",
@@ -58,6 +59,18 @@ class Federation:
             f"Federation({self.card.name!r}, {len(self.clients)} people, {samples:,} samples, "
             f"classes={list(self.card.classes)})"
         )
+
+
+def by_ends(federation: Federation) -> Federation:
+    """Return a federation of a target as one of two classes: which end each value is nearer to."""
+    if (target := federation.card.target) is None:
+        return federation
+    clients = {}
+    for name, data in federation.clients.items():
+        nearer = replace(data, y=(target.scaled(data.y) >= 0).astype(np.int64))
+        nearer.__dict__.update(first_copies=data.first_copies, digest=data.digest)
+        clients[name] = nearer
+    return Federation(federation.card, clients)
 
 
 def read_federation(folder: Path | str) -> Federation:

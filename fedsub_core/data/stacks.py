@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class Stack:
     clients : ids, in the order of the first axis.
     x : float32 [clients, samples, *features], what a model sees; or uint8 of images, int32 of token
         ids and int8 of an encoder's levels, of which :func:`inputs` makes that.
-    y : int64 [clients, samples]
+    y : int64 [clients, samples], labels; of a target float32, places in its range
     counts : samples each client really has; the rest is padding (zeros).
     capacities : share of the encoder or model that each client can hold, in (0, 1]; () is 1.
     copies : int64 [clients, samples], equal where two samples of a client are the same; None where
@@ -148,7 +149,7 @@ def inputs(x: Tensor, scale: Tensor | None = None) -> Tensor:
 def stack(
     clients: Sequence[str],
     xs: Sequence[Samples],
-    ys: Sequence[NDArray[np.int64]],
+    ys: Sequence[NDArray[Any]],
     device: str | torch.device = "cpu",
     capacities: Sequence[float] = (),
     block: int = 1,
@@ -167,7 +168,7 @@ def stack(
     longest = -(-max(*rows, 1) // block) * block
     kind = xs[0].dtype
     x = zeros((len(xs), longest, *xs[0].shape[1:]), kind)
-    y = zeros((len(xs), longest), np.int64)
+    y = zeros((len(xs), longest), ys[0].dtype)
     for i, (one_x, one_y) in enumerate(zip(xs, ys, strict=True)):
         x[i, : counts[i]] = as_tensor(one_x)
         if kind == np.int32:

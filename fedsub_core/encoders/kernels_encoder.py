@@ -9,7 +9,7 @@ taken from samples: nobody's data are needed before the first round. The maximum
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from itertools import combinations
 from math import sqrt
 from typing import ClassVar
@@ -22,6 +22,7 @@ from fedsub_core.encoders.encoder import FULL, UNIT, Draws, Encoder
 from fedsub_core.encoders.names import KERNELS, PER_KERNEL
 from fedsub_core.errors import ConfigError
 from fedsub_core.kernels.library import Kernels, check
+from fedsub_core.models.architecture import Shape
 
 #: Weights of a kernel, and the squared length of all nine.
 LENGTH, SQUARED = 9, 18
@@ -85,30 +86,15 @@ class KernelsEncoder(Encoder):
         """How many features a sample has."""
         return PER_KERNEL * self.size
 
-    @cached_property
+    @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels; of fewer kernels with the same seed the first are the same."""
-        draws = Draws(self.seed)
-        return tuple(self._kernel(draws) for _ in range(self.size))
+        return _kernels(self.size, self.seed, self.input_shape)
 
-    @cached_property
+    @property
     def table(self) -> NDArray[np.int32]:
         """The kernels' numbers, a row each, as ``fedsub.h`` orders them."""
-        rows = np.zeros((self.size, ROW), np.int32)
-        for row, k in zip(rows, self.kernels, strict=True):
-            numbers = k.dilation, k.level, *k.places, *k.thresholds, len(k.channels), *k.channels
-            row[: len(numbers)] = numbers
-        return rows
-
-    def _kernel(self, draws: Draws) -> Kernel:
-        channels, time = self.input_shape
-        dilation = draws.exponential(max(1, (time - 1) // (LENGTH - 1)))
-        seen = draws.some(draws.exponential(min(channels, MOST_CHANNELS)), channels)
-        places = PLACES[draws.below(len(PLACES))]
-        deviation = UNIT * sqrt(SQUARED * len(seen))
-        bounds = [round(deviation * draws.both_signs()) for _ in range(PER_KERNEL - 1)]
-        level = round(OF_MAXIMUM * deviation / FULL)
-        return Kernel(dilation, seen, places, tuple(bounds), level)
+        return _table(self.size, self.seed, self.input_shape)
 
     def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:
         """Return ``[n, features]`` of quantised samples, by the compiled kernels or by NumPy."""
@@ -120,6 +106,35 @@ class KernelsEncoder(Encoder):
             for i, kernel in enumerate(self.kernels):
                 found[start : start + BLOCK, i] = answers(kernel, steps[start : start + BLOCK])
         return found.reshape(len(steps), PER_KERNEL * self.size)
+
+
+# Drawing takes longer than a person's samples do: the devices of a process share what they draw.
+
+
+@lru_cache(maxsize=8)
+def _kernels(size: int, seed: int, shape: Shape) -> tuple[Kernel, ...]:
+    draws = Draws(seed)
+    return tuple(_kernel(draws, *shape) for _ in range(size))
+
+
+@lru_cache(maxsize=8)
+def _table(size: int, seed: int, shape: Shape) -> NDArray[np.int32]:
+    rows = np.zeros((size, ROW), np.int32)
+    for row, k in zip(rows, _kernels(size, seed, shape), strict=True):
+        numbers = k.dilation, k.level, *k.places, *k.thresholds, len(k.channels), *k.channels
+        row[: len(numbers)] = numbers
+    rows.flags.writeable = False
+    return rows
+
+
+def _kernel(draws: Draws, channels: int, time: int) -> Kernel:
+    dilation = draws.exponential(max(1, (time - 1) // (LENGTH - 1)))
+    seen = draws.some(draws.exponential(min(channels, MOST_CHANNELS)), channels)
+    places = PLACES[draws.below(len(PLACES))]
+    deviation = UNIT * sqrt(SQUARED * len(seen))
+    bounds = [round(deviation * draws.both_signs()) for _ in range(PER_KERNEL - 1)]
+    level = round(OF_MAXIMUM * deviation / FULL)
+    return Kernel(dilation, seen, places, tuple(bounds), level)
 
 
 #: Numbers of a kernel: FEDSUB_KERNEL in ``fedsub.h``.

@@ -56,4 +56,5 @@ CARD = MethodCard(
         "This is not followed.",
         "Ditto's comparison keeps alpha fixed (adaptive = false).",
     ),
+    regression=True,
 )

@@ -129,6 +129,7 @@ class MethodCard:
     decisions : what the paper leaves open, and how it is decided here.
     errors : where the paper or public code errs, and what is done here.
     prediction : what a person is tested with; by default the model.
+    regression : whether it learns a target, a number in the place of classes, too.
     """
 
     name: str
@@ -155,6 +156,7 @@ class MethodCard:
     decisions: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     prediction: Prediction = field(default_factory=Prediction)
+    regression: bool = False
 
     def agreed(self) -> Any:
         """Return the default hyperparameters of people who consent to what the method needs."""

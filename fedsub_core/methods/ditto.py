@@ -48,4 +48,5 @@ CARD = MethodCard(
         "lam is one number for all; the authors' code can choose it for each device by validation.",
     ),
     errors=("PFLlib's default lambda is 0, which is local training.",),
+    regression=True,
 )

@@ -72,4 +72,5 @@ CARD = MethodCard(
         "PFLlib starts training from the person's own model, and its pull uses the distance "
         "without the square. This is not followed.",
     ),
+    regression=True,
 )

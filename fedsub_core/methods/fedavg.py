@@ -24,4 +24,5 @@ CARD = MethodCard(
         "after the device's training of that round. This is nearly fedavg-finetune, with a "
         "model one round older and at no cost.",
     ),
+    regression=True,
 )

@@ -49,4 +49,5 @@ CARD = MethodCard(
         "The tuned model is not kept: every evaluation and every export tunes the latest "
         "global model.",
     ),
+    regression=True,
 )

@@ -28,4 +28,5 @@ CARD = MethodCard(
         "Head and body train together, with one optimiser.",
         "The received body is tested with the person's own head.",
     ),
+    regression=True,
 )

@@ -33,4 +33,5 @@ CARD = MethodCard(
         "less, each as it can; these are left out.",
     ),
     errors=("PFLlib's default mu is 0, which is FedAvg.",),
+    regression=True,
 )

@@ -58,4 +58,5 @@ CARD = MethodCard(
         "true.",
         "Each phase starts with momentum 0.",
     ),
+    regression=True,
 )

@@ -28,4 +28,5 @@ CARD = MethodCard(
     "epochs. Other devices see only means.",
     decisions=("It is FedAvg with one epoch, one batch of all samples and no momentum.",),
     errors=("Ditto's code uses this name for a step on one mini-batch.",),
+    regression=True,
 )

@@ -186,4 +186,5 @@ CARD = MethodCard(
     "Models stay at home. With secure-aggregation the server sees sums over secure-least people or "
     "more alone, in all and of each class, and no hash.",
     decisions=DECISIONS,
+    regression=True,
 )

@@ -26,4 +26,5 @@ CARD = MethodCard(
         "A device with a capacity below 1 trains the model that it can hold: the first units "
         "of each hidden layer.",
     ),
+    regression=True,
 )

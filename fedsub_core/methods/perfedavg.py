@@ -56,4 +56,5 @@ CARD = MethodCard(
         "tested model. This is not followed.",
         "PFLlib trains twice a round: not followed.",
     ),
+    regression=True,
 )

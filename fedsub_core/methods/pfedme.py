@@ -66,4 +66,5 @@ CARD = MethodCard(
         "personal parameters is overwritten (found by reading; PFLlib has the same error). "
         "Here the personal model is tested.",
     ),
+    regression=True,
 )

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from fedsub_core.backend import Backend, for_gradients, for_training
 from fedsub_core.config.settings import TrainingSettings
+from fedsub_core.data.target import predicted
 from fedsub_core.kernels.library import Kernels
 from fedsub_core.models.chain import Chain
 from fedsub_core.models.model import Model, Params
@@ -93,17 +94,17 @@ class Gradient:
         """
         (batch,) = batches
         if (kernels := self.backend(batch.x).kernels) is not None:
-            chosen = self.compiled(kernels).accumulate(params, batch, own, into, keep)
-            return Met(chosen, batch.weight)
+            met = self.compiled(kernels).accumulate(params, batch, own, into, keep)
+            return Met(met, batch.weight)
         if isinstance(self.model, Chain):
-            chosen = self._autograd(params, batch, own, into, keep)
+            met = self._autograd(params, batch, own, into, keep)
         else:
-            chosen = self._in_groups(params, batch, own, into, keep)
+            met = self._in_groups(params, batch, own, into, keep)
         # A mask is last: it applies to what the others add.
         terms = zip(self.terms, own, strict=True)
         for term, tensors in sorted(terms, key=lambda pair: isinstance(pair[0], Masked)):
             term.change(params, tensors, into)
-        return Met(chosen, batch.weight)
+        return Met(met, batch.weight)
 
     def _autograd(
         self, params: Params, batch: Batch, own: Own, into: Params, keep: float
@@ -124,7 +125,7 @@ class Gradient:
                 into[name].mul_(keep)
             else:
                 torch.add(gradient, into[name], alpha=keep, out=into[name])
-        return outputs[-1].detach().softmax(-1).gather(-1, batch.y.unsqueeze(-1)).squeeze(-1)
+        return chosen(outputs[-1].detach(), batch.y)
 
     def _in_groups(
         self, params: Params, batch: Batch, own: Own, into: Params, keep: float
@@ -133,18 +134,18 @@ class Gradient:
 
         So each sees its real samples alone. Where that is one client, one graph is held.
         """
-        chosen = batch.weight.new_zeros(batch.weight.shape)
+        met = batch.weight.new_zeros(batch.weight.shape)
         for some in batch.alike(self.model.together(batch.x, training=True)):
             part = batch.of(some)
             each = ({n: t[some] for n, t in tensors.items()} for tensors in (params, into))
             terms = [{n: t[some] for n, t in tensors.items()} for tensors in own]
             mine, grads = each
             if part.y.shape[1]:
-                chosen[some, : part.y.shape[1]] = self._autograd(mine, part, terms, grads, keep)
+                met[some, : part.y.shape[1]] = self._autograd(mine, part, terms, grads, keep)
             else:  # their samples count nothing
                 for gradient in grads.values():
                     gradient.mul_(keep)
-        return chosen
+        return met
 
     def value(self, params: Params, batch: Batch) -> tuple[Params, Met]:
         """Return the gradient on one batch as new tensors, and how the model did on it.
@@ -155,6 +156,17 @@ class Gradient:
         found = {n: torch.zeros_like(params[n], memory_format=whole) for n in self.names}
         met = Gradient.into(self, params, [batch], self.split(self.stacked()), found, keep=0.0)
         return found, met
+
+
+def chosen(outputs: Tensor, y: Tensor) -> Tensor:
+    """Return the probability that each sample's class got, ``[clients, samples]``.
+
+    Of a target that of which the squared error is the negative logarithm.
+    """
+    if y.is_floating_point():
+        likely: Tensor = (-((predicted(outputs) - y) ** 2)).exp()
+        return likely
+    return outputs.softmax(-1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
 
 
 def batch_gradient(

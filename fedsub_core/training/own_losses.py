@@ -10,12 +10,13 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from fedsub_core.config.own_training import CROSS_ENTROPY
+from fedsub_core.config.own_training import CROSS_ENTROPY, HUBER, SQUARED
 from fedsub_core.config.parts import only, part_of
+from fedsub_core.data.target import predicted
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Params
 from fedsub_core.models.names import is_place
-from fedsub_core.pytorch import Tensor, torch
+from fedsub_core.pytorch import F, Tensor, torch
 from fedsub_core.training.batches import Batch
 from fedsub_core.training.objectives import CE, Forward, Term
 from fedsub_core.training.own_functions import calling, function_at
@@ -61,7 +62,28 @@ def focal(
     return (each * -((1 - log.exp()).clamp_min(0) ** gamma) * log).sum() / each.sum()
 
 
-LOSSES: dict[str, Callable[..., Any]] = {CROSS_ENTROPY: cross_entropy, "focal": focal}
+def squared(outputs: Tensor, y: Tensor) -> Tensor:
+    """Return the squared error of each sample, of places in the target's range."""
+    error: Tensor = (predicted(outputs) - y) ** 2
+    return error
+
+
+def huber(outputs: Tensor, y: Tensor, delta: float = 0.1) -> Tensor:
+    """Return the Huber loss of each sample, linear beyond `delta`, a share of half the range.
+
+    Source: Huber, Robust estimation of a location parameter, 1964.
+    """
+    if not (isinstance(delta, int | float) and delta > 0):
+        raise ConfigError(f"delta: got {delta!r}, expected a number above 0")
+    return F.huber_loss(predicted(outputs), y, reduction="none", delta=delta)
+
+
+LOSSES: dict[str, Callable[..., Any]] = {
+    CROSS_ENTROPY: cross_entropy,
+    "focal": focal,
+    SQUARED: squared,
+    HUBER: huber,
+}
 
 
 class OwnLoss(Term):

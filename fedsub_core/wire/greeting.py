@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 
 from flwr.app import ConfigRecord
 
-from fedsub_core.errors import MessageRefused
+from fedsub_core.data.target import is_target
+from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.release import Release
 from fedsub_core.version import SUMS_VERSION, VERSION
 from fedsub_core.wire.exchange import SALT, STYPE, WIRES
@@ -80,15 +81,25 @@ def check_versions(record: ConfigRecord, client: str, version: str = VERSION) ->
         raise MessageRefused(client, 0, "versions", got, expected)
 
 
-def check_sums(said: Introduction) -> None:
-    """Refuse a device that can take part in no secure sum of this release's.
+def check_run(said: Introduction, of_sums: bool, regression: bool) -> None:
+    """Refuse a device whose data or release is not of the run's kind.
+
+    Parameters
+    ----------
+    of_sums : whether the run is of secure sums, of which a device must know this release's version.
+    regression : whether the run is of a target, which the device's data must have; else they must
+        have classes.
 
     Raises
     ------
     MessageRefused
-        Names both sides' versions.
+        Names both sides' versions, or what the device's data have.
     """
-    if said.sums != SUMS_VERSION:
+    if is_target(said.classes) != regression:
+        got = cut(said.classes)
+        expected = "both ends of a target" if regression else "names of classes, no target"
+        raise MessageRefused(said.client, 0, "classes", got, f"{expected}, as the run's loss says")
+    if of_sums and said.sums != SUMS_VERSION:
         got = f"version {said.sums} of fedsub {said.version}"
         expected = (
             f"version {SUMS_VERSION} of fedsub {VERSION}: install the server's release on this "

@@ -17,6 +17,7 @@ from fedsub_core.data.standardise import LARGEST_VALUE, Moments
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 from fedsub_core.version import SUMS_VERSION
+from fedsub_core.wire.daily_hours import HOURS, DailyHours, read_hours
 from fedsub_core.wire.exchange import STYPE
 
 #: The name of the handshake's record in a message.
@@ -38,10 +39,12 @@ class Facts:
     ----------
     examples : training samples.
     capacity : what its device can hold of the encoder or model.
+    hours : of each day, in which its device may take part; None: it does not say.
     """
 
     examples: int
     capacity: Capacity = WHOLE
+    hours: DailyHours | None = None
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,9 @@ class Introduction:
                 "sumsq": self.moments.sumsq.tolist(),
             }
         )
-        for key, value in facts_of(self.shape).items():
-            record[key] = value
+        record.update(facts_of(self.shape))
+        if (hours := self.facts.hours) is not None:
+            record[HOURS] = [int(hours.begin), hours.length]
         if self.joined:
             record["joined"] = self.joined
         if self.facts.capacity.drawn:
@@ -132,11 +136,9 @@ def read_introduction(record: ConfigRecord) -> Introduction:
             version=_shown(record["version"], LONGEST_VERSION),
             classes=tuple(_text(name) for name in _list(record["classes"], MOST_CLASSES)),
             shape=shape_with(shape, dict(record)),
-            facts=Facts(_whole(record["examples"]), _capacity(record)),
+            facts=Facts(_whole(record["examples"]), _capacity(record), read_hours(record)),
             moments=Moments(
-                _whole(record["count"]),
-                _numbers(record["sum"]),
-                _numbers(record["sumsq"]),
+                _whole(record["count"]), _numbers(record["sum"]), _numbers(record["sumsq"])
             ),
             people=_whole(record.get("people", 0), least=0),
             nodes=_whole(record.get("nodes", 0), least=0),

@@ -18,12 +18,13 @@ from fedsub_core.metric_names import (
 )
 from fedsub_core.metrics import MOST_CONFUSED, ClientMetrics
 from fedsub_core.paired import Gain
+from fedsub_core.target_errors import TargetErrors
 
 #: Key of test samples by true and predicted class, as a list of numbers.
 CONFUSION = "confusion"
 
 
-def metric_values(metrics: ClientMetrics) -> dict[str, float | list[int]]:
+def metric_values(metrics: ClientMetrics | TargetErrors) -> dict[str, float | list[int]]:
     """Return a client's metrics as plain numbers; a class's F1 is ``f1.<label>``.
 
     What was counted by class is one list: true label, predicted label, samples, and so on.

@@ -1,7 +1,5 @@
 """The catalogue of data sets: the cards ``datasets/<name>/card.toml``, and packages', checked."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator
@@ -28,10 +26,7 @@ Rule = tuple[bool, str, object, str]
 def datasets_folder() -> Path:
     """Return the folder of the cards: the checkout's, or where pip put it.
 
-    Raises
-    ------
-    DataError
-        Where it is at none of these places.
+    Raises DataError where it is at none of these places.
     """
     # Beside an installed fedsub may lie another project's package "datasets": ask for our card.
     package = Path(__file__).resolve().parents[1]
@@ -56,11 +51,8 @@ def names() -> list[str]:
 def read_dataset_card(name: str) -> DatasetCard:
     """Return the card of the data set `name`.
 
-    Raises
-    ------
-    DataError
-        Where there is no such data set (suggests the nearest name), or its card is no TOML, has
-        an unknown key, lacks one, or has a value that cannot be.
+    Raises DataError where there is no such data set (suggests the nearest name), or its card is no
+    TOML, has an unknown key, lacks one, or has a value that cannot be.
     """
     known = names()
     if name not in known:
@@ -152,14 +144,10 @@ def _strict(kind: type[T], table: object, path: Path, where: str = "") -> T:
     dataclass (an inner table) or a tuple of them (an array of tables). With a default it may be
     left out; a default of None stands for "not known".
 
-    Parameters
-    ----------
-    path, where : the file, and the inner table's place in it such as ``"source."``.
+    `path`, `where`: the file, and the inner table's place in it such as ``"source."``.
 
-    Raises
-    ------
-    DataError
-        At an unknown or missing key or a value of another type: names the file and the key.
+    Raises DataError at an unknown or missing key or a value of another type: names the file and the
+    key.
     """
     if not isinstance(table, dict):
         raise _refused(path, where.rstrip("."), table, "a table")

@@ -1,7 +1,5 @@
 """A data set's card: source, licence, files, what a sample is and the classes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 #: What a set that is no recording of people may hold, and the word for many of them.
@@ -16,13 +14,10 @@ class Source:
     ----------
     page, licence, terms, citation : str
         The official page; the licence's name; what one agrees to, in words; what to cite.
-    access : str
-        ``open`` (can be fetched), ``by-hand`` (a person downloads it from the page),
+    access : ``open`` (can be fetched), ``by-hand`` (a person downloads it from the page),
         ``credentialed`` (its owner grants access) or ``installed`` (comes with FedSub).
-    apply : str or None
-        Where to ask for access; credentialed only.
-    file, sha256, bytes : str, int or None
-        The file beside the card; installed only.
+    apply : where to ask for access; credentialed only.
+    file, sha256, bytes : the file beside the card; installed only.
     """
 
     page: str
@@ -82,15 +77,11 @@ class Collection:
 
     Parameters
     ----------
-    kind : str
-        ``image``, ``tokens`` or ``node``, as in a federation's card.
-    shape : str
-        Of a sample, in words.
-    count, classes : int
-        How many samples and classes the official files have. Cards whose classes are many leave
-        their names to the files.
-    parts : tuple of str
-        The clients of the federation that is prepared: official parts, or domains.
+    kind : ``image``, ``tokens`` or ``node``, as in a federation's card.
+    shape : of a sample, in words.
+    count, classes : how many samples and classes the official files have. Cards whose classes are
+        many leave their names to the files.
+    parts : the clients of the federation that is prepared: official parts, or domains.
     """
 
     kind: str
@@ -120,21 +111,14 @@ class DatasetCard:
 
     Parameters
     ----------
-    name, task : str
-        Its folder's name, and what is recognised.
-    files : tuple of OfficialFile
-        What ``fedsub data fetch`` downloads; empty unless access is open.
-    people : int or None
-        How many people were recorded; of recordings, as the next three.
-    signals, other_signals : Signals or None, tuple of Signals
-        What preparation reads by default, and what else was recorded.
+    name, task : its folder's name, and what is recognised.
+    files : what ``fedsub data fetch`` downloads; empty unless access is open.
+    people : how many people were recorded; of recordings, as the next three.
+    signals, other_signals : what preparation reads by default, and what else was recorded.
     windowing : Windowing or None
-    labels : Labels or None
-        None where a collection's own files name its classes.
-    samples : Collection or None
-        Of a collection; None of recordings.
-    prepare : Preparation or None
-        None where there is nothing to prepare.
+    labels : None where a collection's own files name its classes.
+    samples : of a collection; None of recordings.
+    prepare : None where there is nothing to prepare.
     """
 
     name: str

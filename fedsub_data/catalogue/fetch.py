@@ -1,7 +1,5 @@
 """Fetching a data set's official files: terms first, checked, and whole or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -58,20 +56,14 @@ def fetch(
 
     Parameters
     ----------
-    accept_terms : bool
-        Whether the person has accepted what :func:`terms` says.
-    progress_bar : bool
-        Draws a bar on standard error.
+    accept_terms : whether the person has accepted what :func:`terms` says.
+    progress_bar : draws a bar on standard error.
     files : names of the card's files to fetch; None: all.
-    timeout_s : float
-        Seconds without a byte after which the connection counts as broken.
+    timeout_s : seconds without a byte after which the connection counts as broken.
 
-    Raises
-    ------
-    DataError
-        Where access must be applied for, nothing is to be fetched, the terms are not accepted, a
-        file is unknown, refused by the server, broken off, not the official one, or does not fit
-        on the disk, or where another file of its name is in the way. No part of it is left.
+    Raises DataError where access must be applied for, nothing is to be fetched, the terms are not
+    accepted, a file is unknown, refused by the server, broken off, not the official one, or does
+    not fit on the disk, or where another file of its name is in the way. No part of it is left.
     """
     _check_access(card, accept_terms)
     wanted = [_named(card, name) for name in files] if files is not None else list(card.files)

@@ -1,7 +1,5 @@
 """Data sets that installed packages offer, each under the entry point group ``fedsub.data``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -38,10 +36,7 @@ def installed() -> dict[str, EntryPoint]:
 def installed_data_set(name: str) -> DataSet:
     """Return a package's data set.
 
-    Raises
-    ------
-    DataError
-        Where its package cannot be loaded, or offers something else.
+    Raises DataError where its package cannot be loaded, or offers something else.
     """
     point = installed()[name]
     try:

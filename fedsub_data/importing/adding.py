@@ -1,7 +1,5 @@
 """More recordings for a federation's folder: cut as before, behind what is there, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -61,10 +59,8 @@ def add_files(
     new_classes : whether classes that the folder lacks are added.
     progress : told how many people are done, of how many.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where something is not as expected, or does not fit what is there; nothing is changed then.
+    Raises DataError or ConfigError where something is not as expected, or does not fit what is
+    there; nothing is changed then.
     """
     with alone(folder):
         before = Before(folder)
@@ -100,12 +96,14 @@ def _options(
 ) -> ImportOptions:
     """Return the options of the import before, those that were said now, and what the card fixes.
 
-    Raises
-    ------
-    ConfigError
-        Where one is said that the card fixes, with another value.
+    Raises ConfigError where one is said that the card fixes, with another value.
     """
     card = before.card
+    if card.target is not None or given.target:
+        raise ConfigError(
+            f"{before.folder}: target: got rows to add, expected labels: a target is imported as a "
+            "whole, into another folder"
+        )
     said = {key.replace("-", "_"): getattr(given, key.replace("-", "_")) for key in asked}
     cut: dict[str, Any] = {"window": NONE}
     if before.windows and card.window_s and card.sampling_rate_hz:
@@ -166,10 +164,7 @@ def _classes(
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Card]:
     """Return the folder's code of each new class, int64 [k], and its card with classes added.
 
-    Raises
-    ------
-    DataError
-        Where features differ, or a class is not there that nobody said to add.
+    Raises DataError where features differ, or a class is not there that nobody said to add.
     """
     if new.features != card.features:
         raise DataError(

@@ -1,7 +1,5 @@
 """Files of arrays: NumPy's and MATLAB's, and ``.ts`` as sktime and aeon write it."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,10 +26,8 @@ _SAMPLES = ("x", "data", "windows", "samples", "signals", "features")
 def array_files(files: Sequence[Path], kind: str, options: ImportOptions) -> ArraySource:
     """Return the source of the files; each is read once.
 
-    Raises
-    ------
-    DataError
-        Where a file cannot be read, does not hold what is needed, or changes meanwhile.
+    Raises DataError where a file cannot be read, does not hold what is needed, or changes
+    meanwhile.
     """
     named = names_of(files, options)
     owners = _owners(files, named)
@@ -76,10 +72,8 @@ def read_ts(path: Path) -> tuple[NDArray[np.float32], NDArray[Any]]:
 
     ``?`` and NaN are missing values.
 
-    Raises
-    ------
-    DataError
-        Where it has no labels, has time stamps, or series of different lengths; it names the line.
+    Raises DataError where it has no labels, has time stamps, or series of different lengths; it
+    names the line.
     """
     facts: dict[str, list[str]] = {}
     series, labels, first = [], [], None

@@ -1,7 +1,5 @@
 """Rows that lie in memory: arrays, columns of a table, DataFrames."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,10 +60,7 @@ class Part:
 class ArraySource:
     """Rows of arrays; a :class:`fedsub_data.importing.source.Source`.
 
-    Raises
-    ------
-    DataError
-        Where parts differ in shape or in how they write time, or hold no label.
+    Raises DataError where parts differ in shape or in how they write time, or hold no label.
     """
 
     units = NO_UNITS
@@ -190,10 +185,7 @@ def from_columns(
     owners : whose each table is, where no column says it.
     named : what names of files say.
 
-    Raises
-    ------
-    DataError
-        Where columns are of mixed types, or what they are cannot be found.
+    Raises DataError where columns are of mixed types, or what they are cannot be found.
     """
     first = next(iter(tables))
     tables = {

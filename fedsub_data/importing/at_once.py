@@ -6,8 +6,6 @@ begin at 0 in each recording do not say when it was made: such recordings lie on
 unless their classes or their files' names show that they were made at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,9 +39,7 @@ class _Session:
 class AtOnce:
     """Placement of everybody's recordings in time, and the notes on it.
 
-    Parameters
-    ----------
-    window_s : length of a window, s.
+    `window_s`: length of a window, s.
     """
 
     source: Source
@@ -58,9 +54,7 @@ class AtOnce:
         Recordings that each begin at 0 are put one behind the other. Windows align where some
         recordings were made at once: those of one moment then begin at one time. Else None.
 
-        Parameters
-        ----------
-        recordings : in the order of their time, which is in seconds.
+        `recordings`: in the order of their time, which is in seconds.
         """
         files = list(dict.fromkeys(int(recording.file[0]) for recording in recordings))
         if len(files) > 1:

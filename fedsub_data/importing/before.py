@@ -1,7 +1,5 @@
 """A federation that is there already, and how new samples fit behind its own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -46,10 +44,7 @@ class _Last:
 class Before:
     """The federation in a folder, to which recordings are added.
 
-    Raises
-    ------
-    DataError
-        Where it is none, or its card or its record cannot be read.
+    Raises DataError where it is none, or its card or its record cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -115,10 +110,8 @@ class Before:
         Times that begin at 0 in each recording do not say when it was made: the new ones are put
         behind the others. Numbers of groups go on.
 
-        Raises
-        ------
-        DataError
-            Where new samples are older than some that are there, or have another kind of time.
+        Raises DataError where new samples are older than some that are there, or have another kind
+        of time.
         """
         parts = [data for data in (person.labelled, person.unlabelled) if data is not None]
         if (last := self._last(person.client)) is None:
@@ -174,10 +167,8 @@ class Before:
     def joined(self, data: ClientData, unlabelled: bool = False) -> dict[str, NDArray[Any]]:
         """Return the arrays of a person's file with new samples behind those that are there.
 
-        Raises
-        ------
-        DataError
-            Where samples are there already, or differ in shape or in what is known of them.
+        Raises DataError where samples are there already, or differ in shape or in what is known of
+        them.
         """
         path = self._file(data.client, unlabelled)
         if not path.is_file():
@@ -215,10 +206,7 @@ class Before:
     def _last(self, client: str) -> _Last | None:
         """Return the last window of a person; None without samples or times.
 
-        Raises
-        ------
-        DataError
-            Where its samples come during a run, or are nodes of a graph.
+        Raises DataError where its samples come during a run, or are nodes of a graph.
         """
         files = [path for apart in (False, True) if (path := self._file(client, apart)).is_file()]
         own = [self._read(path) for path in files]

@@ -1,7 +1,5 @@
 """What vectors show: the kind of a sensor that no name tells, and whose gravity is opposite."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 
@@ -92,9 +90,7 @@ def opposite(means: Array) -> NDArray[np.int64]:
     Only classes count in which nearly everybody's vectors lie along one line: a phone that is
     carried as one likes has no sign that others agree with.
 
-    Parameters
-    ----------
-    means : [people, classes, 3], mean vectors as shares of their mean length; NaN where unknown.
+    `means`: [people, classes, 3], mean vectors as shares of their mean length; NaN where unknown.
     """
     signs, lines = np.zeros(means.shape[:2]), np.zeros(means.shape[1])
     for label in range(means.shape[1]):

@@ -26,10 +26,8 @@ def texts(
 
     With `words`, words for no value, such as "none", stay words.
 
-    Raises
-    ------
-    DataError
-        If `where` is given and the column mixes numbers and words: 1 and "1" might be two.
+    Raises DataError if `where` is given and the column mixes numbers and words: 1 and "1" might be
+    two.
     """
     plain = np.asarray(column)
     if plain.dtype.kind in "iub":
@@ -93,9 +91,7 @@ class Times:
 def times(column: NDArray[Any], dates: str) -> Times:
     """Return the times in a column of a table in memory.
 
-    Parameters
-    ----------
-    dates : what stands first in dates as text, ``auto``, or a form with ``%``.
+    `dates`: what stands first in dates as text, ``auto``, or a form with ``%``.
     """
     plain = np.asarray(column)
     if plain.dtype.kind in "mM":

@@ -1,7 +1,5 @@
 """One person's rows, checked: values that are missing or no numbers, time, labels."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,10 +19,8 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
     rows : of one person.
     dropped : gains what is left out.
 
-    Raises
-    ------
-    DataError
-        Where something is there that the options refuse; it names file, line and column.
+    Raises DataError where something is there that the options refuse; it names file, line and
+    column.
     """
     columns = _columns(rows.x)
     rows = _without(

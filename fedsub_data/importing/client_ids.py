@@ -1,7 +1,5 @@
 """Ids of clients, by the names of people as tables have them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 
@@ -27,10 +25,7 @@ def client_ids(texts: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
     Ids stay text: ``01`` is no ``1``; a whole number that a table kept as ``1.0`` is ``1``.
 
-    Raises
-    ------
-    DataError
-        Where two people would have one id.
+    Raises DataError where two people would have one id.
     """
     made: dict[str, str] = {}
     for text in texts:

@@ -1,7 +1,5 @@
 """Clocks of people: the steps of their times, and whose clock counts in another unit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -44,9 +42,7 @@ class Clock:
 def clock_of(rows: Rows, sort: bool = False) -> Clock:
     """Return the clock of a person's rows; times that are none are passed over.
 
-    Parameters
-    ----------
-    sort : whether the rows of a file are put in order of time first.
+    `sort`: whether the rows of a file are put in order of time first.
     """
     if rows.t is None:
         return Clock(None, 0.0)
@@ -67,14 +63,9 @@ def check_clocks(
 ) -> None:
     """Refuse people whose steps in time are larger by the factor of a unit.
 
-    Parameters
-    ----------
-    column : of time, for messages.
+    `column`: of time, for messages.
 
-    Raises
-    ------
-    DataError
-        It names the person, and both steps.
+    Raises DataError; it names the person, and both steps.
     """
     if options.mixed_units == "keep" or len(clocks) < _FEWEST:
         return

@@ -50,9 +50,7 @@ class Columns:
     def selected(self, owner: str | None, label: str | None, ticks: bool) -> str:
         """Return the columns to select of each row, in SQL.
 
-        Parameters
-        ----------
-        owner, label : of a file of one person or class; None: a column says it.
+        `owner`, `label`: of a file of one person or class; None: a column says it.
         """
         whose = self._subject() if owner is None else f"{literal(owner)}::VARCHAR"
         what = "NULL" if self.roles.label is None else name(self.roles.label)

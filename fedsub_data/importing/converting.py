@@ -52,10 +52,7 @@ class Units:
     source : whose rows are looked at.
     options : ``convert`` and ``mixed_units`` count.
 
-    Raises
-    ------
-    ConfigError
-        Where ``convert`` names somebody who is not there.
+    Raises ConfigError where ``convert`` names somebody who is not there.
     """
 
     def __init__(self, source: Source, options: ImportOptions) -> None:
@@ -80,14 +77,10 @@ class Units:
     def check(self, kept: Sequence[int] | None = None) -> Conversion:
         """Return the conversion of people who differ.
 
-        Parameters
-        ----------
-        kept : the columns that are looked at; None: all.
+        `kept`: the columns that are looked at; None: all.
 
-        Raises
-        ------
-        DataError
-            Where some differ and ``convert`` does not say what to do; it names them, and how.
+        Raises DataError where some differ and ``convert`` does not say what to do; it names them,
+        and how.
         """
         if self._off or len(self._sizes.length) < 2:
             return Conversion({}, self._needless(set()))

@@ -1,7 +1,5 @@
 """A DuckDB database in a temporary folder, whose errors are those of the file that was read."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile
@@ -28,10 +26,7 @@ class Database:
     files : what is read into it; errors name one of them.
     memory : what it may take, such as ``2GB``.
 
-    Raises
-    ------
-    DataError
-        Where it cannot be made.
+    Raises DataError where it cannot be made.
     """
 
     def __init__(self, files: Sequence[Path], memory: str) -> None:
@@ -79,10 +74,7 @@ class Database:
         file : the place of the file that is read.
         expected : what should have come out, where it is not the file that is at fault.
 
-        Raises
-        ------
-        DataError
-            For each of its errors; it names the file.
+        Raises DataError for each of its errors; it names the file.
         """
         try:
             return ask()

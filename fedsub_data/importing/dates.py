@@ -1,7 +1,5 @@
 """Times as text: dates as seconds since 1970, in SQL and in Python, and columns of neither."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -75,10 +73,7 @@ def order_of(first: int, second: int, shown: str, where: str) -> tuple[str, str]
     first, second : the largest first and second number of dates whose year stands last.
     shown : one of them; "" where there is none.
 
-    Raises
-    ------
-    DataError
-        Where no day is above 12, so that nothing shows which number is the day.
+    Raises DataError where no day is above 12, so that nothing shows which number is the day.
     """
     if not shown:
         return "year-first", ""
@@ -99,9 +94,7 @@ def order_of(first: int, second: int, shown: str, where: str) -> tuple[str, str]
 def date_in_sql(column: str, order: str) -> str:
     """Return a column of text as seconds since 1970; NULL where it is no date.
 
-    Parameters
-    ----------
-    order : of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%`` as ``strptime`` has it.
+    `order`: of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%`` as ``strptime`` has it.
     """
     if "%" in order:
         form = order.replace("'", "''")
@@ -127,9 +120,7 @@ def date_in_sql(column: str, order: str) -> str:
 def date(text: str, order: str) -> float | None:
     """Return a date as seconds since 1970, UTC unless it names a zone; None where it is none.
 
-    Parameters
-    ----------
-    order : of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%``.
+    `order`: of :data:`ORDERS`, :data:`OF_DAY`, or a form with ``%``.
     """
     if "%" in order:
         with suppress(ValueError):
@@ -192,10 +183,7 @@ class UnreadTimes:
     def check(self) -> None:
         """Refuse a column of time of which most cannot be read.
 
-        Raises
-        ------
-        DataError
-            It shows the first such value, and what is read.
+        Raises DataError; it shows the first such value, and what is read.
         """
         if self._first is None or self._unread <= _MOST * self._rows:
             return

@@ -1,7 +1,5 @@
 """Devices and sensors of one person, as names of files and columns show them: no people."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter, defaultdict
@@ -60,14 +58,9 @@ _SHOWN = 4
 def check_names(people: Sequence[str], options: ImportOptions) -> None:
     """Refuse people whose names differ in a sensor, a device or a part of a data set alone.
 
-    Parameters
-    ----------
-    people : names, as files or a column have them; what an option says of them is taken.
+    `people`: names, as files or a column have them; what an option says of them is taken.
 
-    Raises
-    ------
-    DataError
-        It names them, and what to do.
+    Raises DataError; it names them, and what to do.
     """
     if options.subject or "subject" in options.named_groups:
         return
@@ -93,10 +86,7 @@ def check_names(people: Sequence[str], options: ImportOptions) -> None:
 def check_sensors(person: str, files: Sequence[str], options: ImportOptions) -> None:
     """Refuse one person's files whose names differ in a sensor alone.
 
-    Raises
-    ------
-    DataError
-        It names person and files, and what to do.
+    Raises DataError; it names person and files, and what to do.
     """
     seen: dict[tuple[str, ...], tuple[frozenset[str], str]] = {}
     for file in files if options.overlapping == AUTO else ():
@@ -114,9 +104,7 @@ def check_sensors(person: str, files: Sequence[str], options: ImportOptions) -> 
 class SameTimes:
     """Finder of people, each of one file, who were recorded at the same times in the same classes.
 
-    Parameters
-    ----------
-    options : whoever says who the people are is not asked.
+    `options`: whoever says who the people are is not asked.
     """
 
     def __init__(self, options: ImportOptions) -> None:
@@ -198,10 +186,7 @@ def check_turns(
     columns : the first rows' texts by column, of columns that nobody named.
     people : whose each row is.
 
-    Raises
-    ------
-    DataError
-        It names the column and two devices, and what to do.
+    Raises DataError; it names the column and two devices, and what to do.
     """
     for name, values in columns.items():
         spoken = set(words(name))

@@ -1,7 +1,5 @@
 """Counts of what an import dropped or mended, by reason and person, with the first place."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """Files of text opened: packed or not, by their encoding; and blanks between columns as tabs."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Which files are meant, and that nobody writes them meanwhile."""
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,10 +20,7 @@ _ENDINGS = dict.fromkeys(_TEXTS, TEXT) | {
 def find_files(patterns: Sequence[str]) -> list[Path]:
     """Return the files that are meant, each once, by name; a folder means all files below it.
 
-    Raises
-    ------
-    DataError
-        Where a pattern finds nothing.
+    Raises DataError where a pattern finds nothing.
     """
     files: dict[Path, None] = {}
     for pattern in patterns:

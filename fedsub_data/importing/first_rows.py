@@ -4,8 +4,6 @@ Some exports begin with the time of the start and the rate, in the columns of th
 first window they outweigh everything else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -38,10 +36,8 @@ class FirstRows:
     def without(self, rows: Rows, dropped: Dropped) -> Rows:
         """Return one person's rows without first ones that are far off all others of their file.
 
-        Raises
-        ------
-        DataError
-            Where there are some and no option says what to do; it names file, line and column.
+        Raises DataError where there are some and no option says what to do; it names file, line and
+        column.
         """
         if rows.x.ndim != 2 or self._options.first_rows == "keep":
             return rows
@@ -126,10 +122,7 @@ def check_unit_rows(
     time : the column of time.
     where : the file, for messages.
 
-    Raises
-    ------
-    DataError
-        It shows the first of them, and names the options.
+    Raises DataError; it shows the first of them, and names the options.
     """
     rows = list(zip(*numbers.values(), strict=True))
     count = 0

@@ -1,7 +1,5 @@
 """Columns that give away class or person: no features, unless options name them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,9 +33,7 @@ FOLLOWS = "change only where the class does"
 class Giveaways:
     """Comparison of each guessed feature with classes, people and recordings.
 
-    Parameters
-    ----------
-    source : its features are compared, unless the options name them.
+    `source`: its features are compared, unless the options name them.
     """
 
     def __init__(self, source: Source, options: ImportOptions) -> None:
@@ -61,10 +57,7 @@ class Giveaways:
     def without(self, where: str) -> NarrowedSource | None:
         """Return the source without columns that give class or person away; None without any.
 
-        Raises
-        ------
-        DataError
-            Where no feature is left.
+        Raises DataError where no feature is left.
         """
         if self._people < 2:
             return None  # a device's own rows show nothing of others

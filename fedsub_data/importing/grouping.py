@@ -1,7 +1,5 @@
 """Numbers of the recording, day or session that a split keeps together (``--split-by``)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -45,9 +43,7 @@ class Placed:
 class Grouping:
     """Numbering of everybody's groups, and the notes on it.
 
-    Parameters
-    ----------
-    options : ``split_by``, ``session_gap`` and ``timezone`` count.
+    `options`: ``split_by``, ``session_gap`` and ``timezone`` count.
     """
 
     options: ImportOptions
@@ -72,10 +68,7 @@ class Grouping:
     def of_rows(self, rows: Rows) -> Numbers | None:
         """Return the group of each row that is a sample, int64 [n]; their times are in seconds.
 
-        Raises
-        ------
-        DataError
-            Where they have no time, and it is asked for.
+        Raises DataError where they have no time, and it is asked for.
         """
         if not len(rows) or self.options.groups is None:
             return None

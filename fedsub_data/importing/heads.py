@@ -1,7 +1,5 @@
 """Lines before a table's header, as loggers write them, and separators that are blanks."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Sequence
@@ -64,9 +62,7 @@ def shows_decimal_comma(values: Sequence[Sequence[str | None]]) -> bool:
 
     ``1,234`` may be a thousand. So it is no decimal comma where all commas may be such.
 
-    Parameters
-    ----------
-    values : the texts of each column of numbers.
+    `values`: the texts of each column of numbers.
     """
     shown = False
     for column in values:

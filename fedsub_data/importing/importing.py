@@ -1,7 +1,5 @@
 """From a source of rows to a federation: surveyed once, then cleaned and cut person by person."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile
@@ -27,6 +25,7 @@ from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.samples import UNLABELLED, Imported, Person, samples_of
 from fedsub_data.importing.source import OpenSource, Source
+from fedsub_data.importing.targets import with_target, with_values
 from fedsub_data.importing.zips import without_zips
 from fedsub_data.preparing.preparation import REPORT_FILE, Progress
 
@@ -34,10 +33,8 @@ from fedsub_data.preparing.preparation import REPORT_FILE, Progress
 def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
     """Return the source of the files that are meant; to be closed.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where there are none, they cannot be read, or what reads them is not installed.
+    Raises DataError or ConfigError where there are none, they cannot be read, or what reads them is
+    not installed.
     """
     files, notes = find_files(patterns), list[str]()
     folder = None
@@ -89,20 +86,21 @@ def import_files(
     patterns : files, folders, or patterns such as ``data/*.csv``.
     progress : told how many people are done, of how many.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where something is not as expected; it names file, line and column, and the option.
+    Raises DataError or ConfigError where something is not as expected; it names file, line and
+    column, and the option.
     """
     check_new_folder(folder, DataError)
     with closing(open_source(patterns, options)) as source:
         planned = plan(source, options, options.name or folder.resolve().name)
         made = begun(planned, options)
-        check_card(planned.card, folder / CARD_FILE)
+        card = with_target(planned.card, options)
+        check_card(card, folder / CARD_FILE)
         with whole_folder(folder, DataError) as draft:
             for person in samples_of(options, planned, made, progress):
                 for data, place in placed(person, draft):
-                    write_client(place, data.client, data.arrays(), place != draft)
+                    valued = with_values(data, planned.card.classes, options)
+                    write_client(place, data.client, valued.arrays(), place != draft)
+            made.card = card
             write_cards(draft, made)
             write_record(draft, made.record(options, patterns))
     return made
@@ -156,8 +154,14 @@ def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federa
     if options.part:
         raise _no_parts(options)
     planned = plan(source, options, options.name or name)
-    check_card(planned.card, Path(name, CARD_FILE))
+    card = with_target(planned.card, options)
+    check_card(card, Path(name, CARD_FILE))
     made = begun(planned, options)
     people = samples_of(options, planned, made, lambda done, total: None)
-    clients = {one.client: one.labelled for one in people if one.labelled is not None}
-    return Federation(made.card, clients), made
+    clients = {
+        one.client: with_values(one.labelled, planned.card.classes, options)
+        for one in people
+        if one.labelled is not None
+    }
+    made.card = card
+    return Federation(card, clients), made

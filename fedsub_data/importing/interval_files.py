@@ -3,8 +3,6 @@
 A mark with a class lasts up to the next mark. Bare marks get their classes from an option.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -78,10 +76,8 @@ class IntervalFile:
 def read_intervals(path: Path, options: ImportOptions) -> IntervalFile:
     """Return the intervals of a file.
 
-    Raises
-    ------
-    DataError
-        Where it has another form, or an interval ends before it starts; it names the line.
+    Raises DataError where it has another form, or an interval ends before it starts; it names the
+    line.
     """
     table = read_interval_table(path, options)
     if not table.where:

@@ -1,7 +1,5 @@
 """Whose intervals are: by a column, by their file's name, or as it lies beside a recording."""
 
-from __future__ import annotations
-
 import glob
 import re
 from collections.abc import Iterable, Sequence
@@ -58,10 +56,7 @@ def interval_paths(
 ) -> dict[Path, Sequence[Recording]]:
     """Return the files of intervals, each with the recordings that it may speak of.
 
-    Raises
-    ------
-    DataError
-        Where there is no file, or one of several has nobody's name.
+    Raises DataError where there is no file, or one of several has nobody's name.
     """
     files = asked_files(pattern)
     if not files:
@@ -125,10 +120,7 @@ def _belongs(name: str, owner: str) -> bool:
 def owners(interval: Interval, recordings: Sequence[Recording]) -> list[Recording]:
     """Return the recordings that an interval names, of some; all, where it names none.
 
-    Raises
-    ------
-    DataError
-        Where it names recordings of several people by one name.
+    Raises DataError where it names recordings of several people by one name.
     """
     own = list(recordings)
     if interval.person:

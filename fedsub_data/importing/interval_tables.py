@@ -1,7 +1,5 @@
 """Tables of intervals as text: CSV with or without names of columns, and JSON."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -52,10 +50,7 @@ def kind_of_time(text: str) -> str:
 def read_interval_table(path: Path, options: ImportOptions) -> IntervalTable:
     """Return the table of a file, without rows where the file is empty.
 
-    Raises
-    ------
-    DataError
-        Where it is too large, cannot be decoded, or its lines differ in their columns.
+    Raises DataError where it is too large, cannot be decoded, or its lines differ in their columns.
     """
     size = path.stat().st_size
     if size > _MOST_BYTES:

@@ -1,7 +1,5 @@
 """Classes of rows by intervals of time: a source's rows with the class of the interval around."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -97,12 +95,8 @@ class IntervalSource:
 def with_intervals(source: Source, options: ImportOptions) -> Source:
     """Return the source with classes by ``intervals``, or as it is where none are given.
 
-    Raises
-    ------
-    DataError
-        Where intervals disagree, or none shares a time with a recording; it names file and line.
-    ConfigError
-        Where rows have no time.
+    Raises DataError where intervals disagree, or none shares a time with a recording; it names file
+    and line. Raises ConfigError where rows have no time.
     """
     if not options.intervals:
         return source

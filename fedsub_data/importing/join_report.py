@@ -1,7 +1,5 @@
 """The report on sensors that were joined: rates, interpolated points, rows that were left out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -4,8 +4,6 @@ A recording's rows are those of its fastest sensor, as they are. The others are 
 their own rows, but never across a gap: such rows of the fastest are left out.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,10 +42,7 @@ class JoinedSource:
     owners : the person of each, those of one person side by side.
     classes : of each recording; None: a column or nothing says it.
 
-    Raises
-    ------
-    DataError
-        Where sensors of a recording share no time, or count it differently.
+    Raises DataError where sensors of a recording share no time, or count it differently.
     """
 
     rising: tuple[str, ...] = ()

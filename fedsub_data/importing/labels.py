@@ -1,7 +1,5 @@
 """Classes of a table's labels: which text is which, spelled in one way, and no measurement."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -10,6 +8,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import EMPTY, MOSTLY, is_number
+from fedsub_data.importing.targets import MOST_VALUES
 
 #: More labels than this are measurements, not classes.
 MOST_CLASSES = 500
@@ -17,7 +16,7 @@ MOST_CLASSES = 500
 _CODES = 20
 #: More of them are codes if they count from 0 or 1, and so large a share of the numbers is there.
 _COUNTED = 0.9
-_CLASSES_ALONE = "FedSub recognises classes; it does not predict numbers (no regression)"
+_CLASSES_ALONE = "As labels they are classes; a target is a number to be predicted"
 #: So many spellings or texts are shown.
 _SHOWN = 5
 #: Blanks, hyphens and underscores between two letters.
@@ -34,29 +33,25 @@ def classes_of(
 ) -> tuple[dict[str, str | None], tuple[str, ...], list[str]]:
     """Return the class of each label, the classes in their order, and sentences on other texts.
 
-    Parameters
-    ----------
-    counts : rows by label.
+    `counts`: rows by label.
 
-    Raises
-    ------
-    DataError
-        As :func:`class_names` and :func:`one_spelling`.
+    Raises DataError as :func:`class_names` and :func:`one_spelling`.
     """
-    names = one_spelling(class_names(sorted(counts), options.no_labels, where), options)
+    most = MOST_VALUES if options.target else MOST_CLASSES
+    texts = class_names(sorted(counts), options.no_labels, where, most)
+    names = one_spelling(texts, options)
     classes = tuple(dict.fromkeys(name for name in names.values() if name is not None))
     return names, classes, no_class(counts, names, options)
 
 
-def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[str, str | None]:
+def class_names(
+    texts: Sequence[str], none: frozenset[str], where: str, most: int = MOST_CLASSES
+) -> dict[str, str | None]:
     """Return the class that each label means, None for no class; numbers in their order.
 
     ``1`` and ``1.0`` are one class. Words are kept as they are, but for blanks around them.
 
-    Raises
-    ------
-    DataError
-        Where there are so many that they are measurements.
+    Raises DataError where there are so many that they are measurements.
     """
     words = {text: text.strip() for text in texts}
     empty = {text for text, word in words.items() if word.lower() in EMPTY or word in none}
@@ -65,16 +60,19 @@ def class_names(texts: Sequence[str], none: frozenset[str], where: str) -> dict[
         words = {t: w if t in empty else _whole(w.replace(",", ".")) for t, w in words.items()}
         empty |= {text for text, word in words.items() if word in none}
     classes = {word for text, word in words.items() if text not in empty}
-    if len(classes) > MOST_CLASSES:
+    if len(classes) > most:
         raise DataError(
-            f"{where}: got {len(classes):,} classes, expected {MOST_CLASSES} at most: is it a "
-            "measurement? Numbers are not predicted (no regression). Name another column with "
-            f"{spelt('label')}"
+            f"{where}: got {len(classes):,} classes or values, expected {most} at most: is it a "
+            f"measurement? Name another column with {spelt('label')}, or predict the number with "
+            f"{spelt('target')}"
         )
     ordered = sorted(classes, key=float) if numbers else sorted(classes)
-    by = {word: word for word in ordered}
+    of = defaultdict[str, list[str]](list)
+    for text in texts:
+        if text not in empty:
+            of[words[text]].append(text)
     # In the order of classes, then what means none.
-    kept = {t: by[w] for w in ordered for t in texts if t not in empty and words[t] == w}
+    kept = {text: word for word in ordered for text in of[word]}
     return {**kept, **dict.fromkeys((t for t in texts if t in empty), None)}
 
 
@@ -86,15 +84,10 @@ def _whole(text: str) -> str:
 def one_spelling(names: Names, options: ImportOptions) -> dict[str, str | None]:
     """Return the class of each label, in the classes' order; merged spellings take the last.
 
-    Parameters
-    ----------
-    names : the class of each label as it is spelled; None is no class.
+    `names`: the class of each label as it is spelled; None is no class.
 
-    Raises
-    ------
-    DataError
-        Where classes differ in case, blanks, hyphens or underscores only, and no option says
-        whether they are one.
+    Raises DataError where classes differ in case, blanks, hyphens or underscores only, and no
+    option says whether they are one.
     """
     alike = defaultdict[str, list[str]](list)
     for name in dict.fromkeys(names.values()):
@@ -151,10 +144,7 @@ def check_labels(labels: Sequence[str], options: ImportOptions, where: str) -> l
     Decimal numbers are measurements. So are many whole numbers that do not count from 0 or 1, such
     as those of a heart rate.
 
-    Raises
-    ------
-    DataError
-        It shows some labels, and names the ways out.
+    Raises DataError; it shows some labels, and names the ways out.
     """
     numbers = [float(text.replace(",", ".")) for text in labels if is_number(text)]
     if options.measured_labels == "keep" or len(numbers) < MOSTLY * len(labels):
@@ -173,7 +163,8 @@ def check_labels(labels: Sequence[str], options: ImportOptions, where: str) -> l
     shown = ", ".join(f"{number:.15g}" for number in (decimals or numbers)[:3])
     raise DataError(
         f"{where}: got {len(labels):,} labels that are {kind} numbers from {least:g} to {most:g} "
-        f"({shown}, ...), as measurements are; expected classes. {_CLASSES_ALONE}. Make classes of "
-        f"them in a column, such as low and high, or name another with {spelt('label')}. If they "
-        f"are codes of classes, {spelt('measured-labels', 'keep')} takes each as one"
+        f"({shown}, ...), as measurements are; expected classes. {_CLASSES_ALONE}: "
+        f"{spelt('target')}. Make classes of them in a column, such as low and high, or name "
+        f"another with {spelt('label')}. If they are codes of classes, "
+        f"{spelt('measured-labels', 'keep')} takes each as one"
     )

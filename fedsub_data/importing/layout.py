@@ -1,7 +1,5 @@
 """Layouts: how a logger writes its recordings, each a TOML file in ``layouts/`` or of one's own."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -148,12 +146,8 @@ def layout_names() -> list[str]:
 def read_layout(name: str) -> Layout:
     """Return a layout by its name, or from a TOML file of one's own.
 
-    Raises
-    ------
-    ConfigError
-        Where there is none of this name.
-    DataError
-        Where the file is no layout; it names the key.
+    Raises ConfigError where there is none of this name. Raises DataError where the file is no
+    layout; it names the key.
     """
     path = Path(name) if name.endswith(".toml") else _FOLDER / f"{name}.toml"
     if not path.is_file() or (path.parent == _FOLDER and name not in layout_names()):

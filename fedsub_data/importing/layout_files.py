@@ -1,7 +1,5 @@
 """Files as a layout groups them: recordings, and each one's file of every sensor."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping, Sequence
@@ -117,10 +115,7 @@ def grouped(
 ) -> tuple[Grouped, list[str]]:
     """Return the recordings of a layout with a folder for each, and sentences on other files.
 
-    Raises
-    ------
-    DataError
-        Where there is none, or a recording lacks a sensor that others have.
+    Raises DataError where there is none, or a recording lacks a sensor that others have.
     """
     found: dict[Path, dict[str, Path]] = {}
     others = list[str]()
@@ -200,14 +195,9 @@ def grouped_by_name(
 ) -> Grouped | None:
     """Return recordings whose sensors the files' names tell; None where no recording has several.
 
-    Parameters
-    ----------
-    values : a text for each file, by group of the pattern.
+    `values`: a text for each file, by group of the pattern.
 
-    Raises
-    ------
-    DataError
-        Where a recording lacks a sensor that others have, or has two files of one.
+    Raises DataError where a recording lacks a sensor that others have, or has two files of one.
     """
     if "sensor" not in values:
         return None

@@ -1,7 +1,5 @@
 """The source of recordings as a logger wrote them, by a layout or by files of several sensors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -34,14 +32,9 @@ def layout_source(
 ) -> OpenSource | None:
     """Return the source of files that have a layout, or several sensors; None for other files.
 
-    Parameters
-    ----------
-    folder : of unpacked files, to be removed at the end.
+    `folder`: of unpacked files, to be removed at the end.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where files are not as the layout has them.
+    Raises DataError or ConfigError where files are not as the layout has them.
     """
     found, notes = _grouped(files, options)
     if found is None:
@@ -61,14 +54,9 @@ def layout_recordings(
 ) -> JoinedSource | None:
     """Return recordings of nobody known, each as a person of its own; None for other files.
 
-    Parameters
-    ----------
-    channels : the columns that are read.
+    `channels`: the columns that are read.
 
-    Raises
-    ------
-    DataError, ConfigError
-        As :func:`layout_source`, and where a channel is missing.
+    Raises DataError or ConfigError as :func:`layout_source`, and where a channel is missing.
     """
     found, notes = _grouped(files, options)
     if found is None:

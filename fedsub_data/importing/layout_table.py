@@ -1,7 +1,5 @@
 """Tables whose columns a layout names, with times by their head where no column has them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -35,10 +33,7 @@ class LayoutTable(TableSource):
     labelled : whether a column of classes is looked for.
     folder : of unpacked files, to be removed at the end.
 
-    Raises
-    ------
-    DataError
-        As a :class:`TableSource`, and where a head does not say the rate.
+    Raises DataError as a :class:`TableSource`, and where a head does not say the rate.
     """
 
     def __init__(

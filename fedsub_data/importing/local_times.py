@@ -1,7 +1,5 @@
 """Dates beside recordings, such as those of intervals and heads, in the zone of the options."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -25,10 +23,7 @@ def local_seconds(
     named : bool [n], which dates name their zone.
     place : the place of a date, by its number.
 
-    Raises
-    ------
-    DataError
-        For an hour that the zone does not have, or has twice.
+    Raises DataError for an hour that the zone does not have, or has twice.
     """
     count = len(t)
     at, none = np.arange(count), np.full(count, -1, np.int64)

@@ -1,7 +1,5 @@
 """Options on recordings as loggers write them: classes by intervals of time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError
@@ -52,14 +50,9 @@ class LoggerOptions(TimeOptions):
     def check_intervals(self, classes_by: str) -> None:
         """Refuse intervals beside another option that says the classes, and parts of them alone.
 
-        Parameters
-        ----------
-        classes_by : the other option; "" for none.
+        `classes_by`: the other option; "" for none.
 
-        Raises
-        ------
-        ConfigError
-            It names both.
+        Raises ConfigError; it names both.
         """
         if self.intervals and classes_by:
             raise ConfigError(

@@ -1,7 +1,5 @@
 """MATLAB's ``.mat`` files, up to version 7, as arrays by name; SciPy reads them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,12 +27,8 @@ def read_mat(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
     Fields of a structure are arrays. The three columns of a matrix ``acc`` are ``acc_x``,
     ``acc_y``, ``acc_z``; of another number, ``acc_1`` and so on. A matrix ``x`` stays one.
 
-    Raises
-    ------
-    ConfigError
-        Where SciPy is not installed.
-    DataError
-        Where it is of version 7.3, is too large when unpacked, or cannot be read.
+    Raises ConfigError where SciPy is not installed. Raises DataError where it is of version 7.3, is
+    too large when unpacked, or cannot be read.
     """
     require("reading .mat files", "scipy")
     from scipy.io import loadmat, whosmat

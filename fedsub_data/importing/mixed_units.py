@@ -1,7 +1,5 @@
 """People whose numbers of one sensor are in another unit than most people's, or of another sign."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -69,9 +67,7 @@ def mixes(sensors: Sequence[Sensor], sizes: Sizes) -> list[Mix]:
     Where names say nothing, a sensor that shows gravity at rest is an accelerometer, and one
     beside it whose mean is nearly 0 a gyroscope. What still is unknown is also held together.
 
-    Parameters
-    ----------
-    sizes : of the sensors' vectors, and of each column alone.
+    `sizes`: of the sensors' vectors, and of each column alone.
     """
     people = list(sizes.length)
     known = by_behaviour(sensors, sizes)

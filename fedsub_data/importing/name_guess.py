@@ -5,8 +5,6 @@ numbers. Two words may be a person's name and a class where one of them is an ac
 names (``anna/walking.csv``). Whatever does not fit all names is no guess.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """Facts of each file by the names of files and folders: person, class, recording, sensor."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,12 +70,8 @@ NO_NAMES = Names()
 def names_of(files: Sequence[Path], options: ImportOptions) -> Names:
     """Return the facts of files' names, by the pattern that is given or else guessed.
 
-    Raises
-    ------
-    ConfigError
-        Where the given pattern finds nothing in a name.
-    DataError
-        Where files of one recording are of several sensors.
+    Raises ConfigError where the given pattern finds nothing in a name. Raises DataError where files
+    of one recording are of several sensors.
     """
     if not options.from_name:
         from fedsub_data.importing.name_guess import guessed_pattern

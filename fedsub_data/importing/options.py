@@ -3,8 +3,6 @@
 A column that is left out is guessed (:mod:`fedsub_data.importing.roles`); which one it was is said.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -149,6 +147,7 @@ class ImportOptions(LoggerOptions):
     units: str = option("", "units of the features, in words; if left out, the card names none")
 
     def __post_init__(self) -> None:
+        self.take_target()
         seconds("window", self.window)
         seconds("gap", self.gap)
         self.check_times()

@@ -1,7 +1,5 @@
 """Columns beside the label whose names say that they are labels, too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 

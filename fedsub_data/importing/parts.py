@@ -1,7 +1,5 @@
 """Parts of a split that data say themselves: a column of an import, or a table of samples."""
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from collections.abc import Sequence
@@ -49,10 +47,7 @@ def code_recordings(db: Database, part: str | None) -> tuple[int, Numbers | None
 
     The last code is of rows that name no recording. Parts are None where no column says them.
 
-    Raises
-    ------
-    DataError
-        If a part is none, or all rows are of one.
+    Raises DataError if a part is none, or all rows are of one.
     """
     db.run(
         "CREATE TABLE recordings AS SELECT recording, row_number() OVER (ORDER BY first) - 1 "
@@ -83,11 +78,8 @@ def with_parts(federation: Federation, table: Path) -> Federation:
     ``part``, as ``splits.csv`` of ``fedsub predictions`` does. Samples that it does not name are in
     no part.
 
-    Raises
-    ------
-    DataError
-        If a row is none, or names a person or sample that is not there or was named before; if a
-        person has no training or no test sample.
+    Raises DataError if a row is none, or names a person or sample that is not there or was named
+    before; if a person has no training or no test sample.
     """
     clients = federation.clients
     parts = {name: np.full(len(data.y), _NONE, np.int64) for name, data in clients.items()}

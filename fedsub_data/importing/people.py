@@ -1,7 +1,5 @@
 """People and classes of a source: refused where there are none, or too few."""
 
-from __future__ import annotations
-
 from fedsub_core.errors import DataError
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.devices import check_names

@@ -1,7 +1,5 @@
 """Intervals placed in the time of recordings, without overlaps; those that disagree are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -40,10 +38,7 @@ def placed(
     recordings : those of which the file may speak.
     tick : the unit of the recordings' times, s.
 
-    Raises
-    ------
-    DataError
-        Where marks do not fit ``marks``, or dates are held against times from 0.
+    Raises DataError where marks do not fit ``marks``, or dates are held against times from 0.
     """
     by: dict[tuple[str, int], list[Interval]] = {}
     nobody = []
@@ -139,10 +134,7 @@ def _ended(own: Sequence[Interval], file: IntervalFile, options: ImportOptions) 
 def without_overlaps(own: Sequence[Placed], person: str) -> list[Placed]:
     """Return one recording's intervals in order, those of one class that overlap as one.
 
-    Raises
-    ------
-    DataError
-        Where two of different classes overlap; it names both.
+    Raises DataError where two of different classes overlap; it names both.
     """
     made: list[Placed] = []
     for each in sorted(own, key=lambda one: (one.start, one.end)):

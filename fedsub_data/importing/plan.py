@@ -1,7 +1,5 @@
 """What an import makes of its rows, decided by a survey of all of them: units, rate, windows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -65,11 +63,8 @@ def plan(source: Source, options: ImportOptions, name: str, there: There | None 
 
     Where they are added to a federation, units are held against its own, and one class is enough.
 
-    Raises
-    ------
-    DataError, ConfigError
-        Where people's units differ, nothing says a rate, time cannot be read, or options do not fit
-        the rows.
+    Raises DataError or ConfigError where people's units differ, nothing says a rate, time cannot be
+    read, or options do not fit the rows.
     """
     source = with_intervals(source, options)
     check_people_and_classes(source, options, name, 2 if there is None else 1)
@@ -203,9 +198,7 @@ def _cut(
 def _step(clocks: Mapping[str, Clock], tick: float, even: bool = True) -> float | None:
     """Return the median over people of the step from row to row, s; None if nobody has one.
 
-    Parameters
-    ----------
-    even : whether rows of one time lie evenly up to the next; else only the first counts.
+    `even`: whether rows of one time lie evenly up to the next; else only the first counts.
     """
     steps = [clock.per_row if even else clock.step for clock in clocks.values()]
     known = [step for step in steps if step is not None]

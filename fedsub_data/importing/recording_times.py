@@ -1,7 +1,5 @@
 """First and last time of each recording, and the unit of times, by one pass over the rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +17,7 @@ from fedsub_data.importing.time_unit import tick_seconds
 def recording_times(source: Source, options: ImportOptions) -> tuple[float, list[Recording]]:
     """Return the length of one tick of time, s, and the recordings in the source's order.
 
-    Raises
-    ------
-    DataError
-        Where times cannot be read, or rows are windows.
+    Raises DataError where times cannot be read, or rows are windows.
     """
     clocks, unread = dict[str, Clock](), UnreadTimes(source, options)
     spans: dict[tuple[str, int], tuple[float, float]] = {}

@@ -1,7 +1,5 @@
 """Recordings in a person's rows: begun, put in order of time, and without repeated rows."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -31,10 +29,7 @@ def in_time(rows: Rows, source: Source, options: ImportOptions) -> list[Rows]:
 
     A recording begins with each file, and with ``backwards = split`` where time runs backwards.
 
-    Raises
-    ------
-    DataError
-        Where time runs backwards in a file and nothing says what that means.
+    Raises DataError where time runs backwards in a file and nothing says what that means.
     """
     parts = []
     for file in dict.fromkeys(rows.file.tolist()):
@@ -72,9 +67,7 @@ def interleaved(rows: Rows, order: NDArray[np.int64]) -> str:
     Rows of two recordings would take turns, so that steps become shorter, and a window would hold
     both. A row that stands there twice makes no recording; rows that are shuffled are not several.
 
-    Parameters
-    ----------
-    order : the rows in order of time.
+    `order`: the rows in order of time.
     """
     least, most = _SHUFFLED
     if least < float(np.mean(np.diff(rows.times) < 0)) < most:
@@ -97,9 +90,7 @@ def interleaved(rows: Rows, order: NDArray[np.int64]) -> str:
 def repeated(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped) -> Rows:
     """Return rows without those of a time that is there already, or spread evenly in time.
 
-    Parameters
-    ----------
-    rows : of one recording, in order of time; or without time, then whole rows are compared.
+    `rows`: of one recording, in order of time; or without time, then whole rows are compared.
     """
     how = options.duplicates
     if rows.t is None:
@@ -195,10 +186,7 @@ class NewestFirst:
     def check(self) -> None:
         """Refuse files whose newest row stands first.
 
-        Raises
-        ------
-        DataError
-            It names the first, and the option.
+        Raises DataError; it names the first, and the option.
         """
         if self._first:
             more = f" (so in {self._recordings} recordings)" if self._recordings > 1 else ""

@@ -1,7 +1,5 @@
 """A federation's folder that is replaced as a whole: one process at a time, or not at all."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
@@ -18,10 +16,7 @@ from fedsub_core.files import PRIVATE, PRIVATE_FOLDER, lock
 def alone(folder: Path) -> Iterator[None]:
     """Let nobody else add to a folder; one that a killed process had put aside comes back.
 
-    Raises
-    ------
-    DataError
-        Where another process adds to it now.
+    Raises DataError where another process adds to it now.
     """
     aside = _aside(folder)
     if aside.is_dir() and not folder.exists():
@@ -47,10 +42,7 @@ def replaced(folder: Path) -> Iterator[Path]:
 
     Whatever is raised in the block, the folder stays as it was.
 
-    Raises
-    ------
-    DataError
-        Where something cannot be written.
+    Raises DataError where something cannot be written.
     """
     folder, aside = folder.resolve(), _aside(folder)
     draft = None

@@ -1,7 +1,5 @@
 """The record of resampled rows, by person and in words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -107,10 +105,7 @@ def resampled_sentences(by_person: Mapping[str, list[str]]) -> list[str]:
 def resampled_people(folder: Path | str) -> dict[str, list[str]]:
     """Return clauses on how each person's rows were resampled; {} if no import made `folder`.
 
-    Raises
-    ------
-    DataError
-        Where the record is not as an import writes it.
+    Raises DataError where the record is not as an import writes it.
     """
     path = Path(folder, REPORT_FILE)
     if not path.is_file():

@@ -1,7 +1,5 @@
 """Resampling: a recording's rows are taken as they are, averaged, or interpolated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -81,10 +79,7 @@ def check_upsampling(
     asked : whether the rate was given.
     lost : rows of the person that were dropped for a missing value.
 
-    Raises
-    ------
-    DataError
-        It names person, both rates, and the option.
+    Raises DataError; it names person, both rates, and the option.
     """
     spans = [float(stretch.t[-1] - stretch.t[0]) for stretch in stretches if stretch.t is not None]
     long = [

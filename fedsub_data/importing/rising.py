@@ -1,7 +1,5 @@
 """Columns that rise as a time or a row number does: no features, unless somebody says so."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -68,9 +66,7 @@ def _rises(values: NDArray[np.float64], who: NDArray[np.int64]) -> bool:
 class RisingFeatures:
     """Holds what rises in the first rows against everybody's rows.
 
-    Parameters
-    ----------
-    source : its `rising` are looked at.
+    `source`: its `rising` are looked at.
     """
 
     def __init__(self, source: Source) -> None:
@@ -89,10 +85,7 @@ class RisingFeatures:
     def check(self, where: str) -> None:
         """Refuse features that rise in everybody's rows, too.
 
-        Raises
-        ------
-        DataError
-            It names them, and the options that say what they are.
+        Raises DataError; it names them, and the options that say what they are.
         """
         rise = [
             name

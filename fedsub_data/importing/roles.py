@@ -1,7 +1,5 @@
 """Which column is what: as it was said, else guessed by its name and the first rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -94,10 +92,8 @@ def roles(
     where : the file, for messages.
     named : what files' names say.
 
-    Raises
-    ------
-    DataError
-        Where a column that was named is not there, or one that is needed cannot be guessed.
+    Raises DataError where a column that was named is not there, or one that is needed cannot be
+    guessed.
     """
     _check_named(options, names := list(columns), where)
     notes: list[str] = []

@@ -1,7 +1,5 @@
 """Each person's rows as samples of a federation, and what an import did with everybody's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -95,10 +93,7 @@ def samples_of(
 ) -> Iterator[Person]:
     """Yield everybody who has samples enough, or some without labels; `made` gains the counts.
 
-    Raises
-    ------
-    DataError
-        Where nobody is left.
+    Raises DataError where nobody is left.
     """
     source = planned.source
     for key, count in source.lost().items():

@@ -105,9 +105,7 @@ def axes(features: Sequence[str]) -> Sensors | None:
 def inconvertible(features: Sequence[str], statistics: bool) -> list[str]:
     """Return columns of accelerometers and gyroscopes that no factor of a unit converts.
 
-    Parameters
-    ----------
-    statistics : whether least and largest values and the like count: another sign swaps them.
+    `statistics`: whether least and largest values and the like count: another sign swaps them.
     """
     stems = _stems(features)
     return [

@@ -1,7 +1,5 @@
 """Sizes of each person's numbers, by vector and class, of a sample of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

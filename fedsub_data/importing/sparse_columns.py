@@ -1,7 +1,5 @@
 """Columns that are empty in most rows, as where a slow sensor is merged with a fast one."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -60,10 +58,7 @@ class SparseColumns:
         tick : the unit of time, s.
         step : from one row to the next, s; None where rows are no signal.
 
-        Raises
-        ------
-        DataError
-            Where most rows would be dropped for a column of a table that was guessed.
+        Raises DataError where most rows would be dropped for a column of a table that was guessed.
         """
         if self._options.missing == "stop":
             return []

@@ -1,7 +1,5 @@
 """Files of tables, as DuckDB reads them: each one's form, columns, first rows, and places in it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -104,10 +102,7 @@ class TableFiles:
     def factors(self, file: int, names: Sequence[str]) -> dict[str, float]:
         """Return the factors of columns whose units differ from those of the first file.
 
-        Raises
-        ------
-        DataError
-            Where no factor is known.
+        Raises DataError where no factor is known.
         """
         own, first = self.units(file), self.units(0)
         found = unit_factors(own, first, names, str(self.files[file]), str(self.files[0]))
@@ -118,10 +113,7 @@ class TableFiles:
     def date_form(self, roles: Roles) -> tuple[str, list[str]]:
         """Return the form of times as text, and sentences on the guess by all rows.
 
-        Raises
-        ------
-        DataError
-            Where dates can be read in two ways.
+        Raises DataError where dates can be read in two ways.
         """
         if self._options.date_form != AUTO:
             return self._options.date_form, []

@@ -1,7 +1,5 @@
 """The column of time of tables in files: how it is written, and what its rows mean."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -54,14 +52,9 @@ class TableTimes:
     def check(self, database: Database, place: Callable[[int], str]) -> list[str]:
         """Return a sentence where a zone is given and not needed.
 
-        Parameters
-        ----------
-        place : the place of the time of a row of the database.
+        `place`: the place of the time of a row of the database.
 
-        Raises
-        ------
-        DataError
-            Where some times name a zone, others none, and no zone is given.
+        Raises DataError where some times name a zone, others none, and no zone is given.
         """
         counts = (0, 0, 0)
         if self.dated and not self._clock.of_day:

@@ -5,8 +5,6 @@ rows lie in a temporary database in the files' order, so a row's number is its l
 are then fetched a few people at a time. Memory is bounded by ``memory`` and by one person's rows.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -46,11 +44,8 @@ class TableSource:
 
     To be closed: the database lies in a temporary folder that only its owner can read.
 
-    Raises
-    ------
-    DataError
-        Where a file cannot be read as a table, lacks a column that others have, or changes
-        meanwhile.
+    Raises DataError where a file cannot be read as a table, lacks a column that others have, or
+    changes meanwhile.
     """
 
     def __init__(
@@ -227,7 +222,8 @@ class TableSource:
         self.notes += notes
         self._recordings, self.part_of = code_recordings(self._db, self._roles.part)
         who = {text: codes[client] for text, client in ids.items()}
-        y = {text: self.labels.index(n) for text, n in names.items() if n is not None}
+        place = {name: at for at, name in enumerate(self.labels)}
+        y = {text: place[name] for text, name in names.items() if name is not None}
         for table, what, coded in (("who (subject", "people", who), ("y (label", "classes", y)):
             self._db.run(f"CREATE TABLE {table} VARCHAR, code INTEGER)")
             into, expected = table.split()[0], f"a number for each of its {what}"

@@ -88,10 +88,7 @@ def name(text: str) -> str:
 def dialect(connection: DuckDBPyConnection, path: Path, options: ImportOptions) -> Dialect:
     """Return the form of a file: as the options say, else by its first lines.
 
-    Raises
-    ------
-    DataError
-        Where it is empty, or has one column.
+    Raises DataError where it is empty, or has one column.
     """
     start, marked, encoding = begin(path, options)
     lines = first_lines(path, encoding)

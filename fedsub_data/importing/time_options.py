@@ -1,7 +1,5 @@
 """Options on times: their unit, form and zone, and what a split keeps together."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo, available_timezones
@@ -9,7 +7,8 @@ from zoneinfo import ZoneInfo, available_timezones
 from fedsub_core.data.card import GROUPS
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import choice, option, suggestion
-from fedsub_data.importing.written_options import AUTO, WrittenOptions
+from fedsub_data.importing.targets import TargetOptions
+from fedsub_data.importing.written_options import AUTO
 
 #: The word that takes rows as they are instead of windows of them.
 NONE = "none"
@@ -19,7 +18,7 @@ WINDOW = "window"
 
 
 @dataclass(frozen=True)
-class TimeOptions(WrittenOptions):
+class TimeOptions(TargetOptions):
     """Options on times; every default fits times in UTC, or since a device's start."""
 
     time_unit: str = choice(AUTO, "s", "ms", "us", "ns", doc="unit of times that are numbers")
@@ -87,10 +86,7 @@ class TimeOptions(WrittenOptions):
 def seconds(key: str, text: str) -> float | None:
     """Return a duration such as ``2.56s``, ``500ms`` or ``1min``; None for ``none`` and ``auto``.
 
-    Raises
-    ------
-    ConfigError
-        For any other text; it names `key`.
+    Raises ConfigError for any other text; it names `key`.
     """
     if text in (NONE, AUTO):
         return None

@@ -1,7 +1,5 @@
 """The unit of times in numbers: a given one, else by the rate, by size, by name, by steps."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 
@@ -46,10 +44,8 @@ def tick_seconds(
     between : about how long it is from one row to the next, s, where that is known.
     signal : whether rows are points of a signal; samples and windows may be any time apart.
 
-    Raises
-    ------
-    DataError
-        Where the unit that shows contradicts the rate that is given, or is longer than seconds.
+    Raises DataError where the unit that shows contradicts the rate that is given, or is longer than
+    seconds.
     """
     if not ticks:
         return 1.0, ""
@@ -114,10 +110,8 @@ def check_rate(rate: float, tick: float, column: str, ticks: bool) -> None:
     tick : the unit of time with which it was guessed, s.
     column : of time; ``ticks`` says whether it holds numbers.
 
-    Raises
-    ------
-    DataError
-        It names the unit, the rate in each unit with which a signal could have it, and the options.
+    Raises DataError; it names the unit, the rate in each unit with which a signal could have it,
+    and the options.
     """
     least, most = _RATES
     if least <= rate <= most:

@@ -1,7 +1,5 @@
 """Rows of units below the names of columns: found, left out, and used where they are known."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping, Sequence
@@ -61,10 +59,7 @@ def unit_factors(
     names : of columns that are used.
     where, other : the two files, for messages.
 
-    Raises
-    ------
-    DataError
-        Where no factor between two units is known.
+    Raises DataError where no factor between two units is known.
     """
     found = {}
     for name in names:

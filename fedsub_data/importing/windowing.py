@@ -1,7 +1,5 @@
 """Windows of one person's recordings; none spans a gap."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -74,10 +72,7 @@ def windows(
         holes nothing can be filled, and what was resampled.
     aligned : seconds; all windows begin whole steps from it, and are returned in order of time.
 
-    Raises
-    ------
-    DataError
-        Where a recording has less than half the rate, which nobody said.
+    Raises DataError where a recording has less than half the rate, which nobody said.
     """
     made: list[Windows] = []
     for i, recording in enumerate(recordings):

@@ -1,7 +1,5 @@
 """Options on how files are written: separators, encoding, lines beside the table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.options import choice, option

@@ -1,7 +1,5 @@
 """Zips of tables and arrays, unpacked with a bound into a temporary folder."""
 
-from __future__ import annotations
-
 import shutil
 import zipfile
 from collections.abc import Sequence
@@ -15,14 +13,10 @@ from fedsub_data.preparing.unpacking import DAMAGED, opened_zip
 def without_zips(files: Sequence[Path], folder: Path) -> tuple[list[Path], list[str]]:
     """Return the files with those in zips in their place, and what of zips is left out.
 
-    Parameters
-    ----------
-    folder : where zips are unpacked, each into a folder of its name.
+    `folder`: where zips are unpacked, each into a folder of its name.
 
-    Raises
-    ------
-    DataError
-        Where a zip is damaged, holds nothing that is read, or is too large when unpacked.
+    Raises DataError where a zip is damaged, holds nothing that is read, or is too large when
+    unpacked.
     """
     made, notes = list[Path](), list[str]()
     for number, path in enumerate(files):

@@ -5,8 +5,6 @@ twice: which of the two is meant shows where the clock falls back, or where rows
 or behind that hour without a pause. In spring it lacks an hour.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,11 +82,8 @@ class WallClock:
         rows : at the seconds that the clock showed, each file's in its order.
         named : bool [n], whose times name a zone: they are seconds since 1970 already.
 
-        Raises
-        ------
-        DataError
-            For an hour that the zone does not have, and one that it has twice, where nothing shows
-            which is meant.
+        Raises DataError for an hour that the zone does not have, and one that it has twice, where
+        nothing shows which is meant.
         """
         if not self.of_day and self.options.zone is None:
             return rows
@@ -160,10 +155,7 @@ def check_named(
     named, others : how many dates name a zone, and how many do not.
     first : the place of the first of those that do not, and its time.
 
-    Raises
-    ------
-    DataError
-        Where both are there, and nothing says the zone of those that name none.
+    Raises DataError where both are there, and nothing says the zone of those that name none.
     """
     if named and others and not options.timezone:
         raise DataError(

@@ -5,8 +5,6 @@ told apart by colour-blind people: Okabe and Ito's set (2008), orange and light 
 each has a contrast of 3 to 1 or more against white and against a dark page.
 """
 
-from __future__ import annotations
-
 import io
 
 from matplotlib.figure import Figure

@@ -4,8 +4,6 @@ Hopkins and Skellam 1954; which exponent is used where: Wright 2022,
 doi:10.32614/RJ-2022-055.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -44,8 +42,7 @@ def hopkins(x: NDArray[Any], seed: int) -> float | None:
     x : [n, F]
         Points in any unit: every feature is standardised first, and one that is constant left out.
         Equal points count once: a copied sample would have distance 0 and pass for a cluster.
-    seed : int
-        Seed of the random points and of the points drawn (1000, or all where there are fewer).
+    seed : seed of the random points and of the points drawn (1000, or all where there are fewer).
 
     Notes
     -----

@@ -1,7 +1,5 @@
 """What pages are built of: one file with its style inside, and tables that can be read aloud."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """A look at a federation: who has what, how alike people are in a class, what a split must mind."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsub_core.data.card import card_table
-from fedsub_core.data.federation import Card, ClientData, Federation
+from fedsub_core.data.federation import Card, ClientData, Federation, by_ends
 from fedsub_core.data.findings import findings, how_split, repeats
 from fedsub_core.data.samples import FEATURES, IMAGE, NODE, TOKENS, WINDOW, Samples
 from fedsub_core.data.splits import split_kind
@@ -34,23 +32,15 @@ class Inspection:
 
     Parameters
     ----------
-    card : Card
-        The federation's card.
-    seed : int
-        Seed of the Hopkins statistic's draws.
-    shape : tuple of int
-        Of one sample: (F,) features, (F, time) raw windows, (F, height, width) images or (length,)
-        token ids.
-    kind : str
-        What a sample is: :data:`fedsub_core.data.samples.KINDS`.
-    words : float or None
-        Tokens of a text without padding, on average; None of other samples.
-    edges, isolated : int or None
-        Of graphs: edges of all clients, and nodes without one; None of other samples.
-    clients : tuple of str
-        Ids, ascending.
-    counts : int64 [clients, classes]
-        Samples.
+    card : the federation's card.
+    seed : seed of the Hopkins statistic's draws.
+    shape : of one sample: (F,) features, (F, time) raw windows, (F, height, width) images or
+        (length,) token ids.
+    kind : what a sample is: :data:`fedsub_core.data.samples.KINDS`.
+    words : tokens of a text without padding, on average; None of other samples.
+    edges, isolated : of graphs: edges of all clients, and nodes without one; None of other samples.
+    clients : ids, ascending.
+    counts : int64 [clients, classes], samples.
     prototypes : float64 [clients, classes, F or 2 F]
         Mean features of each person's class, in standard deviations of the federation from its
         mean; nan where a person lacks the class. Raw windows and images count as each channel's
@@ -59,16 +49,11 @@ class Inspection:
         Cosine of two people's prototypes of a class; nan where one of them lacks it.
     hopkins : tuple of float or None, per class
         Over the samples of all people; None below ten distinct ones.
-    timing : Timing
-        Windows in time.
-    arrivals : tuple of Arrival
-        By round; empty where every client has all its samples from the start.
-    repeated : int64 [clients]
-        Samples that are the same as an earlier one of the client.
-    splits : tuple of str
-        In words how ``split = "auto"`` divides each client's samples.
-    warnings : tuple of str
-        What leaks in a run with ``split = "auto"``, and what else bends its results.
+    timing : windows in time.
+    arrivals : by round; empty where every client has all its samples from the start.
+    repeated : int64 [clients], samples that are the same as an earlier one of the client.
+    splits : in words how ``split = "auto"`` divides each client's samples.
+    warnings : what leaks in a run with ``split = "auto"``, and what else bends its results.
     """
 
     card: Card
@@ -154,8 +139,9 @@ class Look:
 
         `resampled` are sentences on people whose signals an import resampled, for the warnings.
         It may be outlines (:meth:`fedsub_core.data.client_data.ClientData.outline`). Equal for an
-        equal `seed`, whatever the order in which clients were seen.
+        equal `seed`, whatever the order of clients. A target's values count for the nearer end.
         """
+        federation = by_ends(federation)
         card, clients = federation.card, list(federation.clients.values())
         features, tokens = zip(*(self._seen[name] for name in federation.clients), strict=True)
         scale = scaling(pool([moments(x) for x in features]))

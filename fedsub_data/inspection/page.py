@@ -3,8 +3,6 @@
 The page is one file: figures inside as data, no script, nothing loaded from anywhere.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import struct
@@ -58,10 +56,7 @@ _READING = {
 def write_inspection(inspection: Inspection, folder: Path | str) -> None:
     """Write report.html, four PNG and inspection.json to a new `folder`, all or nothing.
 
-    Raises
-    ------
-    DataError
-        Where the folder already holds something or cannot be written.
+    Raises DataError where the folder already holds something or cannot be written.
     """
     folder = Path(folder)
     check_new_folder(folder, DataError)

@@ -3,8 +3,6 @@
 One hue stands for shares, red and blue for similarity, a colour each for classes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What an inspection says in rows of text, for the page, and as tables of the command line."""
 
-from __future__ import annotations
-
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.markup import escape

@@ -4,8 +4,6 @@ Each is said of every person: one file with times, or without, hides nothing of 
 the split of ``auto`` leaks is said by :func:`fedsub_core.data.findings.findings`, as in a run.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,19 +28,15 @@ class Timing:
     known : mapping of str to int
         How a split can know, and of how many people: ``seconds from t`` (and a window's length),
         ``order of t``, ``order of the file`` (the card's time_ordered) or ``unknown``.
-    window_s : float or None
-        Length of a window, by the card or by the samples of a raw window and the rate.
-    card_overlap : float or None
-        Share of a window that its successor repeats, as the card says; None: unknown.
-    measured_overlap : float or None
-        The same as t shows: median over the windows that overlap their successor, 0 where none
-        does. None where nobody has t in seconds and the window length.
+    window_s : length of a window, by the card or by the samples of a raw window and the rate.
+    card_overlap : share of a window that its successor repeats, as the card says; None: unknown.
+    measured_overlap : the same as t shows: median over the windows that overlap their successor, 0
+        where none does. None where nobody has t in seconds and the window length.
     overlapping_windows : float or None
         Share of the windows that overlap their successor, as t shows, of those people.
     auto_split : mapping of {'blocked', 'grouped', 'stratified'} to int
         What ``split = "auto"`` chooses, and for how many people.
-    warnings : tuple of str
-        Times and overlaps that contradict each other or are missing, and what to do.
+    warnings : times and overlaps that contradict each other or are missing, and what to do.
     """
 
     known: Mapping[Known, int]

@@ -3,8 +3,6 @@
 Clients then differ in p(x | y), not in their labels: the case that label skew leaves out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -68,13 +66,9 @@ def feature_shift(
     With ``base = iid`` the samples of all people (:mod:`fedsub_data.partitions.pool`) are dealt
     in a random order, all of them, to clients whose sizes differ by one at most.
 
-    Raises
-    ------
-    ConfigError
-        Where a rotation is asked for and no three channels form a triple.
-    DataError
-        Where fewer samples than two for each client would have to be dealt, or samples are token
-        ids.
+    Raises ConfigError where a rotation is asked for and no three channels form a triple. Raises
+    DataError where fewer samples than two for each client would have to be dealt, or samples are
+    token ids.
     """
     if federation.card.sample == TOKENS:
         raise DataError(

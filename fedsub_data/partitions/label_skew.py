@@ -3,8 +3,6 @@
 Both pool all people's samples (:mod:`fedsub_data.partitions.pool`) and place every one of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,10 +56,7 @@ def dirichlet(
     After ten draws that leave a client fewer than `least`, the largest clients give it samples of
     their most frequent class, one by one; `counts` says how many.
 
-    Raises
-    ------
-    DataError
-        Where ``clients * least`` samples do not exist.
+    Raises DataError where ``clients * least`` samples do not exist.
     """
     pool = pooled(federation)
     if options.clients * options.least > len(pool.y):
@@ -97,11 +92,8 @@ def pathological(
     shard is a run of one class in the pool's order: it comes from few people, and neighbours in
     time mostly stay together.
 
-    Raises
-    ------
-    DataError
-        Where there are fewer classes than a client should hold, more than clients could hold, or
-        too few samples for shards of two.
+    Raises DataError where there are fewer classes than a client should hold, more than clients
+    could hold, or too few samples for shards of two.
     """
     pool = pooled(federation)
     sizes, k, clients = pool.sizes(), options.classes_per_client, options.clients

@@ -1,7 +1,5 @@
 """A row of the table of partitions, whose rows packages may add."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ to one client at most, but for ``hard-clusters`` with ``disjoint=false``. All ke
 a blocked split sees overlap (:mod:`fedsub_data.partitions.pool`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
@@ -88,20 +86,14 @@ def counted_partition(federation: Federation, kind: str, options: Any, seed: int
 
     Parameters
     ----------
-    kind : str
-        A key of :data:`PARTITIONS`.
+    kind : a key of :data:`PARTITIONS`.
     options : dataclass
         Of the type ``PARTITIONS[kind].options``.
-    seed : int
-        Two seeds give two partitions of the same kind (``natural`` has but one).
+    seed : two seeds give two partitions of the same kind (``natural`` has but one).
 
-    Raises
-    ------
-    ConfigError
-        Where the kind or an option is not one.
-    DataError
-        Where the federation cannot be dealt that way, or a client could not be split into training
-        and test: none of its classes has two samples.
+    Raises ConfigError where the kind or an option is not one. Raises DataError where the federation
+    cannot be dealt that way, or a client could not be split into training and test: none of its
+    classes has two samples.
     """
     row = _row(kind)
     if type(options) is not row.options:
@@ -145,8 +137,7 @@ def check_splittable(clients: Iterable[ClientData], name: str) -> None:
 
     Parameters
     ----------
-    name : str
-        The partition's, for the message.
+    name : the partition's, for the message.
     """
     for data in clients:
         counts = np.bincount(data.y[different(data.first_copies, len(data.y))], minlength=1)

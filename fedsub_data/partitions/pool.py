@@ -11,8 +11,6 @@ client's own test is touched by that; but a model to which another client contri
 of the signal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -47,18 +45,14 @@ class Pool:
     ----------
     x : [n, F], [n, F, time], [n, F, height, width] or token ids [n, length]
         As the clients hold them.
-    y : int64 [n]
-        Labels.
-    t : float64 [n] or None
-        Seconds on the common axis, ascending.
+    y : int64 [n], labels.
+    t : float64 [n] or None, seconds on the common axis, ascending.
     since : int64 [n] or None
         First round in which a sample exists, where any person has that; 0 for the others'.
-    classes : int
-        Number of classes on the card, with samples or without.
+    classes : number of classes on the card, with samples or without.
     edges : int64 [2, m] or None
         Of graphs, which stand side by side: rows of `x` that are joined; None of other samples.
-    group : int64 [n] or None
-        Of each sample the group, those of each person numbered apart.
+    group : int64 [n] or None, of each sample the group, those of each person numbered apart.
     neighbours : int64 [k]
         Rows of `x` that share signal with the next row, or may where `known` is False.
     """
@@ -114,10 +108,7 @@ def pooled(federation: Federation) -> Pool:
     Where that is not known either, the pool has no ``t``: a blocked split then counts windows. In
     a client they are no closer than in the person's file, so it drops as much or more.
 
-    Raises
-    ------
-    DataError
-        Where some clients have ``t`` and others do not.
+    Raises DataError where some clients have ``t`` and others do not.
     """
     card, people = federation.card, list(federation.clients.values())
     clocks = [_clock(person, card) for person in people]

@@ -6,8 +6,6 @@ access). Read is ``data_64Hz``: the signals of an Empatica E4 and the stage that
 64 rows a second. FedSub's sleep scenario takes the eight signals and the classes Sleep and Wake.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 
@@ -53,10 +51,8 @@ def prepare(source: Path, options: DREAMTOptions, workers: int, progress: Progre
     first. A signal's mean is over the rows in which it has a value (IBI has none before the first
     beats). A night is read as a stream.
 
-    Raises
-    ------
-    DataError
-        Where files are missing or not in the official format, or a person has no window left.
+    Raises DataError where files are missing or not in the official format, or a person has no
+    window left.
     """
     nights = find_members(source, _FILES, _EXPECTED)
     counts, clients = Counts(), {}

@@ -3,8 +3,6 @@
 Members are read as streams and never unpacked, so no path of an archive touches the disk.
 """
 
-from __future__ import annotations
-
 import re
 import zipfile
 import zlib
@@ -55,10 +53,7 @@ class Member:
     def open(self) -> Iterator[IO[bytes]]:
         """Open the file for reading, and its archives with it.
 
-        Raises
-        ------
-        DataError
-            Where the file or an archive is damaged, encrypted or cannot be read.
+        Raises DataError where the file or an archive is damaged, encrypted or cannot be read.
         """
         with ExitStack() as stack:
             try:
@@ -100,10 +95,7 @@ def find_members(source: Path, wanted: str, expected: str) -> list[Member]:
         included) or from the archive's root, with ``/``.
     expected : what should have been there, in words, for the message.
 
-    Raises
-    ------
-    DataError
-        Where there is none, or two of one name.
+    Raises DataError where there is none, or two of one name.
     """
     if not source.exists():
         raise refused(source, "no such file or folder", expected)
@@ -153,15 +145,10 @@ def each_file(path: Path, names: Collection[str]) -> Generator[tuple[str, str, I
 
     What is raised while such a file is read, one of :data:`DAMAGED`, its reader meets.
 
-    Parameters
-    ----------
-    path : a tar, packed or not, whose order they come in, or a folder, in order of their names.
+    `path`: a tar, packed or not, whose order they come in, or a folder, in order of their names.
 
-    Raises
-    ------
-    DataError
-        Where it is damaged or was truncated, at its end too, or holds more than it may
-        (:mod:`fedsub_data.preparing.unpacking`).
+    Raises DataError where it is damaged or was truncated, at its end too, or holds more than it may
+    (:mod:`fedsub_data.preparing.unpacking`).
     """
     try:
         if path.is_dir():

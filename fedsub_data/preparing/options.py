@@ -4,8 +4,6 @@ The options stand apart from the preparers, which take NumPy, pandas and more: w
 is to choose need not wait for those.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

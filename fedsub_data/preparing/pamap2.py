@@ -6,8 +6,6 @@ unit (hand, chest, ankle) the acceleration of the 16 g scale, the gyroscope and 
 used: the 6 g scale saturates and the orientation is invalid, as the data set's readme says.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 
@@ -63,10 +61,8 @@ def prepare(source: Path, options: PAMAP2Options, workers: int, progress: Progre
     longer one are dropped. With ``heart_rate`` there is one more channel, in beats per minute,
     each value carried forward for up to 2 s.
 
-    Raises
-    ------
-    DataError
-        Where files are missing or not in the official format, or a person has no window left.
+    Raises DataError where files are missing or not in the official format, or a person has no
+    window left.
     """
     people = find_members(source, _FILES, _EXPECTED)
     counts, clients = Counts(), {}
@@ -204,9 +200,7 @@ def interpolate_gaps(signals: NDArray[np.float64], longest: int) -> NDArray[np.b
 class Held:
     """A slow signal's last value, carried forward over the rows between its own.
 
-    Parameters
-    ----------
-    longest_s : how long a value is carried, in seconds.
+    `longest_s`: how long a value is carried, in seconds.
     """
 
     def __init__(self, longest_s: float) -> None:
@@ -218,9 +212,7 @@ class Held:
     ) -> NDArray[np.float64]:
         """Return `values` [n] with each NaN replaced by the last value, unless too old.
 
-        Parameters
-        ----------
-        values, seconds : float64 [n], the next rows' values and times.
+        `values`, `seconds`: float64 [n], the next rows' values and times.
         """
         known = np.concatenate([[self._value], values])
         times = np.concatenate([[self._second], seconds])

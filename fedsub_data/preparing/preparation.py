@@ -72,10 +72,7 @@ def refused(path: Path | str, got: object, expected: str, line: int | None = Non
 def text_lines(lines: Iterable[bytes], path: Path | str) -> Iterator[tuple[int, str]]:
     """Yield the number, from 1, and the text of each line, without its end.
 
-    Raises
-    ------
-    DataError
-        At a line that is not UTF-8, or longer than :data:`LONGEST_LINE`.
+    Raises DataError at a line that is not UTF-8, or longer than :data:`LONGEST_LINE`.
     """
     if (read := getattr(lines, "readline", None)) is not None:
         lines = iter(partial(read, LONGEST_LINE + 1), b"")  # a file may be one line of gigabytes

@@ -1,7 +1,5 @@
 """Preparing a data set: its official files become a federation, by the module of its name."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
@@ -44,10 +42,8 @@ def prepare(
 ) -> Prepared:
     """Prepare data set `name` from `source` and write it to the new folder `out`, or nothing.
 
-    Raises
-    ------
-    DataError
-        Where `out` holds something, or `source` is not what the data set's official files are.
+    Raises DataError where `out` holds something, or `source` is not what the data set's official
+    files are.
     """
     check_new_folder(out, DataError)
     if not source.exists():

@@ -5,8 +5,6 @@ or where what it would forgive is found (a short row, a long one), are the block
 one by one. So the memory is that of a block, and an error still names its line.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -71,16 +69,11 @@ def read_table(
 ) -> Iterator[Rows]:
     """Yield the lines of an open binary file, as many at a time as fill `block_bytes`.
 
-    Parameters
-    ----------
-    path : the file's name, for messages.
+    `path`: the file's name, for messages.
 
-    Raises
-    ------
-    DataError
-        Where the header differs; a line has another number of fields; a number column holds
-        text, no value or infinity; a word is unknown; a byte is not UTF-8; or the file ends
-        inside a line or is empty. It names the file and the line.
+    Raises DataError where the header differs; a line has another number of fields; a number column
+    holds text, no value or infinity; a word is unknown; a byte is not UTF-8; or the file ends
+    inside a line or is empty. It names the file and the line.
     """
     line = 1
     for block in _blocks(file, path, block_bytes):

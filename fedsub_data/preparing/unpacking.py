@@ -4,8 +4,6 @@ A few bytes can unpack to a disk full of zeros, and what an archive says of its 
 memory as a whole. So every file that is packed is opened here: by gzip, bzip2 or xz, zip or tar.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io
@@ -48,14 +46,9 @@ def most_unpacked(packed: int) -> int:
 class Bounded(io.RawIOBase):
     """An unpacked file that ends with an error behind `most` bytes.
 
-    Parameters
-    ----------
-    where : its name, for messages.
+    `where`: its name, for messages.
 
-    Raises
-    ------
-    DataError
-        Where more is read, or more than :meth:`allow` allows.
+    Raises DataError where more is read, or more than :meth:`allow` allows.
     """
 
     def __init__(self, file: IO[bytes], most: int, where: Path | str) -> None:
@@ -145,10 +138,8 @@ def unpacked_member(raw: IO[bytes], packed: int, where: str) -> Iterator[IO[byte
 def check_unpacked(path: Path) -> None:
     """Read a packed file to its end, before a reader without any bound does.
 
-    Raises
-    ------
-    DataError
-        Where it unpacks to more than it may. What is damaged is left to the next reader.
+    Raises DataError where it unpacks to more than it may. What is damaged is left to the next
+    reader.
     """
     with suppress(*DAMAGED), unpacked(path) as file:
         while file.read(_CHUNK):
@@ -159,11 +150,8 @@ def check_unpacked(path: Path) -> None:
 def opened_zip(file: Path | IO[bytes], where: Path | str, packed: int) -> Iterator[zipfile.ZipFile]:
     """Open a zip whose files are together no larger than a file of `packed` bytes may unpack to.
 
-    Raises
-    ------
-    DataError
-        Where they say that they are larger, as those do that lie on top of each other, or are too
-        many. A file that is larger than it says ends, for its reader, with an error.
+    Raises DataError where they say that they are larger, as those do that lie on top of each other,
+    or are too many. A file that is larger than it says ends, for its reader, with an error.
     """
     with ExitStack() as stack:
         if isinstance(file, Path):
@@ -184,11 +172,8 @@ def opened_zip(file: Path | IO[bytes], where: Path | str, packed: int) -> Iterat
 def tar_files(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
     """Yield each file in a tar, packed or not, in its order: its header and its content.
 
-    Raises
-    ------
-    DataError
-        Where there is more than it may hold, more is said of one file than may be, or one has
-        holes, of which a few bytes can say any size.
+    Raises DataError where there is more than it may hold, more is said of one file than may be, or
+    one has holes, of which a few bytes can say any size.
     """
     with unpacked(path) as raw:
         raw.allow(MOST_ABOUT_ONE, _ABOUT)

@@ -1,7 +1,5 @@
 """The built-in smartwatch data as a folder of their own, for devices and for partitions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub_core.data.watch import watch_federation

@@ -1,7 +1,5 @@
 """Windows over recordings: where they start and where time pauses, so that none spans a change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,10 +63,7 @@ class Clock:
         seconds : float64 [n], the time of the next rows.
         line : number of their first line.
 
-        Raises
-        ------
-        DataError
-            Where the time repeats or runs backwards; it names the line.
+        Raises DataError where the time repeats or runs backwards; it names the line.
         """
         steps = np.diff(seconds, prepend=self._last)
         backwards = np.flatnonzero(steps <= 0)

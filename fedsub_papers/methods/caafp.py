@@ -46,6 +46,9 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
         pattern=r"adaptive|fixed:0(\.[0-9]+)?",
         like="adaptive or fixed:S, such as fixed:0.5",
     )
+    pruned_layers: int = option(
+        0, "layers with units that are pruned: the last N, or with -N all but those; 0 = all"
+    )
     magnitude: float = option(0.5, "weight of |w| in the score", minimum=0)
     coherence_weight: float = option(
         0.25, "weight of the members' similarity in the score", minimum=0
@@ -100,8 +103,23 @@ def check(hyper: CAAFPHyperparameters, rounds: int) -> None:
         )
 
 
+def pruned(model: Architecture, hyper: CAAFPHyperparameters) -> tuple[str, ...]:
+    """Return the names of the parameters that may be pruned.
+
+    Raises
+    ------
+    ConfigError
+        If `pruned-layers` names as many layers as the model has, or more.
+    """
+    if not (layers := hyper.pruned_layers):
+        return tuple(model.parameter_shapes)
+    last = model.parameters_of(model.head(abs(layers)))
+    return last if layers > 0 else tuple(n for n in model.parameter_shapes if n not in last)
+
+
 def sends(model: Architecture, hyper: CAAFPHyperparameters) -> Declaration:
     """Return the sparse model, in some rounds gradients, and once label counts if agreed to."""
+    pruned(model, hyper)  # refused at the start, not in the round that prunes
     counts = {LABELS: dense((model.classes,), optional=True, exact=True)}
     return {**sparse_model_and_gradients(model, hyper), **(counts if hyper.label_counts else {})}
 
@@ -145,7 +163,7 @@ CARD = MethodCard(
         "Fine-tuning keeps the mask. Both authors' codes drop it, so they test dense models and "
         "print the sparsity of another model (finetune-masked = false does the same).",
         "All layers with weights are pruned; the report prunes two dense layers, 4.2 % of the "
-        "model. Sparsity is reported over weights and over all numbers.",
+        "model (pruned-layers = 2). Sparsity is reported over weights and over all numbers.",
         "Label counts leave a device once, when people are divided into groups, and only if asked "
         "for. Without them a group's entropy counts as the largest possible one, so every group's "
         "target is one half.",
@@ -165,6 +183,11 @@ CARD = MethodCard(
         "In the last round, an evaluation also costs the epochs of fine-tuning.",
     ),
     errors=(
+        "The report trains with Adam, by which the last layer's weights to absent classes grow "
+        "larger than those to the classes that a group has. A score by magnitude then prunes the "
+        "latter, and with masks held a group of two classes may name one of them alone. The report "
+        "fine-tunes without the mask, which brings the weights back (finetune-masked = false); "
+        "pruned-layers = -1 keeps the last layer whole.",
         "In the report's schedule (one-shot) the consistency is 1. If the members of a group are "
         "also equal, the score is that of magnitude pruning.",
         "The report's groups are those that the clustering found, not the three true types. The "

@@ -6,7 +6,7 @@ In the order in which they are applied: clipping, leaving out, and one of three 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil, inf
 from typing import Literal
 
@@ -14,12 +14,16 @@ import torch
 from torch import Tensor
 
 from fedsub_core.config.robust import RobustSettings
+from fedsub_core.mapped_file import release
 from fedsub_core.placement import Placement
-from fedsub_core.wire.bundles import Bundle
-from strategies.parts.clipping import clip
+from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.parts.clipping import Clip, clip
 
 #: What a number becomes that not all uploads hold: see :func:`weighted_mean`.
 Rule = Literal["holders", "residual"]
+#: Numbers of people's updates that are in memory at once, in the order of their ids: a mean that
+#: shortens some is the sum of their blocks' sums.
+BLOCK_NUMBERS = 2**25
 
 
 def weights(uploads: Mapping[str, Bundle], most: float = 0.0) -> list[float]:
@@ -63,12 +67,12 @@ def weighted_mean(
         if not others:
             mean = torch.zeros(first.shape(before.shape))
             for share, part in zip(counted, parts, strict=True):
-                mean.add_(torch.from_numpy(part.values.copy()), alpha=share)
+                mean.add_(_values(part), alpha=share)
             means[name] = mean if first.everywhere else first.put(before.clone(), mean)
             continue
         mean, held, every = torch.zeros(before.shape), torch.zeros(before.shape), torch.zeros(())
         for share, part in zip(counted, parts, strict=True):
-            _add(mean, part.at, torch.from_numpy(part.values.copy()), share)
+            _add(mean, part.at, _values(part), share)
             _add(held, part.at, torch.ones(part.values.shape), share)
             every.add_(torch.ones(()), alpha=share)
         if rule == "holders":
@@ -126,18 +130,20 @@ def robust_mean(
     if not settings.multi_krum and settings.mean == "mean" and not too_long:
         return weighted_mean(uploads, start, counted, rule)
     by = torch.tensor(counted, dtype=torch.float64)
-    moves = torch.stack([way_to(upload, start) for upload in uploads.values()])
-    if clipped is not None:
-        clipped.shorten(moves)
-    f, people = malicious(settings, len(moves)), list(uploads.values())
-    if settings.multi_krum:
-        kept = krum(torch.cdist(moves, moves), f)
-        moves, by, people = moves[kept], by[kept], [people[i] for i in kept.tolist()]
-    by /= by.sum()
-    centre = MEANS[settings.mean](moves, by, f)
+    f, people = malicious(settings, len(by)), list(uploads.values())
+    if settings.multi_krum or settings.mean != "mean":  # by what everybody sent, at once
+        moves = _ways(people, start, clipped, 0)
+        if settings.multi_krum:
+            kept = krum(torch.cdist(moves, moves), f)
+            moves, by, people = moves[kept], by[kept], [people[i] for i in kept.tolist()]
+        by /= by.sum()
+        centre = MEANS[settings.mean](moves, by, f)
+    else:
+        by /= by.sum()
+        centre = _summed(by, start, lambda i, j: _ways(people[i:j], start, clipped, i))
     whole = all(one.part(name).at.everywhere for one in people for name in start)
     if settings.mean == "mean" and rule == "holders" and not whole:
-        held = by @ torch.stack([_held(upload, start) for upload in people])
+        held = _summed(by, start, lambda i, j: torch.stack([_held(p, start) for p in people[i:j]]))
         centre /= held.where(held > 0, 1.0)
     parts = torch.split(centre.float(), [tensor.numel() for tensor in start.values()])
     return {
@@ -146,12 +152,44 @@ def robust_mean(
     }
 
 
+def _summed(by: Tensor, start: Mapping[str, Tensor], rows: Callable[[int, int], Tensor]) -> Tensor:
+    """Return the sum of people's `rows` by their weights, one block after another, [numbers].
+
+    `rows` : those of people from one place to another, float64 [people, numbers].
+    """
+    numbers = sum(map(torch.numel, start.values()))
+    block, total = max(1, BLOCK_NUMBERS // max(numbers, 1)), torch.zeros(numbers).double()
+    for i in range(0, len(by), block):
+        total += by[i : i + block] @ rows(i, i + block)
+    return total
+
+
+def _ways(
+    people: Sequence[Bundle], start: Mapping[str, Tensor], clipped: Clip | None, first: int
+) -> Tensor:
+    """Return the ways of a round's uploads from its `first` on, shortened, [uploads, numbers]."""
+    numbers = sum(map(torch.numel, start.values()))
+    moves = torch.empty((len(people), numbers), dtype=torch.float64)
+    for move, upload in zip(moves, people, strict=True):
+        move.copy_(way_to(upload, start))
+    if clipped is not None:
+        clipped.shorten(moves, first)
+    return moves
+
+
+def _values(part: Floats) -> Tensor:
+    """Return a copy of an upload's numbers; what lies in a file takes no memory any more."""
+    values = torch.from_numpy(part.values.copy())
+    release(part.values)
+    return values
+
+
 def way_to(upload: Bundle, start: Mapping[str, Tensor]) -> Tensor:
     """Return an upload's update of `start`, all tensors in a row, float64; 0 for what it lacks."""
     ways = []
     for name, before in start.items():
         part = upload.part(name)
-        way = torch.from_numpy(part.values.copy()).double() - part.at.take(before).double()
+        way = _values(part).double() - part.at.take(before).double()
         if not part.at.everywhere:
             way = part.at.put(torch.zeros(before.shape, dtype=torch.float64), way)
         ways.append(way.flatten())

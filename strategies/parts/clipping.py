@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedsub_core.mapped_file import release
 from fedsub_core.wire.bundles import Bundle
 
 #: Most that an upload may add to a mean, its weight times the length of its update, over what the
@@ -54,26 +55,27 @@ class Clip:
 
     Parameters
     ----------
-    factors : float64 [uploads, n + 1] of n uploads, by how many hold a number.
-    holders : how many uploads hold each number, all tensors in a row, int64 [numbers]; None where
-        all that are held by some are held by all.
+    factors : float64 [uploads, k], of numbers that equally many uploads hold, ascending.
+    column : the column of each number, all tensors in a row, int64 [numbers]; None where all that
+        are held by some are held by all.
     """
 
     factors: Tensor
-    holders: Tensor | None
+    column: Tensor | None
 
     @property
     def shortens(self) -> bool:
         """Whether any update is too long."""
         return bool((self.factors < 1).any())
 
-    def shorten(self, moves: Tensor) -> None:
-        """Shorten the ways [uploads, numbers], float64, in place."""
-        if self.holders is None:
-            moves.mul_(self.factors[:, -1:])
+    def shorten(self, moves: Tensor, first: int = 0) -> None:
+        """Shorten the ways [some uploads, numbers], float64, in place; `first` : whose they are."""
+        factors_of = self.factors[first : first + len(moves)]
+        if self.column is None:
+            moves.mul_(factors_of[:, -1:])
             return
-        for move, factors in zip(moves, self.factors, strict=True):
-            move.mul_(factors[self.holders])
+        for move, factors in zip(moves, factors_of, strict=True):
+            move.mul_(factors[self.column])
 
 
 def clip(
@@ -96,51 +98,55 @@ def clip(
     longest : the length to which an update is shortened besides.
     most : see :func:`scales`.
     """
+    n, every = len(uploads), sum(tensor.numel() for tensor in start.values())
     holders = {name: _holders(uploads, name, tensor) for name, tensor in start.items()}
-    squares, held = _squares(uploads, start, holders)
-    every = sum(tensor.numel() for tensor in start.values())
-    shortening = torch.from_numpy(factors(squares, held, every, counted, longest, most))
-    if not held[:, : len(uploads)].any():
+    by = np.unique(np.concatenate([np.unique(one) for one in holders.values()]))
+    columns = {name: np.searchsorted(by, one) for name, one in holders.items()}
+    squares, held = _squares(uploads, start, columns, len(by))
+    shortening = torch.from_numpy(factors(squares, held, by, every, counted, longest, most))
+    if not held[:, by < n].any():
         return Clip(shortening, None)
-    each = (np.broadcast_to(holders[name], tensor.shape) for name, tensor in start.items())
+    each = (np.broadcast_to(columns[name], tensor.shape) for name, tensor in start.items())
     return Clip(shortening, torch.from_numpy(np.concatenate([one.ravel() for one in each])))
 
 
 def factors(
     squares: NDArray[np.float64],
     held: NDArray[np.int64],
+    by: NDArray[np.int64],
     every: int,
     counted: Sequence[float],
     longest: float = inf,
     most: float = 0.0,
 ) -> NDArray[np.float64]:
-    """Return the factors of n updates, by how many hold a number, float64 [n, n + 1].
+    """Return the factors of n updates, by how many hold a number, float64 [n, k].
 
     Parameters
     ----------
-    squares, held : [n, n + 1], squared lengths and numbers of each update, by how many hold these.
+    squares, held : [n, k], squared lengths and numbers of each update, by how many hold these.
+    by : how many hold the numbers of each column, [k]; ascending.
     every : numbers of a whole update.
     """
     n = len(squares)
     lengths, vouched = _as_if_whole(squares, held, every), inf
-    if n >= FEWEST and held[:, :FEWEST].any():
+    if n >= FEWEST and held[:, by < FEWEST].any():
         whole = _as_if_whole(squares.sum(1), held.sum(1), every)
         vouched = MOST_ADDED * statistics.median_low(whole.tolist())
-    shortening = np.ones((n, n + 1))
-    for k in np.flatnonzero(held.any(axis=0)).tolist():
-        own = np.flatnonzero(held[:, k]).tolist()
-        far = lengths[own, k].tolist()
+    shortening = np.ones(held.shape)
+    for column in np.flatnonzero(held.any(axis=0)).tolist():
+        k, own = int(by[column]), np.flatnonzero(held[:, column]).tolist()
+        far = lengths[own, column].tolist()
         added = [counted[i] * one for i, one in zip(own, far, strict=True)]
         bounds = scales(added, most or most_added(k))
         limit = min(longest, vouched) if k < FEWEST else longest
         by_length = (limit / one if one > limit else 1.0 for one in far)
-        shortening[own, k] = [min(both) for both in zip(bounds, by_length, strict=True)]
+        shortening[own, column] = [min(both) for both in zip(bounds, by_length, strict=True)]
     return shortening
 
 
 def moved(uploads: Mapping[str, Bundle], start: Mapping[str, Tensor]) -> list[float]:
     """Return the length of each upload's way from `start`, as if it held all numbers."""
-    squares, held = _squares(uploads, start, dict.fromkeys(start, len(uploads)))
+    squares, held = _squares(uploads, start, dict.fromkeys(start, 0), 1)
     every = sum(tensor.numel() for tensor in start.values())
     lengths: list[float] = _as_if_whole(squares.sum(1), held.sum(1), every).tolist()
     return lengths
@@ -160,26 +166,28 @@ def _holders(uploads: Mapping[str, Bundle], name: str, before: Tensor) -> int | 
 def _squares(
     uploads: Mapping[str, Bundle],
     start: Mapping[str, Tensor],
-    holders: Mapping[str, int | NDArray[np.int64]],
+    columns: Mapping[str, int | np.intp | NDArray[np.intp]],
+    many: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return each way's squared length and how many numbers it has, by how many hold them.
+    """Return each way's squared length and how many numbers it has, both [uploads, `many`].
 
-    Both [n, n + 1] of n uploads.
+    `columns` : of each tensor's numbers [*shape], or of all of them.
     """
     n = len(uploads)
-    squares, held = np.zeros((n, n + 1)), np.zeros((n, n + 1), np.int64)
+    squares, held = np.zeros((n, many)), np.zeros((n, many), np.int64)
     begun = {name: tensor.numpy() for name, tensor in start.items()}
     for i, upload in enumerate(uploads.values()):
         for name, before in begun.items():
-            part, by = upload.part(name), holders[name]
+            part, column = upload.part(name), columns[name]
             move = (part.values - part.at.take(before)).ravel()
-            if isinstance(by, int):
-                squares[i, by] += float(np.dot(move, move))
-                held[i, by] += move.size
+            if isinstance(column, np.ndarray):
+                of_each = part.at.take(column).ravel()
+                squares[i] += np.bincount(of_each, np.square(move, dtype=np.float64), many)
+                held[i] += np.bincount(of_each, minlength=many)
             else:
-                of_each = part.at.take(by).ravel()
-                squares[i] += np.bincount(of_each, np.square(move, dtype=np.float64), n + 1)
-                held[i] += np.bincount(of_each, minlength=n + 1)
+                squares[i, column] += float(np.dot(move, move))
+                held[i, column] += move.size
+            release(part.values)
     return squares, held
 
 

@@ -60,7 +60,13 @@ class Attendance:
         return (self.answered.get(client, 0) + 1) / (self.asked.get(client, 0) + 2)
 
     def drawn(
-        self, clients: Sequence[str], count: int, round: int, seed: int, groups: bool
+        self,
+        clients: Sequence[str],
+        count: int,
+        round: int,
+        seed: int,
+        groups: bool,
+        time: Mapping[str, float] | None = None,
     ) -> list[str]:
         """Draw clients who are there, ascending: the likelier an answer, the more often.
 
@@ -68,10 +74,11 @@ class Attendance:
         ----------
         groups : whether each group gets the share of `count` that it is of all people, as far as
             its people are there; the rest is drawn of all.
+        time : share of a round's time that each client has; None: all of it.
         """
-        stream = np.random.default_rng(seed)
+        stream, of = np.random.default_rng(seed), time or {}
         # The largest of u ** (1 / weight) is a weighted draw without replacement.
-        keys = {c: math.log(stream.random()) / self.likely(c) for c in clients}
+        keys = {c: math.log(stream.random()) / (self.likely(c) * of.get(c, 1.0)) for c in clients}
         order = sorted(clients, key=lambda client: (-keys[client], client))
         chosen: list[str] = []
         for group, share in self._shares(clients, round).items() if groups else ():

@@ -14,6 +14,11 @@ class Clock:
         """Seconds since some fixed moment; they never go back."""
         return time.monotonic()
 
+    @property
+    def wall(self) -> float:
+        """Seconds since 1970, by which a process that starts again goes on; they may go back."""
+        return time.time()
+
     def wait(self, seconds: float, until: float = math.inf) -> None:
         """Let some seconds pass, but none beyond `until`.
 

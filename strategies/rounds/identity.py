@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -42,6 +43,7 @@ class NodeKey:
         return self.name if is_client_id(self.name) else ""
 
 
+@lru_cache(maxsize=2**14)  # a server looks at all of its nodes again and again
 def key_digest(public_key: bytes) -> str:
     """Return a public key's SHA-256, hexadecimal; "" where there is none, as in a simulation."""
     return hashlib.sha256(public_key).hexdigest() if public_key else ""

@@ -101,6 +101,16 @@ class PastRounds:
             if awaited.get(number)
         }
 
+    def sent_in(self, number: int, client: str) -> Round | None:
+        """Return a round in which a client was sent what it is awaited for; None: there is none."""
+        round = self._rounds.get(number)
+        return round if round is not None and client in round.sent else None
+
+    def add(self, round: Round) -> None:
+        """Add a round of an earlier process, or whom it sent something to one that is there."""
+        before = self._rounds.get(round.number, round)
+        self._rounds[round.number] = replace(before, sent={**before.sent, **round.sent})
+
     def clear(self) -> None:
         """Forget all: the state that they began from was undone."""
         self._rounds = {}

@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 #: Messages that are taken or given at once.
 WORKERS = 8
-#: Messages that an engine of this process is given at once, and the next stack of clients goes with
-#: the next.
-AT_ONCE = 256
+#: Messages that an engine of this process is given at once, fewer where their answers may have more
+#: bytes than this. The next stack of clients goes with the next.
+AT_ONCE, BYTES_AT_ONCE = 256, 2**29
 #: Messages of which the link is asked at once whether they are answered.
 ASKED_AT_ONCE = 64
 #: Seconds that a look for replies waits for those that are just coming in.
@@ -108,9 +108,10 @@ class Link:
         """
         stack_of: Callable[[int], int] | None = getattr(self.grid, "stack_of", None)
         some, last = list[tuple[str, Message]](), None
+        most = min(AT_ONCE, BYTES_AT_ONCE // max(self.most_bytes, 1))
         for client, message in asked:
             stack = None if stack_of is None else stack_of(message.metadata.dst_node_id)
-            if len(some) >= AT_ONCE and stack != last:
+            if len(some) >= most and stack != last:
                 yield some
                 some = []
             some.append((client, message))

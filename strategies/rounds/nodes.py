@@ -18,7 +18,7 @@ from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.flower.messages import ErrorCode
 from fedsub_core.release import behind
 from fedsub_core.version import VERSION
-from fedsub_core.wire import greeting, handshake
+from fedsub_core.wire import daily_hours, greeting, handshake
 from fedsub_core.wire.handshake import Introduction, read_introduction
 from fedsub_core.wire.leaving import LEAVE
 from strategies.rounds.departures import Departures
@@ -54,11 +54,11 @@ class NodeRegistry:
     bound : whether that counts; else anybody may be anybody.
     version : this side's, by which a device is behind, or its packages are others.
     given : keys of the run's configuration that a device must know.
-    of_sums : whether the run is of secure sums, whose version a device must share.
+    of_sums, regression : whether the run is of secure sums, or of a target, which devices must fit.
     roster : the file of a roster that is passed on to devices; b"": none.
     settings : the run's configuration, for devices that have no app; empty: all have it.
-    heard : when there was a sign of life last, by the link's clock: a node came or was let in
-        anew, an answer came, or a heartbeat of a node that still starts.
+    heard : when there was a sign of life last, by the link's clock: a node came or was let in anew,
+        an answer came, or a heartbeat of a node that still starts.
     departures : who will not come back.
     """
 
@@ -71,6 +71,7 @@ class NodeRegistry:
     version: str = VERSION
     given: tuple[str, ...] = ()
     of_sums: bool = False
+    regression: bool = False
     roster: bytes = b""
     settings: Mapping[str, Any] = field(default_factory=dict)
     heard: float = -math.inf
@@ -197,8 +198,7 @@ class NodeRegistry:
             record = reply.content.config_records[handshake.HANDSHAKE]
             introduction = read_introduction(record)
             greeting.check_versions(record, introduction.client, self.version)
-            if self.of_sums:
-                greeting.check_sums(introduction)
+            greeting.check_run(introduction, self.of_sums, self.regression)
         except KeyError:
             self._refuse(node, "no handshake in its answer")
             return
@@ -223,7 +223,7 @@ class NodeRegistry:
                 return
             self.turn_away(client, f"the key of node {node} was registered as client {client!r}")
         self.nodes[client] = node
-        self.introductions[client] = introduction
+        self.introductions[client] = daily_hours.heard(introduction, link.clock.now)
         self.departures.admit(client, node)
         log_release(client, introduction.version, self.version)
 

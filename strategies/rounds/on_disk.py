@@ -17,10 +17,11 @@ from torch import Tensor
 
 from fedsub_core.errors import RunError
 from fedsub_core.mapped_file import is_mapped, mapped
-from fedsub_core.wire.bundles import Bundle, Whole
+from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
 
-#: Bytes that are kept in memory as they are, and then written into one file.
-PORTION = 2**25
+#: Bytes that are kept in memory as they are, and then written into one file: of what is kept for
+#: the whole run, and of what people send in one round of a simulation.
+PORTION, OF_A_ROUND = 2**25, 2**28
 
 
 class OnDisk:
@@ -29,10 +30,14 @@ class OnDisk:
     Parameters
     ----------
     keeps : names of tensors of whole numbers; see ``ServerHalf.keeps``.
+    simulated : whether all people are of this process. A round of many has more uploads than
+        memory, so that their numbers go into files, too.
     """
 
-    def __init__(self, keeps: Collection[str]) -> None:
-        self._keeps, self._waiting, self._bytes = keeps, list[str](), 0
+    def __init__(self, keeps: Collection[str], simulated: bool = False) -> None:
+        self._keeps, self._simulated = keeps, simulated
+        self._portion = PORTION if keeps else OF_A_ROUND
+        self._waiting, self._bytes = list[str](), 0
 
     def put(self, client: str, uploads: dict[str, Bundle]) -> None:
         """Note that a client's upload stands among `uploads`, and put there what lies in a file.
@@ -42,19 +47,25 @@ class OnDisk:
         RunError
             As :func:`put_away`.
         """
-        kept = [part for name, part in uploads[client].tensors.items() if name in self._keeps]
-        if not kept:
+        if not (kept := self._of(uploads[client])):
             return
         self._waiting.append(client)
-        self._bytes += sum(part.values.nbytes for part in kept)
-        if self._bytes < PORTION:
+        self._bytes += sum(part.values.nbytes for _, part in kept)
+        if self._bytes < self._portion:
             return
-        places = [(c, n) for c in self._waiting for n in self._keeps if n in uploads[c].tensors]
-        written = _written([uploads[c].tensors[n].values for c, n in places])
-        for (c, name), values in zip(places, written, strict=True):
-            tensors = {**uploads[c].tensors, name: Whole(values)}
-            uploads[c] = replace(uploads[c], tensors=tensors)
+        places = [(c, *one) for c in self._waiting for one in self._of(uploads[c])]
+        places.sort(key=lambda place: -place[2].values.itemsize)  # each where its type may lie
+        lying = written([part.values for _, _, part in places])
+        for (c, name, part), values in zip(places, lying, strict=True):
+            lies = Floats(values, part.at) if isinstance(part, Floats) else Whole(values)
+            uploads[c] = replace(uploads[c], tensors={**uploads[c].tensors, name: lies})
         self._waiting, self._bytes = [], 0
+
+    def _of(self, upload: Bundle) -> list[tuple[str, Part]]:
+        """Return the tensors of an upload that go into files."""
+        numbers = Floats if self._simulated else ()
+        every = upload.tensors.items()
+        return [(n, part) for n, part in every if n in self._keeps or isinstance(part, numbers)]
 
 
 def put_away(state: Mapping[str, Tensor], keeps: Collection[str]) -> dict[str, Tensor]:
@@ -69,8 +80,8 @@ def put_away(state: Mapping[str, Tensor], keeps: Collection[str]) -> dict[str, T
     here = {key: array for key, array in here.items() if not is_mapped(array)}
     if sum(array.nbytes for array in here.values()) < PORTION:
         return dict(state)
-    written = zip(here, map(torch.from_numpy, _written([*here.values()])), strict=True)
-    return {**state, **dict(written)}
+    lying = map(torch.from_numpy, written([*here.values()]))
+    return {**state, **dict(zip(here, lying, strict=True))}
 
 
 def is_kept(key: str, keeps: Collection[str]) -> bool:
@@ -84,7 +95,14 @@ def as_it_lies(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(array) if is_mapped(array) else torch.tensor(array)
 
 
-def _written(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+def written(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return arrays as they lie in a new file, in their order.
+
+    Raises
+    ------
+    RunError
+        If they cannot be written. It names the folder, and what to do.
+    """
     size = sum(array.nbytes for array in arrays)
     try:
         return mapped(arrays)

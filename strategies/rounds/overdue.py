@@ -64,6 +64,20 @@ class OverdueMessages:
             round = int(message.metadata.group_id or 0) if kind == MessageType.TRAIN else 0
             self._messages[identity] = Overdue(kind, client, round, since, expires, pace)
 
+    def await_again(
+        self, client: str, message: Message, now: float, expires: float, pace: Pace
+    ) -> None:
+        """Note an upload of an earlier process's round that its client is asked for again."""
+        number, kind = int(message.metadata.group_id), MessageType.TRAIN
+        identity = message.metadata.message_id
+        self._messages[identity] = Overdue(kind, client, number, now, expires, pace)
+
+    def until(self) -> Iterator[tuple[int, str, float]]:
+        """Yield the round, the client and the end of each upload that may come late."""
+        for one in self._messages.values() if self.keeps else ():
+            if one.round:
+                yield one.round, one.client, one.expires
+
     def expired(self, now: float) -> Iterator[Overdue]:
         """Yield, and forget, messages whose uploads would be of no use any more."""
         for identity, one in list(self._messages.items()):
@@ -103,7 +117,6 @@ class OverdueMessages:
     def awaited(self) -> dict[int, set[str]]:
         """Return the people whose upload may come late and be of use, by the round of each."""
         found = defaultdict[int, set[str]](set)
-        for one in self._messages.values() if self.keeps else ():
-            if one.round:
-                found[one.round].add(one.client)
+        for number, client, _ in self.until():
+            found[number].add(client)
         return dict(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -41,6 +42,7 @@ class Population:
     left_out : who trains no more, because it led the others astray.
     busy : who is not asked, as it works for an earlier round, or did so not long ago.
     working : how many of them work.
+    now : s of the link's clock, by which hours go that devices say.
     """
 
     registry: NodeRegistry
@@ -51,6 +53,7 @@ class Population:
     left_out: frozenset[str] = frozenset()
     busy: frozenset[str] = frozenset()
     working: int = 0
+    now: float = 0.0
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -88,8 +91,7 @@ class Population:
         joined = self._joined(round)
         there = [c for c in self._online() if c not in self.agreed.unseen or joined]
         there = [c for c in there if c not in self.left_out | self.busy]
-        resting = set(self.patience.resting(there, round))
-        return [c for c in there if c not in resting]
+        return self._asked_of(there, round)
 
     def sample(self, round: int) -> list[str]:
         """Draw a round's clients, from a stream that depends on the seed and the round."""
@@ -100,7 +102,9 @@ class Population:
         if self.settings.by_attendance:
             seed = derive_seed(self.settings.seed, "", round, "clients")
             groups = self.settings.draw == BY_ATTENDANCE
-            return self.attendance.drawn(clients, max(count, 0), round, seed, groups)
+            # Who has less time than a round may take is the less likely to answer.
+            time = {c: min(self.left(c) / self.settings.round_timeout, 1.0) for c in clients}
+            return self.attendance.drawn(clients, max(count, 0), round, seed, groups, time)
         stream = generator(self.settings.seed, "", round, "clients")
         chosen = torch.randperm(len(clients), generator=stream)[: max(count, 0)]
         return [clients[i] for i in sorted(chosen.tolist())]
@@ -109,12 +113,24 @@ class Population:
         """Return the clients evaluated in a round: once held-out people have joined, only they."""
         joined = bool(self.agreed.unseen) and self._joined(round)
         there = [c for c in self._online() if (c in self.agreed.unseen) == joined]
-        resting = set(self.patience.resting(there, round))
-        return [c for c in there if c not in resting]
+        return self._asked_of(there, round)
 
     def resting(self, round: int) -> list[str]:
         """Return the clients that are connected, and not asked in a round."""
-        return self.patience.resting(self._online(), round)
+        online = self._online()
+        asked = set(self._asked_of(online, round))
+        return [client for client in online if client not in asked]
+
+    def _asked_of(self, there: list[str], round: int) -> list[str]:
+        """Return those of `there` whose hours it is and who do not rest; all, if it were nobody."""
+        there = [client for client in there if self.left(client) > 0] or there
+        resting = set(self.patience.resting(there, round))
+        return [client for client in there if client not in resting]
+
+    def left(self, client: str) -> float:
+        """Return the seconds in which a client may still take part, as its device said."""
+        hours = self.facts(client).hours
+        return math.inf if hours is None else hours.left(self.now)
 
     def _online(self) -> list[str]:
         return sorted(self.registry.online)

@@ -12,6 +12,7 @@ from flwr.app import MetricRecord
 from fedsub_core.aggregates import mean_over_clients
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics, MetricRow, confusion_rows
+from fedsub_core.target_errors import TargetErrors, read_target_errors
 from fedsub_core.wire import exchange, metric_record
 from fedsub_core.wire.exchange import Content
 
@@ -26,13 +27,14 @@ class RoundMetrics:
     ----------
     round : it is about.
     classes : of the federation.
+    regression : whether a target is tested in the place of classes.
     """
 
-    def __init__(self, round: int, classes: int) -> None:
-        self.round, self.classes = round, classes
+    def __init__(self, round: int, classes: int, regression: bool = False) -> None:
+        self.round, self.classes, self.regression = round, classes, regression
         #: How many of them those know who do not know all, by client.
         self.knows: Mapping[str, int] = {}
-        self.by_client: dict[str, ClientMetrics] = {}
+        self.by_client: dict[str, ClientMetrics | TargetErrors] = {}
 
     def take(self, client: str, content: Content) -> None:
         """Note a client's metrics of its test part.
@@ -45,8 +47,11 @@ class RoundMetrics:
         record = exchange.numbers_of(content, exchange.METRICS)
         if record is None:
             raise MessageRefused(client, self.round, "metrics", "none", "a record of them")
-        self.by_client[client] = metric_record.read_metrics(
-            record, client, self.round, self.knows.get(client, self.classes)
+        known = self.knows.get(client, self.classes)
+        self.by_client[client] = (
+            read_target_errors(record, client, self.round)
+            if self.regression
+            else metric_record.read_metrics(record, client, self.round, known)
         )
 
     def rows(self) -> list[MetricRow]:
@@ -68,7 +73,7 @@ class RoundMetrics:
         examples = torch.tensor([m.examples for m in known])
         means: dict[str, int | float | list[int] | list[float]] = {
             name: mean_over_clients(torch.tensor([getattr(m, name) for m in known]), examples).value
-            for name in ("macro_f1", "loss")
+            for name in ("mae" if self.regression else "macro_f1", "loss")
         }
         return MetricRecord(means)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedsub_core.config.robust import RobustSettings
+from fedsub_core.mapped_file import release
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Part
 from strategies.parts.averaging import shares
 from strategies.parts.clipping import scales
@@ -205,6 +206,7 @@ def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> ND
         whole = np.zeros(declared.shape, np.float32)
         if isinstance(part, Floats):
             whole = part.at.spread(_away(part, begun, declared.shape), declared.shape)
+            release(part.values)
         pieces.append(whole.ravel()[::step])
     return np.concatenate(pieces)
 

@@ -89,7 +89,7 @@ def take_uploads(
     """
     transport, population = connection.transport, connection.population
     uploads, number, usual = Uploads(), round.number, population.usual_examples()
-    on_disk = OnDisk(half.keeps)
+    on_disk = OnDisk(half.keeps, connection.link.in_process)
     known = population.registry.introductions
     for client, content, of in transport.read(number, replies):
         in_time = of == number

@@ -1,7 +1,5 @@
 """libfedsub on processors that are emulated here has the bits that this machine has."""
 
-from __future__ import annotations
-
 import runpy
 import shutil
 from pathlib import Path

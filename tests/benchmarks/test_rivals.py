@@ -1,7 +1,5 @@
 """Parts of `benchmarks/rivals.py`: heads by leave-one-out, cells of bits, files of scores."""
 
-from __future__ import annotations
-
 import csv
 import runpy
 import sys

@@ -1,7 +1,5 @@
 """What `pip install fedsub` brings: nothing that trains, and little enough for a small board."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

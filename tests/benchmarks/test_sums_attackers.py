@@ -1,7 +1,5 @@
 """Windows' features come back from one person's sums; of opened sums no server gets these."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whatever a server tells some devices of a sum otherwise, the sum does not open."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flwr.app import Context, Message, RecordDict
 
 from fedsub.testing.refusals import refused
 from fedsub_client import app, policy
+from fedsub_client.device import Device
 from fedsub_client.policy import Policy, Present, Unwilling, check_policy, read_policy
+from fedsub_core.config.run_config import read_config, to_flat
+from fedsub_core.data.sources import client_ids
 from fedsub_core.errors import ConfigError
+from fedsub_core.wire.handshake import read_introduction
 
 FLAT = Present(23, charging=False, battery=0.4, wifi=False)
 
@@ -32,6 +38,22 @@ FLAT = Present(23, charging=False, battery=0.4, wifi=False)
 )
 def test_what_a_policy_allows(own: Policy, now: Present, why: str) -> None:
     assert why in own.why_not(now) and bool(own.why_not(now)) == bool(why)
+
+
+@pytest.mark.parametrize(
+    "hours, clock, left, begin",
+    [
+        ("22-7", "23:30", 7.5, 22.5),
+        ("22-7", "07:00", 0, 15),
+        ("9-17", "08:00", 0, 1),
+        ("0-6", "00:00", 6, 0),
+        ("18-24", "17:59", 0, 1 / 60),
+    ],
+)
+def test_hours_are_said_from_now_on(hours: str, clock: str, left: float, begin: float) -> None:
+    own = Policy(hours=hours).daily(time.strptime(clock, "%H:%M"))
+    assert own is not None and own.left(0.0) == 3600 * left and own.begin == 3600 * begin
+    assert Policy(charging=True).daily(time.localtime()) is None
 
 
 @pytest.mark.parametrize(
@@ -71,6 +93,20 @@ def test_a_device_says_that_it_does_not_take_part_now(
         check_policy(tmp_path, "ann")
 
 
+def test_a_device_says_its_hours_when_a_server_asks_who_it_is(tmp_path: Path) -> None:
+    (tmp_path / policy.POLICY_FILE).write_text('hours = "22-7"\n')
+    given = {"method": "fedsub-ridge", "beside": "", "data": "watch"}
+    flat = to_flat(read_config(None, given))
+    person: dict[str, Any] = {"client-id": client_ids("watch")[0], "data": "watch"}
+    said = []
+    for node in (person, {**person, "state-dir": str(tmp_path)}):
+        answer = Device(Context(0, 1, node, RecordDict(), flat)).query(RecordDict())
+        record = answer.config_records["handshake"]
+        said.append(read_introduction(record).facts.hours)
+    without, own = said
+    assert without is None and own is not None and own.length == 9 * 3600
+
+
 def test_it_reads_how_a_machine_is_fed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "POWER", tmp_path)
     assert Present.read().charging and Present.read().battery == 1
@@ -85,8 +121,6 @@ def test_it_reads_how_a_machine_is_fed(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_app_answers_kindly(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flwr.app import Context, Message, RecordDict
-
     from fedsub_core.flower.messages import play_alone
 
     class Asleep:

@@ -1,7 +1,5 @@
 """The dynamic scenario: who loses what, and when it comes back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

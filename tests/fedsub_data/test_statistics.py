@@ -1,7 +1,5 @@
 """Features of windows against the real ones that studies are made with, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

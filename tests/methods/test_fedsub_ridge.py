@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.engines import cohort_grid
+from fedsub.engines import stacks
 from fedsub.testing.halves import HalfAlone
 from fedsub.testing.hostile_tests import SIX, infect, others_f1
 from fedsub.testing.refusals import refused
@@ -316,7 +316,7 @@ def test_whose_sums_lie_about_labels_harms_the_others_little(
 def test_the_same_sums_are_solved_once_whatever_stack_is_sent_them(
     run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(cohort_grid.CHUNK, "cpu", 1)
+    monkeypatch.setitem(stacks.CHUNK, "cpu", 1)
     solved: list[int] = []
 
     def moments(scale: Scale, sums: Statistics) -> Any:

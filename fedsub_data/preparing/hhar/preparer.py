@@ -6,8 +6,6 @@ Read is ``Phones_accelerometer.csv``. Phones record at 50 to 200 Hz, so windows 
 ``Arrival_Time``, since ``Creation_Time`` is on each phone's own clock.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -56,10 +54,8 @@ def prepare(source: Path, options: HHAROptions, workers: int, progress: Progress
     dropped. Windows of a person's phones at the same time have the same t. The file is read as a
     stream by one process; `progress` counts its bytes.
 
-    Raises
-    ------
-    DataError
-        Where the file is missing or not in the official format, or a person has no window left.
+    Raises DataError where the file is missing or not in the official format, or a person has no
+    window left.
     """
     (member,) = find_members(source, _FILES, _EXPECTED)
     phones, total = _Phones(str(member), options), member.size()

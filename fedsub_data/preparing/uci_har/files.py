@@ -1,7 +1,5 @@
 """The official files of UCI-HAR: in the archive, in the archive inside it, or unpacked."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -34,14 +32,11 @@ def opened(source: Path) -> Iterator[Folder]:
 
     Parameters
     ----------
-    source : Path
-        ``UCI HAR Dataset.zip``, the UCI page's zip that has it inside, or the unpacked folder, or
-        a folder that holds one of them. Nothing of an archive is written anywhere.
+    source : ``UCI HAR Dataset.zip``, the UCI page's zip that has it inside, or the unpacked folder,
+        or a folder that holds one of them. Nothing of an archive is written anywhere.
 
-    Raises
-    ------
-    DataError
-        Where the data set is not there, or an archive is damaged, also while it is read.
+    Raises DataError where the data set is not there, or an archive is damaged, also while it is
+    read.
     """
     expected = f"{ARCHIVE}, the UCI page's zip with it inside, or the folder {FOLDER}"
     if source.is_dir():
@@ -77,10 +72,7 @@ def opened(source: Path) -> Iterator[Folder]:
 def read_lines(folder: Folder, member: str) -> list[str]:
     """Return the lines of a member, such as ``train/y_train.txt``.
 
-    Raises
-    ------
-    DataError
-        Where it is not there, or at a line that is not UTF-8.
+    Raises DataError where it is not there, or at a line that is not UTF-8.
     """
     path = folder / member
     if not path.is_file():
@@ -97,10 +89,8 @@ def read_lines(folder: Folder, member: str) -> list[str]:
 def read_table(folder: Folder, member: str, columns: int) -> NDArray[np.float32]:
     """Return the numbers [lines, columns] of a member.
 
-    Raises
-    ------
-    DataError
-        As :func:`read_lines`, and at the first line that has not `columns` finite numbers.
+    Raises DataError as :func:`read_lines`, and at the first line that has not `columns` finite
+    numbers.
     """
     lines = read_lines(folder, member)
     path = str(folder / member)

@@ -5,8 +5,6 @@ using smartphones" (2013). The official files hold windows of 2.56 s at 50 Hz th
 already divided by person into train and test; here every person is a client.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -37,19 +35,13 @@ def prepare(source: Path, options: UCIHAROptions, workers: int, progress: Progre
 
     Parameters
     ----------
-    source : Path
-        As for :func:`fedsub_data.preparing.uci_har.files.opened`.
+    source : as for :func:`fedsub_data.preparing.uci_har.files.opened`.
     options : UCIHAROptions
-    workers : int
-        Unused: reading takes seconds.
-    progress : Progress
-        Called after each file.
+    workers : unused: reading takes seconds.
+    progress : called after each file.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, damaged, not as the official ones, or differs from the others in
-        its number of lines; where a person is in train and in test, or in neither.
+    Raises DataError where a file is missing, damaged, not as the official ones, or differs from the
+    others in its number of lines; where a person is in train and in test, or in neither.
     """
     # One signal suffices to see which windows share samples.
     signals = SIGNALS if options.features == "signals" else SIGNALS[:1]

@@ -11,8 +11,6 @@ measures that NeuroKit2 averages over minutes (SDANN, SDNNI), those that need hu
 window holds no response.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import neurokit2 as nk
@@ -46,10 +44,7 @@ _SPECTRUM_S = 4  # seconds of Welch's windows
 def chest_features(signals: Mapping[str, Signal]) -> dict[str, float]:
     """Return the features of one window of ``ECG`` [n] in mV and ``EDA`` [n] in uS.
 
-    Raises
-    ------
-    Unusable
-        Where NeuroKit2 finds too few or too many beats.
+    Raises Unusable where NeuroKit2 finds too few or too many beats.
     """
     ecg, eda = signals["ECG"], signals["EDA"]
     return {**_ecg_features(ecg.values, ecg.rate_hz), **eda_features(eda.values, eda.rate_hz)}

@@ -6,8 +6,6 @@ with it LF/HF: 14 s hold at most two of its cycles and cannot tell it from the h
 and the Task Force (1996) asks for two minutes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import neurokit2 as nk
@@ -41,10 +39,7 @@ TIME_DOMAIN = {
 def beat_features(peaks: Array, rate_hz: float, window_s: float) -> dict[str, float]:
     """Return the rate (beats a minute) and the variability of beats at the samples `peaks`.
 
-    Raises
-    ------
-    Unusable
-        Where the beats found are too few or too many for a heart.
+    Raises Unusable where the beats found are too few or too many for a heart.
     """
     if len(peaks) < window_s * LOWEST_BPM / 60 or len(peaks) < 4:
         raise Unusable("NeuroKit2 found too few beats")

@@ -5,8 +5,6 @@ Each is a Python 2 pickle of nearly a gigabyte. It is read straight from the zip
 needed are kept, as float32.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile
@@ -57,10 +55,7 @@ class Person:
 def find_people(source: Path) -> list[Person]:
     """Return the people in `source`, by number: the zip, or a folder that it was unpacked into.
 
-    Raises
-    ------
-    DataError
-        Where `source` is neither, holds nobody, or holds somebody twice.
+    Raises DataError where `source` is neither, holds nobody, or holds somebody twice.
     """
     if source.is_dir():
         paths = sorted(p for depth in ("", "*/") for p in source.glob(f"{depth}S*/S*.pkl"))
@@ -84,11 +79,8 @@ def find_people(source: Path) -> list[Person]:
 def read_recording(person: Person, device: str) -> Recording:
     """Return the signals of `device` ("chest" or "wrist") and the labels of one person.
 
-    Raises
-    ------
-    DataError
-        Where the file is damaged, names anything but numpy arrays, lacks a signal, or has one of
-        another shape, of another length than the labels, or with a value that is not finite.
+    Raises DataError where the file is damaged, names anything but numpy arrays, lacks a signal, or
+    has one of another shape, of another length than the labels, or with a value that is not finite.
     """
     where = person.where
     content = _content(person)

@@ -8,8 +8,6 @@ A window lies inside one stretch of one of the protocol's labels 1 to 4; labels 
 dropped. Overlapping windows share samples, so only a blocked split keeps test and training apart.
 """
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 
@@ -38,12 +36,8 @@ def prepare(source: Path, options: WESADOptions, workers: int, progress: Progres
 
     Each of the `workers` holds one person's pickle at a time, which takes about 1.1 GB.
 
-    Raises
-    ------
-    ConfigError
-        Where a window is shorter than 10 s, or NeuroKit2 is not installed.
-    DataError
-        As :func:`find_people`, :func:`read_recording` and :func:`featured_windows`.
+    Raises ConfigError where a window is shorter than 10 s, or NeuroKit2 is not installed. Raises
+    DataError as :func:`find_people`, :func:`read_recording` and :func:`featured_windows`.
     """
     check(options)
     require("a preparation of wesad", "neurokit2")  # before a gigabyte is read

@@ -4,8 +4,6 @@ A window uses its own samples only: signals are filtered inside the window, neve
 recording, so no sample of a test window has touched a training window through a filter.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -90,10 +88,7 @@ def featured_windows(
 
     A window in which a feature cannot be computed or is not finite is dropped and counted.
 
-    Raises
-    ------
-    DataError
-        Where a label is none of 0 to 7, or where no window is left.
+    Raises DataError where a label is none of 0 to 7, or where no window is left.
     """
     counts = _counted_rows(recording)
     rate = recording.label_rate_hz

@@ -4,8 +4,6 @@ Windows are 60 s long, not the chest's 14 s: the pulse in BVP is 64 Hz and distu
 so its rate and variability need some dozens of beats, and EDA at 4 Hz has 57 samples in 14 s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import neurokit2 as nk
@@ -36,10 +34,7 @@ def wrist_features(signals: Mapping[str, Signal]) -> dict[str, float]:
 
     Each signal has its own rate; ``ACC`` is in 1/64 g.
 
-    Raises
-    ------
-    Unusable
-        Where NeuroKit2 finds too few or too many beats.
+    Raises Unusable where NeuroKit2 finds too few or too many beats.
     """
     bvp, eda, temp, acc = (signals[name] for name in SIGNALS)
     magnitude = np.linalg.norm(acc.values, axis=1) / _ACC_PER_G

@@ -5,8 +5,6 @@ has faults that its about file does not mention: peaks that could not be found a
 XAVG is 0 everywhere, ZSTANDDEV repeats XSTANDDEV, and 61 windows of user 19 are there twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
@@ -37,11 +35,8 @@ def read_windows(
     lines : iterable of bytes
     path : the file's name, for messages.
 
-    Raises
-    ------
-    DataError
-        At the first line that is not UTF-8 or not as the official file has it, and where there
-        are no data.
+    Raises DataError at the first line that is not UTF-8 or not as the official file has it, and
+    where there are no data.
     """
     counts = Counts.zero("rows read", "rows dropped: repeated from earlier in the file")
     numbered = text_lines(lines, path)

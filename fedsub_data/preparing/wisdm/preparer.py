@@ -4,8 +4,6 @@ Kwapisz, Weiss and Moore, "Activity recognition using cell phone accelerometers"
 raw rows at 20 Hz windows are cut here; the file of transformed windows can be used instead.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -42,21 +40,14 @@ def prepare(source: Path, options: WISDMOptions, workers: int, progress: Progres
 
     Parameters
     ----------
-    source : Path
-        ``WISDM_ar_latest.tar.gz``, its unpacked folder, or its raw or transformed file.
+    source : ``WISDM_ar_latest.tar.gz``, its unpacked folder, or its raw or transformed file.
     options : WISDMOptions
-    workers : int
-        Unused: one pass over one file takes seconds.
-    progress : Progress
-        Called after each person.
+    workers : unused: one pass over one file takes seconds.
+    progress : called after each person.
 
-    Raises
-    ------
-    DataError
-        As :func:`opened`, :func:`read_rows` and :func:`read_windows`, and where no window of a
-        person is left.
-    ConfigError
-        Where an option is set that the chosen features do not have.
+    Raises DataError as :func:`opened`, :func:`read_rows` and :func:`read_windows`, and where no
+    window of a person is left. Raises ConfigError where an option is set that the chosen features
+    do not have.
     """
     transformed = options.features == "transformed"
     for name in ("window_s", "overlap") if transformed else ("missing",):
@@ -166,16 +157,13 @@ def opened(source: Path, official: str) -> Iterator[tuple[str, Iterable[bytes]]]
 
     Parameters
     ----------
-    source : Path
-        The archive as downloaded, a folder that holds it or its unpacked folder, or the file
+    source : the archive as downloaded, a folder that holds it or its unpacked folder, or the file
         itself, whatever its name before ``.txt`` or ``.arff``; ``.xz`` may follow.
     official : {RAW, TRANSFORMED}
         Nothing of an archive is written anywhere.
 
-    Raises
-    ------
-    DataError
-        Where the file is not there, or is damaged or truncated, also while its lines are read.
+    Raises DataError where the file is not there, or is damaged or truncated, also while its lines
+    are read.
     """
     path = _located(source, official)
     try:

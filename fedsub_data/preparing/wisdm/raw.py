@@ -34,14 +34,10 @@ class Rows:
 
     Parameters
     ----------
-    user : int64 [n]
-        From 1 to 36.
-    label : int64 [n]
-        Index into :data:`CLASSES`.
-    stamp : int64 [n]
-        The phone's uptime, "generally" in nanoseconds.
-    acceleration : float64 [n, 3]
-        x, y, z with gravity, m/s^2.
+    user : int64 [n], from 1 to 36.
+    label : int64 [n], index into :data:`CLASSES`.
+    stamp : int64 [n], the phone's uptime, "generally" in nanoseconds.
+    acceleration : float64 [n, 3], x, y, z with gravity, m/s^2.
     """
 
     user: NDArray[np.int64]
@@ -62,11 +58,8 @@ def read_rows(lines: Iterable[bytes], path: str) -> tuple[Rows, Counts]:
     lines : iterable of bytes
     path : the file's name, for messages.
 
-    Raises
-    ------
-    DataError
-        At the first line that is not UTF-8 or has another number of columns than a known fault
-        explains, an unknown user or activity, or a number that is none or not finite.
+    Raises DataError at the first line that is not UTF-8 or has another number of columns than a
+    known fault explains, an unknown user or activity, or a number that is none or not finite.
     """
     counts = Counts.zero("rows read")
     integers, numbers = array("q"), array("d")

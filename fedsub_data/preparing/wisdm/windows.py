@@ -1,7 +1,5 @@
 """Windows over WISDM's raw rows, and the features of each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,11 +25,9 @@ class Windows:
 
     Parameters
     ----------
-    user, label, start : int64 [n]
-        Whose, which activity, and the first row.
-    t : float64 [n]
-        Seconds at which each starts, on a clock of its person that counts rows at 20 Hz. The
-        stretches lie in the file's order with a window's length between.
+    user, label, start : int64 [n], whose, which activity, and the first row.
+    t : float64 [n], seconds at which each starts, on a clock of its person that counts rows at 20
+        Hz. The stretches lie in the file's order with a window's length between.
     """
 
     length: int
@@ -66,10 +62,8 @@ def cut(rows: Rows, window_s: float, overlap: float, counts: Counts) -> Windows:
     ----------
     rows : Rows
     window_s : float
-    overlap : float
-        Share of a window that its successor repeats, in [0, 1).
-    counts : Counts
-        Gains the stretches without a pause, and the rows that no window took.
+    overlap : share of a window that its successor repeats, in [0, 1).
+    counts : gains the stretches without a pause, and the rows that no window took.
     """
     length = max(1, round(window_s * RATE_HZ))
     step = max(1, round(length * (1 - overlap)))

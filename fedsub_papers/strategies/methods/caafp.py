@@ -14,7 +14,7 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from fedsub_papers.masks import share_of
-from fedsub_papers.methods.caafp import LABELS, adjustments, divides_in
+from fedsub_papers.methods.caafp import LABELS, adjustments, divides_in, pruned
 from fedsub_papers.methods.sparse import GRADIENT
 from fedsub_papers.strategies.parts.pruning import (
     START,
@@ -161,7 +161,9 @@ class CAAFPServer(GroupedServer):
         start = START if hyper.fixed_sparsity is None else target
         left = len(rounds) - rounds.index(round.number)
         of = Weights(hyper.magnitude, hyper.coherence_weight, hyper.consistency)
-        for name, mask in self.masks(state, group).items():
+        names = pruned(round.model, hyper)
+        own_masks = {n: mask for n, mask in self.masks(state, group).items() if n in names}
+        for name, mask in own_masks.items():
             gradients = self._gradients(own, name) if self._needs_gradients else None
             score = scores(
                 state[f"model.{name}"][group],

@@ -183,7 +183,7 @@ def _shortened(moves: Tensor, held: Tensor, lengths: Tensor) -> Tensor:
         of_each = holders[held[i]].numpy()
         squares[i] = np.bincount(of_each, added[held[i]].numpy(), n + 1)
         counts[i] = np.bincount(of_each, minlength=n + 1)
-    found, shorter = factors(squares, counts, every, [1.0] * n), moves.clone()
+    found, shorter = factors(squares, counts, np.arange(n + 1), every, [1.0] * n), moves.clone()
     Clip(torch.from_numpy(found), holders).shorten(shorter)
     return shorter
 

@@ -10,8 +10,9 @@ import torch
 
 from fedsub.testing.halves import next_from, next_round
 from fedsub.testing.one_number import BIAS, WEIGHT, Parabola, filled, one_number, samples, weights
+from fedsub.testing.refusals import refused
 from fedsub.testing.runs import Run, RunMethod, assert_equal, people
-from fedsub_core.errors import MessageRefused
+from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
 from fedsub_papers.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
@@ -30,6 +31,35 @@ def masks(run: Run, round: int) -> dict[str, torch.Tensor]:
 def zeros(mask: torch.Tensor) -> list[int]:
     """Return how many weights of each group are masked out."""
     return [int((~one).sum()) for one in mask]
+
+
+@pytest.mark.parametrize("layers", [1, -1])
+@pytest.mark.parametrize("schedule", ["iterative", "one-shot"])
+def test_the_last_layer_alone_is_pruned_or_whole(
+    schedule: str, layers: int, run_method: RunMethod
+) -> None:
+    hyper = PHASES | {"schedule": schedule, "sparsity": "fixed:0.5", "pruned_layers": layers}
+    masked = masks(run_method("caafp", two_types(), hyper=hyper, rounds=4), 4)
+    *others, last = masked.values()
+    pruned, whole = ([last], others) if layers > 0 else (others, [last])
+    assert pruned and all(zeros(mask) == [mask[0].numel() // 2] * 2 for mask in pruned)
+    assert whole and all(mask.all() for mask in whole)
+
+
+@pytest.mark.parametrize("layers", [9, -9])
+def test_as_many_layers_as_the_model_has_are_refused(layers: int, run_method: RunMethod) -> None:
+    with refused(ConfigError, got=9, expected=2):
+        run_method("caafp", hyper={"pruned_layers": layers}, rounds=2)
+
+
+def test_with_adam_magnitude_prunes_what_leads_to_the_classes_that_a_group_has(
+    run_method: RunMethod,
+) -> None:
+    hyper = {"schedule": "one-shot", "k_selection": "fixed:1", "sparsity": "fixed:0.5"}
+    own = people(((0, 1),) * 4)
+    run = run_method("caafp", own, hyper=hyper, rounds=30, lr=0.01, optimiser="adam")
+    kept = [*masks(run, 30).values()][-1][0].sum(1)
+    assert kept[2] > 1.2 * kept[:2].max(), kept
 
 
 @pytest.mark.parametrize(

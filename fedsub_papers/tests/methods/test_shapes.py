@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedsub.engines import cohort_grid
+from fedsub.engines import stacks
 from fedsub.engines.simulation import build_strategy, train_method
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.engine_tests import (
@@ -135,7 +135,7 @@ def test_a_stack_trains_as_its_people_alone(
     name: str, federation: Federation, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = run_method(name, federation)
-    monkeypatch.setitem(cohort_grid.CHUNK, "cpu", 1)
+    monkeypatch.setitem(stacks.CHUNK, "cpu", 1)
     alone = run_method(name, federation)
     assert [len(one.grid.cohorts) for one in (together, alone)] == [1, 4]
     assert_equal(together.states[-1], alone.states[-1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fedsub_core.closed_form.possible import Lost, explained_share, squared_error
-from fedsub_core.closed_form.sums import UNIT, Statistics
+from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.errors import MessageRefused
 from fedsub_core.turn import Turn
 from strategies.methods.fedsub_ridge.checks import check_rounded
@@ -47,7 +47,7 @@ def impossible(state: State, turn: Turn, fading: bool) -> dict[str, MessageRefus
     found = {}
     for client in people(state):
         sums = held(state, client)
-        samples = int(sums.class_sums[:, 0].sum()) // UNIT
+        samples = sums.samples
         try:
             check_rounded(sums, samples, Sender(client, turn).refuse, fading)
         except MessageRefused as error:

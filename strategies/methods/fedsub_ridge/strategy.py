@@ -12,7 +12,6 @@ import torch
 
 from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form.possible import FAILED_EXPLAINED, MOST_EXPLAINED
-from fedsub_core.closed_form.sums import UNIT
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.method_parts import ridge_tensors as tensors
 from fedsub_core.method_parts.ridge_tensors import (
@@ -256,7 +255,8 @@ class FedSubRidgeServer(ServerHalf):
 
     @property
     def _fading(self) -> bool:
-        return bool(self.hyper.forgetting < 1)
+        # Of a target each sample counts in part for either end.
+        return bool(self.hyper.forgetting < 1) or self.settings.training.regression
 
     def gone_back(self, state: State, left: State) -> State:
         """Return an earlier state: sums that were released with noise since then stay counted.
@@ -350,7 +350,7 @@ class FedSubRidgeServer(ServerHalf):
 
 def _facts(upload: Bundle, before: Facts) -> Facts:
     """Return what is known of a person who sent sums; `upload.examples` are those trusted."""
-    samples = int((came(upload).class_sums[:, 0] // UNIT).sum())
+    samples = came(upload).samples
     return replace(
         before,
         samples=samples,

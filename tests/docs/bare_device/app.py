@@ -68,10 +68,8 @@ class Device:
         if turn["method"] == "fedsub":
             header["version"] = methods.content_version(x, y)
             send = header["version"] != version
-            depth, samples = (
-                self.config[f"fedsub.{key}"] for key in ("depth", "relevance-samples")
-            )
-            upload = methods.fedsub_upload(params, x, y, depth, samples, send)
+            hyper = [self.config[f"fedsub.{key}"] for key in ("depth", "relevance-samples")]
+            upload = methods.fedsub_upload(params, x, y, *hyper, send)
         else:
             upload = methods.fedavg_upload(params)
         payload = wire.encode(header, upload, filters, reference)

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 def test_commands_act_on_the_folder(folder: Path) -> None:
     lines = call("status", folder).splitlines()
     assert [line.split(":")[0] for line in lines] == [
-        "schedule", "next round", "waits", "last failure",
+        "schedule", "next round", "waits", "last starts", "last failure",
     ]  # fmt: skip
     call("pause", folder)
     assert "none until `fedsub serve resume`" in call("status", folder)

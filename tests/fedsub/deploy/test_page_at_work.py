@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 import struct
@@ -21,12 +20,14 @@ from fedsub_client import cohort_messages
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.card import CARD_FILE
 from fedsub_core.data.federation import Federation, write_federation
-from fedsub_core.data.watch import RATE_HZ, WINDOW, watch_federation, watch_file
+from fedsub_core.data.watch import watch_federation
+from fedsub_core.encoders.kernels_encoder import KernelsEncoder
 from fedsub_core.flower.modules import HTTP, demand_deployable
 from fedsub_core.wire.codec import compose_upload
 from fedsub_core.wire.v2 import exchange_pb2
 
 from .equal_runs import metrics_of
+from .page_tabs import choose_file, kill_tab, second_tab, write_csv
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,10 +41,25 @@ OTHERS = ("gain_over_own_low", "gain_over_own_high", "messages_resent", "late_re
 LINK_DIES, TAB_DIES = 1, ROUNDS + 1
 #: Of the recordings those that are imported before the question comes; the others while it waits.
 FIRST = 6
-#: The clock of the page's thread is an hour ahead; and each state that it saves is kept beside.
+#: The clock of the page's thread is an hour ahead. Each state that it saves is kept beside, and so
+#: is what the encoder makes of windows: bytes of a window, bytes of its levels, and all of them.
 AHEAD = """
 {
-  const { now } = Date, { put } = IDBObjectStore.prototype;
+  const { now } = Date, { put } = IDBObjectStore.prototype, { instantiate } = WebAssembly;
+  WebAssembly.instantiate = async (...given) => {
+    const { exports } = await instantiate(...given);
+    const fedsub_encode = (...asked) => {
+      const [, kernels, windows, samples, channels, time, levels] = asked.map(Number);
+      const code = exports.fedsub_encode(...asked);
+      // The call may have made the memory larger, and so another buffer.
+      const sizes = [2 * channels * time, 5 * kernels], of = exports.memory.buffer;
+      const parts = [windows, levels].map((at, i) => of.slice(at, at + samples * sizes[i]));
+      const kept = new Blob([new Uint32Array(sizes), ...parts]);
+      caches.open("levels").then(all => all.put(`/${samples}`, new Response(kept)));
+      return code;
+    };
+    return { exports: { ...exports, fedsub_encode } };
+  };
   Date.now = () => now() + 3600000;
   IDBObjectStore.prototype.put = function (value, key) {
     const kept = all => all.put(`/${performance.now()}`, new Response(value));
@@ -52,8 +68,8 @@ AHEAD = """
   };
 }
 """
-STATES = """
-caches.open("states").then(async all => Promise.all((await all.keys()).map(async key => {
+KEPT = """
+caches.open(NAME).then(async all => Promise.all((await all.keys()).map(async key => {
   const bytes = new Uint8Array(await (await all.match(key)).arrayBuffer());
   return btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(""));
 })))
@@ -96,27 +112,6 @@ def recording(person: str, label: str) -> np.ndarray:
     return np.concatenate([data.x[at + 2 * i].T for i in range(4)])[:500]
 
 
-def write_csv(path: Path, person: str, first: int, last: int) -> Path:
-    """Write some of a person's recordings as the page imports them, and as the data has them."""
-    with np.load(watch_file()) as arrays:
-        parts = {name: arrays[name] for name in arrays.files}
-    classes, start, t, own = watch_federation().card.classes, 0, 0.0, 0
-    features = watch_federation().card.features
-    with path.open("w") as file:
-        write = csv.writer(file).writerow
-        write(["recording", "t", "label", *features])
-        for i, length in enumerate(parts["lengths"]):
-            if f"{parts['people'][i]:02d}" == person:
-                label = classes[parts["labels"][i]]
-                for row, x in enumerate(parts["signals"][start : start + length]):
-                    if first <= own < last:
-                        write([i, t + row / RATE_HZ, label, *map(float, x)])
-                own += 1
-                t += (length + WINDOW) / RATE_HZ
-            start += length
-    return path
-
-
 @pytest.fixture
 def federation(tmp_path: Path) -> Federation:
     """Three of the people with a smartwatch."""
@@ -137,15 +132,31 @@ def page(federation: Federation, tmp_path: Path) -> Path:
     return tmp_path / "page"
 
 
+def kept(tab: Driven, name: str) -> list[bytes]:
+    """Return the blocks that the page's thread has kept beside."""
+    return [b64decode(text) for text in tab.run(KEPT.replace("NAME", repr(name)))]
+
+
+def levels_of(tab: Driven) -> dict[bytes, bytes]:
+    """Return the levels that the page has made, by the bytes of the quantised window."""
+    found = dict[bytes, bytes]()
+    for block in kept(tab, "levels"):
+        each, own = struct.unpack_from("<II", block)
+        count = (len(block) - 8) // (each + own)
+        windows, levels = block[8 : 8 + count * each], block[8 + count * each :]
+        for i in range(count):
+            found[windows[i * each : (i + 1) * each]] = levels[i * own : (i + 1) * own]
+    return found
+
+
 def uploads(tab: Driven) -> dict[tuple[str, int], dict[str, bytes]]:
     """Return the tensors of what the page has sent, by method and round."""
     found = {}
-    for text in tab.run(STATES):
-        block = b64decode(text)
+    for block in kept(tab, "states"):
         # A mark and a digest, the length of a text of JSON, that, and bytes.
         (length,) = struct.unpack_from("<I", block, 48)
-        kept, data = json.loads(block[52 : 52 + length]), block[52 + length :]
-        for saved in kept["runs"]:
+        state, data = json.loads(block[52 : 52 + length]), block[52 + length :]
+        for saved in state["runs"]:
             at, size = saved["reply"]["at"], saved["reply"]["bytes"]
             reply = exchange_pb2.Bundle.FromString(data[at : at + size])
             found[saved["method"], saved["round"]] = tensors(reply)
@@ -180,7 +191,7 @@ def test_a_person_takes_part_in_a_browser(
     ]
 
     def bring(tab: Driven, file: Path, count: str) -> None:
-        tab.choose_file("#file", file)
+        choose_file(tab, "#file", file)
         tab.until(f"/Imported {count} /.test(document.querySelector('#import-says').textContent)")
 
     def visit(tab: Driven, url: str, client: str) -> None:
@@ -192,7 +203,7 @@ def test_a_person_takes_part_in_a_browser(
         tab.until("document.querySelector('#file')")
         bring(tab, files[0], str(FIRST))
         tab.until("/Waits/.test(document.querySelector('#now-says').textContent)")
-        with tab.second_tab(rehearsal.url):
+        with second_tab(tab, rehearsal.url):
             tab.until("/Another tab/.test(document.querySelector('#now-says')?.textContent)")
         assert "Waits" in tab.run("document.querySelector('#now-says').textContent")
 
@@ -217,12 +228,12 @@ def test_a_person_takes_part_in_a_browser(
             if finished == TAB_DIES and not killed:
                 tab.until("/Works on round/.test(document.querySelector('#now-says').textContent)")
                 gap = longest_gap(tab.run("free"))
-                tab.kill_tab()
+                kill_tab(tab)
                 tab.open(rehearsal.url)
                 killed = True
         assert (agreed, restarted, killed, finished) == (True, True, True, 2 * ROUNDS)
         tab.until("/After round 3 of 3/.test(document.querySelector('#model').textContent)")
-        sent = uploads(tab)
+        sent, levels = uploads(tab), levels_of(tab)
         tab.run("document.querySelector('#live').click()")
         tab.run(f"({REPLAY})({recording(WEB, 'ROW').tolist()})")
         tab.until("/^Now: /.test(document.querySelector('#live-says').textContent)")
@@ -239,6 +250,14 @@ def test_a_person_takes_part_in_a_browser(
         return made
 
     monkeypatch.setattr(cohort_messages, "compose_upload", note)
+    encoded, encode = dict[bytes, bytes](), KernelsEncoder.levels
+
+    def note_levels(encoder: KernelsEncoder, steps: Any) -> Any:
+        made = encode(encoder, steps)
+        encoded.update((w.tobytes(), own.tobytes()) for w, own in zip(steps, made, strict=True))
+        return made
+
+    monkeypatch.setattr(KernelsEncoder, "levels", note_levels)
     for method in METHODS:
         alone = tmp_path / method
         alone.mkdir()
@@ -256,5 +275,7 @@ def test_a_person_takes_part_in_a_browser(
             }
             for database in (rehearsal.place.run / method / "state.db", alone / "state.db")
         )
+        if method == "fedsub-ridge":
+            assert len(levels) >= 100 and levels.items() <= encoded.items()
         assert ours.keys() == expected.keys()
         assert ours == pytest.approx(expected, abs=1e-5)

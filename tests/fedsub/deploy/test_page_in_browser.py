@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from .page_tabs import kill_tab, second_tab
 from .page_visit import AXE, MOTION, NARROW, Visit
 from .test_door_in_browser import BROWSER
 
@@ -74,6 +75,13 @@ def test_a_person_joins_records_and_is_forgotten(visit: Visit) -> None:
     visit.press("#forget")
     assert visit.faults() == []
     visit.press("#forget-yes")
+    # Nobody can be told here: name and key wait, and nothing else is left.
+    tab.until("/nicht zu erreichen/.test(document.querySelector('#leaving-says')?.textContent)")
+    tab.run(AXE.read_text("utf-8"))
+    assert visit.faults() == []
+    with second_tab(tab, visit.url):
+        tab.until("document.querySelector('#leave-now')")
+    visit.press("#leave-now")
     tab.until("/gelöscht|deleted/.test(document.querySelector('#forgotten')?.textContent)")
     assert tab.run("indexedDB.databases().then(all => all.map(one => one.name))") == ["fedsub"]
     tab.until("document.querySelector('#join-press')")
@@ -90,7 +98,7 @@ def test_the_page_opens_without_a_network_and_has_what_was_recorded(visit: Visit
     tab.run(MOTION)
     visit.press("#record-press")
     tab.run("replay(320, 0)")
-    tab.kill_tab()
+    kill_tab(tab)
     tab.open(visit.url)
     tab.until("document.querySelector('#record-press')")
     assert "You are phone in a town." in tab.text()

@@ -9,6 +9,7 @@ import pytest
 
 from fedsub_core.data.watch import watch_federation
 
+from .page_tabs import choose_file
 from .page_visit import MOTION, Visit
 from .test_door_in_browser import BROWSER
 
@@ -44,6 +45,12 @@ new Promise((resolve, reject) => {
 })
 """
 
+#: How many windows the page shows, of all activities.
+WINDOWS = """
+[...document.querySelectorAll("#data tbody td")]
+  .reduce((sum, one) => sum + Number(one.textContent), 0)
+"""
+
 
 @pytest.fixture
 def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
@@ -59,8 +66,7 @@ def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Visit]:
 
 def windows(visit: Visit) -> int:
     """How many windows the page has, of all activities."""
-    cells = "[...document.querySelectorAll('#data tbody td')].map(cell => Number(cell.textContent))"
-    return int(visit.tab.run(f"{cells}.reduce((sum, one) => sum + one, 0)"))
+    return int(visit.tab.run(WINDOWS))
 
 
 def test_who_refuses_the_sensors_is_told_and_may_import(visit: Visit, tmp_path: Path) -> None:
@@ -83,7 +89,7 @@ def test_who_refuses_the_sensors_is_told_and_may_import(visit: Visit, tmp_path: 
     file.write_text(
         "\n".join(["t,label," + ",".join(FEATURES), *lines]).replace("WALK", label), "utf-8"
     )
-    visit.tab.choose_file("#file", file)
+    choose_file(visit.tab, "#file", file)
     visit.tab.until("/Imported 1/.test(document.querySelector('#import-says').textContent)")
     assert windows(visit) == 2
 
@@ -101,7 +107,7 @@ def test_a_recording_without_space_waits_in_the_page_until_there_is_some(visit: 
     visit.press("#record-press")
     visit.tab.until("/Recorded/.test(document.querySelector('#record-says').textContent)")
     assert visit.says("#record-press") == "Start"
-    assert windows(visit) == 2
+    visit.tab.until(f"{WINDOWS.strip()} === 2")
 
 
 def test_what_an_earlier_page_kept_is_there(visit: Visit) -> None:

@@ -15,10 +15,10 @@ import torch
 from flwr.app import Message, MessageType, RecordDict
 from torch import Tensor
 
-from fedsub.engines import cohort_grid
+from fedsub.engines import cohort_grid, stacks
 from fedsub.engines.cohort_grid import CohortGrid
-from fedsub.engines.in_process_grid import stacks_of
 from fedsub.engines.simulation import build_grid, build_strategy
+from fedsub.engines.stacks import stacks_of
 from fedsub_client.methods.fedsub import relevance
 from fedsub_core.capacity import Capacity
 from fedsub_core.config.run_config import RunConfig
@@ -81,7 +81,7 @@ def test_stack_sizes_and_threads_change_no_result(
 ) -> None:
     outcomes = []
     for chunk, threads in ((1, 1), (8, 1), (8, 2), (3, 2)):
-        monkeypatch.setitem(cohort_grid.CHUNK, "cpu", chunk)
+        monkeypatch.setitem(stacks.CHUNK, "cpu", chunk)
         outcomes.append(Outcome(town(7), method, threads=threads))
     assert [o.stacks for o in outcomes] == [[1] * 7, [7], [3, 4], [1, 2, 2, 2]]
     for other in outcomes[1:]:
@@ -93,20 +93,28 @@ def test_who_is_drawn_from_several_stacks_trains_as_alone(
     town: Town, monkeypatch: pytest.MonkeyPatch, method: str, encoding: str
 ) -> None:
     keys = {"clients_per_round": 5, "rounds": 5, "upload_encoding": encoding}
-    monkeypatch.setitem(cohort_grid.CHUNK, "cpu", 1)
+    monkeypatch.setitem(stacks.CHUNK, "cpu", 1)
     alone = Outcome(town(9), method, **keys)
     for chunk, threads in ((3, 1), (2, 2)):
-        monkeypatch.setitem(cohort_grid.CHUNK, "cpu", chunk)
+        monkeypatch.setitem(stacks.CHUNK, "cpu", chunk)
         drawn = Outcome(town(9), method, threads=threads, **keys)
         assert max(drawn.stacks) == chunk
         assert_equal(alone, drawn)
 
 
 @pytest.mark.parametrize("method", ["fedsub", "fedavg", "fedsub-ridge"])
+@pytest.mark.parametrize(
+    ("bound", "most", "parts"), [("AT_ONCE", 3, [4, 3]), ("BYTES_AT_ONCE", 1, [2, 2, 2, 1])]
+)
 def test_messages_that_are_given_some_at_a_time_give_the_same(
-    town: Town, monkeypatch: pytest.MonkeyPatch, method: str
+    bound: str,
+    most: int,
+    parts: list[int],
+    town: Town,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
 ) -> None:
-    monkeypatch.setitem(cohort_grid.CHUNK, "cpu", 2)
+    monkeypatch.setitem(stacks.CHUNK, "cpu", 2)
     keys = {} if method != "fedsub-ridge" else {"encoder": "relu:8"}
     at_once = Outcome(town(7), method, **keys)
     given: list[tuple[str, int]] = []
@@ -118,10 +126,32 @@ def test_messages_that_are_given_some_at_a_time_give_the_same(
         return push(grid, messages)
 
     monkeypatch.setattr(CohortGrid, "push_messages", push_some)
-    monkeypatch.setattr(link, "AT_ONCE", 3)
+    monkeypatch.setattr(link, bound, most)
     some = Outcome(town(7), method, **keys)
     assert_equal(at_once, some)
-    assert [n for kind, n in given if kind == MessageType.TRAIN] == [4, 3] * 3, "whole stacks"
+    assert [n for kind, n in given if kind == MessageType.TRAIN] == parts * 3, "whole stacks"
+
+
+@pytest.mark.parametrize(("method", "models"), [("fedavg", 1), ("ditto", 24)])
+def test_what_all_begin_with_is_held_once(town: Town, method: str, models: int) -> None:
+    """Of many people it would take more memory than all rounds, also where a run goes on."""
+    with grid_of(town(12), method, hidden="64") as grid:
+        begun = grid.state()
+        first = begun["client/p1"]
+        model = sum(t.nbytes for n, t in first.items() if n.endswith(".weight"))
+        model //= 1 if models == 1 else 2  # ditto keeps a second one, and each its own
+        assert held(grid) == models * model
+        grid.load_state({c: {n: t.clone() for n, t in of.items()} for c, of in begun.items()})
+        assert held(grid) == models * model
+        for client, of in grid.state().items():
+            assert all(torch.equal(tensor, begun[client][name]) for name, tensor in of.items())
+
+
+def held(grid: CohortGrid) -> int:
+    """Return the bytes of the weights that people keep, each place once."""
+    states = grid.state().values()
+    rows = [t for own in states for name, t in own.items() if name.endswith(".weight")]
+    return sum({t.data_ptr(): t.nbytes for t in rows}.values())
 
 
 def test_no_message_to_a_client_of_this_process_is_written(
@@ -204,7 +234,7 @@ def test_who_has_most_samples_has_a_stack_and_shares_the_work(
     giant = Federation(people.card, people.clients | {"p1": ClientData("p1", x, y)})
     monkeypatch.setattr(relevance, "BLOCK_VALUES", 2**12)  # some blocks in spite of little data
     spread = Outcome(giant, method, threads=2)
-    monkeypatch.setitem(cohort_grid.LIKE, "cpu", math.inf)
+    monkeypatch.setitem(stacks.LIKE, "cpu", math.inf)
     together = Outcome(giant, method, threads=1)
     assert spread.stacks == [1, 1, 3] and together.stacks == [5]
     assert_equal(spread, together)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,14 +52,24 @@ def test_what_lacks_is_named_with_what_to_do(
 
 @pytest.mark.slow
 @pytest.mark.skipif(demand_deployable() != HTTP, reason="a page needs Flower 1.42")
-def test_one_of_three_people_has_the_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sums", [False, pytest.param(True, marks=pytest.mark.release)])
+def test_one_of_three_people_has_the_page(sums: bool, tmp_path: Path) -> None:
+    """In sums it signs its keys as the others do, in whose roster it is by its joining."""
     settings = ["rounds=2", "method=fedsub-ridge", "quorum=1", f"out={tmp_path}"]
+    if sums:
+        settings += ["secure-aggregation=true", "robust=none", "standardise=federation"]
     command = ["deploy", "local", "--clients", "3", "--browser", "1"]
     for setting in settings:
         command += ["--set", setting]
     ended = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert ended.exit_code == 0, ended.output
     assert "with its recordings replayed" in ended.output
+    if sums:
+        assert "leaves your phone masked" in ended.output.replace("\n", " ")
+        (transcript,) = tmp_path.glob("deploy-*/run/fedsub-ridge/transcript.jsonl")
+        entries = [json.loads(line)["entry"] for line in transcript.read_text("utf-8").splitlines()]
+        added = [entry for entry in entries if entry["kind"] == "sum"]
+        assert len(added) >= 2 and all(len(entry["views"]) == 3 for entry in added)
     assert "means of products of features" in ended.output.replace("\n", " ")
     (database,) = tmp_path.glob("deploy-*/run/fedsub-ridge/state.db")
     people = list(watch_federation().clients.items())[:3]

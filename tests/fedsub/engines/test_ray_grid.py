@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import pickle
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner
-from flwr.app import Message
+from flwr.app import ArrayRecord, ConfigRecord, Message
 
 from fedsub.cli import cli
+from fedsub.engines import ray_grid, stacks
 from fedsub.engines.cohort_grid import CohortGrid
-from fedsub.engines.ray_grid import ATTEMPTS, RayGrid, alone
-from fedsub.engines.simulation import MakeGrid, build_grid, ray_grids, split_clients
+from fedsub.engines.ray_grid import ATTEMPTS, RayGrid, in_files
+from fedsub.engines.ray_worker import alone, answers, first
+from fedsub.engines.simulation import (
+    MakeGrid,
+    build_grid,
+    build_strategy,
+    ray_grids,
+    split_clients,
+)
 from fedsub.studies.run import MethodProgress, train_methods
+from fedsub.testing.refusals import refused
 from fedsub.testing.runs import HIDDEN, RunMethod, assert_equal, people, running
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.flower.messages import stamp_id
+from fedsub_core.mapped_file import is_mapped
 from fedsub_core.wire import exchange
 from fedsub_core.wire.bundles import Bundle
+from strategies.rounds import link, on_disk
 
 from ..ray_nodes import Nodes
 
@@ -48,6 +61,16 @@ def config(**keys: str | int | float) -> RunConfig:
         **keys,
     }
     return read_config(None, given)
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a round of five go in parts, as one of thousands does; what is kept lies in files."""
+    monkeypatch.setattr(link, "AT_ONCE", 1)
+    monkeypatch.setattr(on_disk, "OF_A_ROUND", 1)
+    monkeypatch.setattr(ray_grid, "STACKS", 1)
+    monkeypatch.setattr(ray_grid, "PORTION", 1)
+    monkeypatch.setitem(stacks.CHUNK, "cpu", 1)  # of the driver: workers have stacks of eight
 
 
 class Pickled(CohortGrid):
@@ -102,6 +125,43 @@ def test_what_people_hold_alike_leaves_a_worker_once() -> None:
     assert half["client/b"]["w"].shape == (25,), "what begins at one place may end at others"
 
 
+def test_what_leaves_a_worker_is_of_who_is_asked() -> None:
+    """Before the first round all begin alike; in a round some answer after others."""
+    many = people(((0, 1, 2),) * 20, samples=5)
+    config = read_config(None, {"method": "ditto", "beside": "", "rounds": 2, "hidden": "1024"})
+    grid, strategy = build_grid(config, "ditto", many), build_strategy(config, "ditto")
+    everybody = first(grid)
+    model = sum(t.nbytes for t in everybody["client/p1"].values()) / 2
+    assert everybody.keys() == grid.state().keys()
+    assert len(pickle.dumps(everybody)) <= 1.1 * model + 20 * 1000
+    strategy.connect(grid)
+    asked = list(strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid))[:4]
+    for message in asked:
+        stamp_id(message, str(message.metadata.dst_node_id))
+    replies, kept = answers(grid, asked)
+    assert len(replies) == len(kept) == 4
+    assert len(pickle.dumps(kept)) <= 1.1 * 2 * 4 * model
+    grid.close()
+
+
+def test_what_many_keep_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alike, states = torch.rand(3, 5), {}
+    for i in range(3):
+        own = {"n": torch.tensor(i), "met": torch.tensor(i > 1), "own": alike + i, "w": alike}
+        states[f"client/{i}"] = own
+    assert in_files(states) is states, "few stay in memory"
+    monkeypatch.setattr(ray_grid, "PORTION", 1)
+    found = in_files(states)
+    for client, own in states.items():
+        assert_equal(found[client], own)
+        assert all(is_mapped(tensor.numpy()) for tensor in found[client].values())
+        assert found[client]["w"] is found["client/0"]["w"], "what all keep lies there once"
+    assert len(pickle.dumps(found["client/0"])) < 3000, "one's part of the file leaves without it"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    with refused(RunError, str(tmp_path / "full"), "TMPDIR", expected="a folder with room"):
+        in_files(states)
+
+
 def test_models_of_some_stacks_leave_without_the_others(run_method: RunMethod) -> None:
     run = run_method("ditto", people(((0, 1, 2),) * 20, samples=5))
     grid, turn = run.grid, run.strategy.turn(3)
@@ -137,6 +197,7 @@ def trained(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_parts")
 def test_a_run_ends_in_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path) -> None:
     # Best rounds are what clients keep besides.
     best: dict[str, str | int | float] = {"best-by": "validation"}
@@ -170,6 +231,7 @@ def test_shares_drawn_anew_in_each_round_are_one_machines(nodes: Nodes, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.release
+@pytest.mark.usefixtures("small_parts")
 def test_a_worker_whose_node_dies_is_replaced_and_its_clients_asked_again(
     nodes: Nodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -45,6 +45,11 @@ def test_who_is_seldom_there_is_there_half_as_often_as_who_has_the_same_nights()
     assert share[BOX] > 0.85 and 0.4 < share[SELDOM] / share[NIGHTS] < 0.6
 
 
+def test_who_has_a_wrong_clock_for_all_days_is_never_there() -> None:
+    assert min(one.next_there(0.0) for one in drawn(days=1)) < DAY
+    assert any(one.next_there(0.0) == np.inf for one in drawn(days=1))
+
+
 def test_some_join_late_and_some_leave() -> None:
     left = np.mean([one.left < 30 * DAY for one in drawn()])
     late = np.mean([one.next_there(0.0) > 3 * DAY for one in drawn() if one.kind != SELDOM])

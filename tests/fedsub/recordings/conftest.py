@@ -1,7 +1,5 @@
 """A random stream of each test."""
 
-from __future__ import annotations
-
 from zlib import crc32
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A model of windows, and recordings in frames, of which tests know every number."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Answers for recordings: those of the model for the same windows, or a refusal that says why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Windows that are cut block by block are those that an import cuts of the whole recording."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Recordings as a phone writes them, a file for each sensor, answered as an import reads them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The forward filter of a hidden Markov model, by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedsub.recordings.smoothing import ForwardFilter

@@ -1,7 +1,5 @@
 """What must hold of a page so that it can be read by ear, by keyboard and without a network."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from itertools import pairwise

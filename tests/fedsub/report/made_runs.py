@@ -1,7 +1,5 @@
 """Run folders with numbers that a test chose, without any training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A run in which people were away: of how many a mean is, and who was missing, refused, resting."""
 
-from __future__ import annotations
-
 import csv
 import re
 from dataclasses import replace

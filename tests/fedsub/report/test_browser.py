@@ -1,7 +1,5 @@
 """The page in a browser, as wide as a phone and wide, light and dark."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

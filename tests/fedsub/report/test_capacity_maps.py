@@ -1,7 +1,5 @@
 """Boxes and histograms of people by capacity: whom they count, and when there are none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Intervals, verdicts and gains in numbers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is said of a method: how much travels, and the page of all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest

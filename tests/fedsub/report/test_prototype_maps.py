@@ -1,7 +1,5 @@
 """Maps of prototypes in a run's report: which rounds, what they say, and when there are none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

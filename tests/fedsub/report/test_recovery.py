@@ -1,7 +1,5 @@
 """Drops and recoveries by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

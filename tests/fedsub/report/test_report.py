@@ -1,7 +1,5 @@
 """The report of runs of every kind: its parts, its files, what stands in them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """The terminal's tables of a run's results."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A run's page goes by what people have without others: own heads or `local`, whichever is more."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A report that follows its run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

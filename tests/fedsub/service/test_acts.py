@@ -148,9 +148,9 @@ def test_the_status_says_what_is_next_and_what_failed(file: ServiceFile, tmp_pat
     status = service_status(link.folder)
     assert (status.kind, status.state, status.verdict) == ("service", "waiting", Verdict.TROUBLE)
     assert [line.split(":")[0] for line in status.service] == [
-        "schedule", "next round", "waits", "last failure",
+        "schedule", "next round", "waits", "last starts", "last failure",
     ]  # fmt: skip
-    assert "2 of 3 sent" in status.service[3]
+    assert "2 of 3 sent" in status.service[-1]
     assert "2 of 3 sent" not in repr(anonymised(status)), "reasons may name people"
     perform(ServiceFile(link.folder), OWNER, "pause", {})
     assert service_status(link.folder).state == "paused"

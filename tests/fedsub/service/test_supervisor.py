@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedsub.service.acts import perform
+from fedsub.service.facts import service_lines
 from fedsub.service.service_folder import make_service
 from fedsub.service.state import ServiceFile, Settings
 from fedsub.service.supervisor import ServiceSupervisor
@@ -31,8 +32,10 @@ def test_a_round_follows_the_other(tmp_path: Path) -> None:
         link.end()
     look(link)
     assert targets(link) == [2, 4, 6, 8]
-    starts = look(link).connection.execute("select rounds, tries from starts").fetchall()
-    assert starts == [(2, 1), (4, 1), (6, 1)]
+    file = look(link)
+    assert [start[2:] for start in file.last_starts(2)] == [(6, 1), (4, 1)]
+    (line,) = (line for line in service_lines(file, served=True) if line.startswith("last starts"))
+    assert "to round 6 in " in line and "to round 2 in " in line and "tries" not in line
 
 
 @pytest.mark.parametrize("dies", ["before", "after"])

@@ -1,7 +1,5 @@
 """The folder of a deployed run with facts that a test chose, and who answers about one."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """OpenMetrics as text, read as strictly as the format demands."""
 
-from __future__ import annotations
-
 import re
 
 #: A line of a sample: name, labels whose values end no line, value.

@@ -1,7 +1,5 @@
 """What machines ask over HTTP: metrics in OpenMetrics' own format, health, readiness."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from urllib.error import HTTPError

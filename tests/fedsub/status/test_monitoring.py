@@ -1,7 +1,5 @@
 """The dashboard and the alerts ask for what the endpoint answers, and for nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The page: what stands in it, that it follows the run, and that it names nobody unasked."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

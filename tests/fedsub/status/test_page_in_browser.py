@@ -3,8 +3,6 @@
 Browsers do not make windows as narrow as phones, so a page of the same server asks it in frames.
 """
 
-from __future__ import annotations
-
 import json
 import queue
 import re

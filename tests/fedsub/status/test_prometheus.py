@@ -1,7 +1,5 @@
 """A real Prometheus reads the endpoint, alerts, and has answers to the dashboard's questions."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

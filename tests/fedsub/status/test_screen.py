@@ -1,7 +1,5 @@
 """The page of a terminal: it fits, and what somebody should look at is never what is cut off."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator
 from io import StringIO

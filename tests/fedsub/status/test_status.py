@@ -1,7 +1,5 @@
 """What is said of a run: its round, its people, what somebody should look at, and an exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What is said of a SuperLink: its nodes, its runs, and whether that is well."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """An engine for studies of a few small runs."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Studies that a test interrupts with SIGINT."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A study's folder with numbers that a test chose, without any training."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Data of a study that are not there: what to fetch is said, and the rest is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Folds of a study: runs that differ in what is tested share a row; none tunes on what it tests."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tuned values at an end of their grid."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

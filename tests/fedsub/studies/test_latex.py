@@ -1,7 +1,5 @@
 """A study's tables as LaTeX: special characters, missing values, spreads over seeds, the best."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

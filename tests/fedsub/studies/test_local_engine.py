@@ -1,7 +1,5 @@
 """A process that dies costs a study the run that it was for, and no other."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

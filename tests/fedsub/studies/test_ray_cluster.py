@@ -1,7 +1,5 @@
 """Studies on a real Ray cluster of two nodes: the local engine's bytes, lost nodes, refusals."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Values of one's own for keys of a study: for all its runs, in place of the file's."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

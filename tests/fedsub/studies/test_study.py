@@ -1,7 +1,5 @@
 """Studies: what a file says, what is tuned on what, which runs are made anew, killed studies."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -608,7 +606,7 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     for name in {*named} - {"watch"}:
         raw = name == "hard-clusters" or name.endswith("-windows") or "cnn1d" in text
         chosen = Federation(card, windows) if raw or "har-cnn" in text else tiny
-        if name.startswith(("cifar", "digits")):
+        if name.startswith(("cifar", "digits", "pacs")):
             chosen = Federation(replace(card, sampling_rate_hz=None, sample="image"), pixels)
         if name.startswith("cora"):
             row = np.stack([np.arange(5), np.arange(1, 6)])

@@ -1,7 +1,5 @@
 """The page of a study: a part for each table, everything in it, from runs with chosen numbers."""
 
-from __future__ import annotations
-
 import csv
 import re
 import sqlite3
@@ -36,6 +34,8 @@ from ..report.html_checks import checked
 from ..report.made_runs import PEOPLE, make_run
 from .made_studies import REACHED, STUDY, made, nothing_tuned
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
 #: Of one of four people samples are in no known order, of one they may overlap.
 _SPLITS = (
     AT_RANDOM,
@@ -53,7 +53,6 @@ def study(tmp_path: Path) -> Study:
     return read_study(tmp_path / "two.toml")
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_a_split_at_random_is_said_below_each_table(study: Study, tmp_path: Path) -> None:
     made(study, tmp_path)
     folders = [tmp_path / RUNS / task.name for task in final_tasks(study, nothing_tuned(study))]
@@ -69,7 +68,6 @@ def test_a_split_at_random_is_said_below_each_table(study: Study, tmp_path: Path
             assert tables.count(said) == page.count(said) == times
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_whoever_is_left_out_is_named(study: Study, tmp_path: Path) -> None:
     """The last of four people has no test samples, in all runs but those of FedAvg."""
     made(study, tmp_path)
@@ -95,6 +93,7 @@ def test_whoever_is_left_out_is_named(study: Study, tmp_path: Path) -> None:
 def test_the_page_has_a_part_for_each_table(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.undo()  # its figures are drawn
     monkeypatch.setattr(comparing, "FEWEST", len(PEOPLE))
     monkeypatch.setattr(comparing, "FEWEST_PEOPLE", len(PEOPLE))
     made(study, tmp_path)
@@ -134,7 +133,6 @@ def test_the_page_has_a_part_for_each_table(
         assert float(people[person]["fedsub mixing"]) == pytest.approx(0.75 + 0.03 * place)
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_runs_by_another_code_are_told(
     study: Study, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -167,7 +165,6 @@ def no_engine(
     yield from ()
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_papers_and_other_measures_stand_beside_what_came_out(study: Study, tmp_path: Path) -> None:
     made(study, tmp_path)
     runs = finished(study, tmp_path, nothing_tuned(study))
@@ -184,7 +181,6 @@ def test_papers_and_other_measures_stand_beside_what_came_out(study: Study, tmp_
     assert alone.endswith("| - | 0.545 | - |")
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_runs_of_tables_that_vary_something_else_stand_in_one_file(
     study: Study, tmp_path: Path
 ) -> None:
@@ -196,7 +192,6 @@ def test_runs_of_tables_that_vary_something_else_stand_in_one_file(
     assert varied == {("0.05", ""), ("", "2")}
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_a_studys_folder_knows_its_study(study: Study, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
@@ -211,7 +206,6 @@ def test_a_studys_folder_knows_its_study(study: Study, tmp_path: Path) -> None:
         kept_study(folder)
 
 
-@pytest.mark.usefixtures("blank_figures")
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -233,14 +227,12 @@ def test_what_no_paper_can_say_is_refused(tmp_path: Path, old: str, new: str, sa
         read_study(tmp_path / "two.toml")
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_some_tables_of_a_study(study: Study) -> None:
     assert shortened(study, None, None, ["epochs=2"]).cells == study.cells[1:]
     with refused(ConfigError, got="'epochs=3'", expected="data=watch, lr=0.05"):
         shortened(study, None, None, ["epochs=3"])
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_a_measure_of_the_evaluation_before_the_last(study: Study, tmp_path: Path) -> None:
     """Of three rounds the second: the base, and 0.01 a place and round."""
     study = replace(study, show=("macro-f1-before", "loss-before"))
@@ -252,7 +244,6 @@ def test_a_measure_of_the_evaluation_before_the_last(study: Study, tmp_path: Pat
         assert run.measures["loss-before"] == run.summary.loss
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_rounds_and_seconds_to_a_target(study: Study, tmp_path: Path) -> None:
     """Means over people rise by 0.015 a round: fedsub has 0.715, 0.73 and 0.745 with seed 0."""
     names = ("rounds-to-macro-f1-0.72", "seconds-to-accuracy-0.72", "rounds-to-macro-f1-.99")
@@ -281,7 +272,6 @@ def test_rounds_and_seconds_to_a_target(study: Study, tmp_path: Path) -> None:
     assert "server_milliseconds" not in columns
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_tables_count_who_is_better_and_worse_than_alone_beyond_noise(tmp_path: Path) -> None:
     """A person counts in each seed; where no device has a model without others there is nothing."""
     text = 'seeds = [0, 1]\n[run]\ndata = "watch"\nrounds = 3\n[methods.local]\n'
@@ -299,7 +289,6 @@ def test_tables_count_who_is_better_and_worse_than_alone_beyond_noise(tmp_path: 
             assert [row[head.index(title)] for row in rows] == list(said)
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_some_rows_of_a_study(study: Study) -> None:
     rows = shortened(study, None, None, row=["fedavg", "local"]).entries
     assert [entry.label for entry in rows] == ["local", "fedavg"]
@@ -307,7 +296,6 @@ def test_some_rows_of_a_study(study: Study) -> None:
         shortened(study, None, None, row=["ditto"])
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_the_page_can_be_written_again_once_all_is_done(study: Study, tmp_path: Path) -> None:
     made(study, tmp_path)
     keep_study(tmp_path, tmp_path / "two.toml", None, {"seeds": None, "rounds": None})
@@ -321,7 +309,6 @@ def test_the_page_can_be_written_again_once_all_is_done(study: Study, tmp_path: 
         renew_study_page(tmp_path)
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_at_equal_compute_methods_are_compared_as_they_ended(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,7 +338,6 @@ def test_at_equal_compute_methods_are_compared_as_they_ended(
     assert ">local 9, fedsub mixing 3, fedavg 9, evaluated in every round<" in page
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_people_of_some_seeds_count_with_those(study: Study, tmp_path: Path) -> None:
     """As where each seed holds out other people: an estimate lies in its own interval."""
     study = replace(study, cells=study.cells[:1], papers=())
@@ -369,7 +355,6 @@ def test_people_of_some_seeds_count_with_those(study: Study, tmp_path: Path) -> 
     assert (gains_of(mine, theirs) == 0).all(), "0.1 - 0.1 is less than 0 by the last bit"
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_a_smaller_report_leaves_nothing_of_a_greater(study: Study, tmp_path: Path) -> None:
     made(study, tmp_path)
     write_study_page(study, tmp_path, finished(study, tmp_path, nothing_tuned(study)))
@@ -380,7 +365,6 @@ def test_a_smaller_report_leaves_nothing_of_a_greater(study: Study, tmp_path: Pa
     assert left and not [path.name for path in left if path.name.startswith("0")]
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_a_page_says_what_all_rows_are_set_to_and_what_was_chosen(tmp_path: Path) -> None:
     text = STUDY.replace('title = "Two <tables>"\n', "").replace("lr = 0.05\n", "epochs = 1\n")
     text = text.replace("rounds = 3", "rounds = 3\nclients-per-round = 2\nthreads = 2")
@@ -402,7 +386,6 @@ def test_a_page_says_what_all_rows_are_set_to_and_what_was_chosen(tmp_path: Path
     assert study.title == kept_study(tmp_path).title == "two"
 
 
-@pytest.mark.usefixtures("blank_figures")
 def test_what_one_source_prints_stands_in_one_column(study: Study, tmp_path: Path) -> None:
     made(study, tmp_path)
     runs = finished(study, tmp_path, nothing_tuned(study))
@@ -414,9 +397,5 @@ def test_what_one_source_prints_stands_in_one_column(study: Study, tmp_path: Pat
     first = markdown(study, tables(study, runs), runs).split("## ")[1]
     lines = [line.split(" | ") for line in first.splitlines() if line.startswith("| ")]
     assert len({len(line) for line in lines}) == 1
-    assert [line[-1] for line in lines] == [
-        "macro-f1: Table 2 \\| HAR |",
-        "- |",
-        "0.900 |",
-        "0.500 |",
-    ]
+    column = ["macro-f1: Table 2 \\| HAR |", "- |", "0.900 |", "0.500 |"]
+    assert [line[-1] for line in lines] == column

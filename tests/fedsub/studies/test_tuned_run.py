@@ -1,7 +1,5 @@
 """Values of a run chosen on validation data: never by a tested sample, said wherever it is read."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trackers beside a report that is watched."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Most in a folder of files: it is made at once, and keeps what is logged twice, w
 hides.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What trackers are told of a run: means, times, and nobody's name."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

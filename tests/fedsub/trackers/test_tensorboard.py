@@ -1,7 +1,5 @@
 """Event files, read back by TensorBoard."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -20,6 +20,7 @@ from fedsub_core.paired import Gain
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
 from fedsub_core.wire import exchange, metric_record
+from fedsub_core.wire.daily_hours import DailyHours, heard
 from fedsub_core.wire.exchange import Instructions, read_instructions
 from fedsub_core.wire.greeting import check_given, check_settings, check_versions, greeting
 from fedsub_core.wire.handshake import Facts, Introduction, read_introduction
@@ -219,6 +220,24 @@ def test_sums_of_no_features_are_refused(sums: list[float], squares: list[float]
     told = {"feature_sum": sums, "feature_sumsq": squares}
     with pytest.raises(MessageRefused, match="client 'ann', round 0: features: got"):
         read_introduction(ConfigRecord({**introduction().record(), **told}))
+
+
+def test_hours_are_by_the_clock_of_who_hears_them() -> None:
+    """From 60 s on for an hour, each day; heard at 1000 s. One that says none is there always."""
+    said = replace(introduction(), facts=Facts(2, hours=DailyHours(60, 3600)))
+    got = heard(read_introduction(said.record()), 1000.0).facts.hours
+    assert got is not None
+    moments = (1000.0, 1060.0, 4659.0, 4660.0, 86_400.0 + 1061.0)
+    assert [got.left(now) for now in moments] == [0, 3600, 1, 0, 3599]
+    assert read_introduction(introduction().record()).facts.hours is None
+
+
+@pytest.mark.parametrize(
+    "said", [[60], [60, 0], [-1, 60], [0, 86_401], [0.0, 60.0], [True, True], "9-17"]
+)
+def test_hours_of_no_day_are_refused(said: Any) -> None:
+    with pytest.raises(MessageRefused, match="client 'ann', round 0"):
+        read_introduction(ConfigRecord({**introduction().record(), "hours": said}))
 
 
 @pytest.mark.parametrize("nodes", [0, 4])

@@ -37,6 +37,7 @@ from fedsub_core.secure.transcript import digest
 from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange, greeting, handshake, metric_record
 from fedsub_core.wire.codec import SCHEMA_VERSION
+from fedsub_core.wire.daily_hours import DailyHours
 
 from .wire_format_page import DOCUMENT, code, part_of_page, rows
 
@@ -82,7 +83,7 @@ def test_messages_carry_the_records_in_the_table() -> None:
 
 
 #: What not every device has to say.
-OPTIONAL = ("feature_sum", "split", "capacities", "sums", "joined")
+OPTIONAL = ("feature_sum", "split", "capacities", "sums", "joined", "hours")
 SPLIT = SplitNote("in time by t, gap 2 s", 3, 1, 0, 0)
 #: Who sends keys of kinds of samples, and such samples.
 OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
@@ -98,7 +99,8 @@ OF_KINDS: dict[str, tuple[tuple[int, ...], NDArray[Any]]] = {
 
 def introduction(simulated: bool, kind: str = "") -> handshake.Introduction:
     shape, x = OF_KINDS.get(kind, ((2,), np.ones((3, 2), np.float32)))
-    facts, nodes = handshake.Facts(3, Capacity(0.5, (1.0, 0.5))), 4 if simulated else 0
+    hours, nodes = DailyHours(60, 3600), 4 if simulated else 0
+    facts = handshake.Facts(3, Capacity(0.5, (1.0, 0.5)), hours)
     features = moments(np.ones((3, 2), np.float32))
     return handshake.Introduction(
         "ann", "1", ("sit",), shape, facts, moments(x), nodes, nodes, features, SPLIT, joined=1
@@ -112,6 +114,7 @@ def test_the_handshake_has_the_keys_in_the_table() -> None:
         "device that encodes",
         "device that says it",
         "device that draws",
+        "device that has hours",
         "device that joins",
     }
     others |= {"simulated node", *OF_KINDS}

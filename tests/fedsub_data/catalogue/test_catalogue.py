@@ -1,7 +1,5 @@
 """The data sets' cards: complete, true to the preparers, and strictly read."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tomllib

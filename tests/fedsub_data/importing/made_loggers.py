@@ -1,7 +1,5 @@
 """Recordings of our own making, written as loggers write them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small tables of raw signals, as people have them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recordings that are added to a folder: as if imported at once, or nothing is changed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -44,10 +42,9 @@ def imported(path: Path, lines: list[str], out: Path, **given: Any) -> Imported:
     return import_files([str(written(path, [HEAD, *lines]))], out, options, lambda done, of: None)
 
 
-def added(path: Path, lines: list[str], folder: Path, new_classes: bool = False,
-          **given: Any) -> Imported:  # fmt: skip
+def added(folder: Path, lines: list[str], new_classes: bool = False, **given: Any) -> Imported:
     options, asked = ImportOptions(**given), [key.replace("_", "-") for key in given]
-    source = str(written(path, [HEAD, *lines]))
+    source = str(written(folder.with_name("b.csv"), [HEAD, *lines]))
     return add_files([source], folder, options, asked, new_classes, lambda done, of: None)
 
 
@@ -72,16 +69,23 @@ FIRST = [*rows("ann", 0), *rows("ben", 0)]
 LATER = [*rows("ann", 1), *rows("ben", 2)]
 
 
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A folder with the first recordings."""
+    imported(tmp_path / "a.csv", FIRST, tmp_path / "people")
+    return tmp_path / "people"
+
+
 @pytest.mark.parametrize("by", ["window", "recording", "day", "session"])
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 def test_it_is_as_if_both_were_imported_at_once(tmp_path: Path, by: str, overlap: float) -> None:
     """Each table alone is a recording, and the card keeps what the first import was told."""
     given: dict[str, Any] = {"overlap": overlap, "split_by": by, "purity": 1.0}
-    imported(tmp_path / "first.csv", FIRST, tmp_path / "people", **given)
-    made = added(tmp_path / "later.csv", LATER, tmp_path / "people")
+    imported(tmp_path / "a.csv", FIRST, tmp_path / "people", **given)
+    made = added(tmp_path / "people", LATER)
     assert made.people == 2
     both = tmp_path / "both"
-    for name in ("first.csv", "later.csv"):
+    for name in ("a.csv", "b.csv"):
         (both / "in").mkdir(parents=True, exist_ok=True)
         (both / "in" / name).write_text((tmp_path / name).read_text())
     options = ImportOptions(window="2s", subject="user", **given)
@@ -92,35 +96,29 @@ def test_it_is_as_if_both_were_imported_at_once(tmp_path: Path, by: str, overlap
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_new_person_is_added_and_said(tmp_path: Path) -> None:
-    imported(tmp_path / "a.csv", FIRST, tmp_path / "people")
-    made = added(tmp_path / "b.csv", rows("cleo", 0), tmp_path / "people")
+def test_a_new_person_is_added_and_said(people: Path) -> None:
+    made = added(people, rows("cleo", 0))
     assert "New people: 'cleo'." in made.notes
-    assert set(read_federation(tmp_path / "people").clients) == {"ann", "ben", "cleo"}
+    assert set(read_federation(people).clients) == {"ann", "ben", "cleo"}
 
 
-def test_one_class_alone_is_enough(tmp_path: Path) -> None:
-    imported(tmp_path / "a.csv", FIRST, tmp_path / "people")
-    added(tmp_path / "b.csv", rows("ann", 1, ("sit",)), tmp_path / "people")
-    data = read_federation(tmp_path / "people").clients["ann"]
+def test_one_class_alone_is_enough(people: Path) -> None:
+    added(people, rows("ann", 1, ("sit",)))
+    data = read_federation(people).clients["ann"]
     assert set(data.y[-5:].tolist()) == {0}
 
 
-def test_new_classes_come_behind_the_others(tmp_path: Path) -> None:
-    imported(tmp_path / "a.csv", FIRST, tmp_path / "people")
-    made = added(tmp_path / "b.csv", rows("ann", 1, ("climb", "sit")), tmp_path / "people", True)
+def test_new_classes_come_behind_the_others(people: Path) -> None:
+    made = added(people, rows("ann", 1, ("climb", "sit")), True)
     assert "New classes: 'climb'." in made.notes
-    federation = read_federation(tmp_path / "people")
+    federation = read_federation(people)
     assert federation.card.classes == ("sit", "walk", "climb")
     assert set(federation.clients["ann"].y[-19:].tolist()) == {0, 2}
 
 
-def test_a_merged_spelling_is_the_folders(tmp_path: Path) -> None:
-    imported(tmp_path / "a.csv", FIRST, tmp_path / "people")
-    added(
-        tmp_path / "b.csv", rows("ann", 1, ("Walk", "sit")), tmp_path / "people", spelling="merge"
-    )
-    assert read_federation(tmp_path / "people").card.classes == ("sit", "walk")
+def test_a_merged_spelling_is_the_folders(people: Path) -> None:
+    added(people, rows("ann", 1, ("Walk", "sit")), spelling="merge")
+    assert read_federation(people).card.classes == ("sit", "walk")
 
 
 def test_times_from_0_are_put_behind(tmp_path: Path) -> None:
@@ -130,13 +128,13 @@ def test_times_from_0_are_put_behind(tmp_path: Path) -> None:
                 for i, (x, y) in enumerate(1 + rng.normal(size=(200, 2)) / 5)]  # fmt: skip
 
     imported(tmp_path / "a.csv", [*from_0("ann", 0), *from_0("ben", 1)], tmp_path / "people")
-    added(tmp_path / "b.csv", from_0("ann", 2), tmp_path / "people")
+    added(tmp_path / "people", from_0("ann", 2))
     t = read_federation(tmp_path / "people").clients["ann"].t
     assert t is not None
     assert (np.diff(t) > 0).all()
     assert np.diff(t).max() >= 2 * 2.0  # no window beside the seam shares a moment with another
     with pytest.raises(DataError, match="there already"):
-        added(tmp_path / "b.csv", from_0("ann", 2), tmp_path / "people")
+        added(tmp_path / "people", from_0("ann", 2))
 
 
 def test_a_sensor_at_rest_may_repeat_itself(tmp_path: Path) -> None:
@@ -145,14 +143,14 @@ def test_a_sensor_at_rest_may_repeat_itself(tmp_path: Path) -> None:
 
     imported(tmp_path / "a.csv", [*still(0), *rows("ben", 0)], tmp_path / "people",
              features="ax,ay", mixed_units="keep")  # fmt: skip
-    added(tmp_path / "b.csv", still(1), tmp_path / "people")
+    added(tmp_path / "people", still(1))
     assert len(read_federation(tmp_path / "people").clients["ann"].y) == 38
 
 
 def test_samples_without_a_label_are_added_to_theirs(tmp_path: Path) -> None:
     first = [*rows("ann", 0, ("walk", "")), *rows("ben", 0)]
     imported(tmp_path / "a.csv", first, tmp_path / "people", unlabelled="keep", overlap=0.0)
-    added(tmp_path / "b.csv", rows("ann", 1, ("", "sit")), tmp_path / "people")
+    added(tmp_path / "people", rows("ann", 1, ("", "sit")))
     apart = read_people(str(tmp_path / "people" / "unlabelled")).clients["ann"]
     assert apart.t is not None
     assert len(apart.t) == 10
@@ -183,23 +181,20 @@ def test_what_does_not_fit_changes_nothing(case: str, tmp_path: Path) -> None:
     imported(tmp_path / "a.csv", FIRST, tmp_path / "people", overlap=0.5)
     before = content(tmp_path / "people")
     with pytest.raises(FedSubError, match=words):
-        added(tmp_path / "b.csv", lines, tmp_path / "people", **given)
+        added(tmp_path / "people", lines, **given)
     assert content(tmp_path / "people") == before
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_channel_that_is_missing_is_refused(tmp_path: Path) -> None:
-    imported(tmp_path / "a.csv", FIRST, tmp_path / "people")
+def test_a_channel_that_is_missing_is_refused(people: Path, tmp_path: Path) -> None:
     path = written(tmp_path / "b.csv", [",".join(line.split(",")[:4]) for line in [HEAD, *LATER]])
     with pytest.raises(DataError, match="'ay'"):
-        add_files(
-            [str(path)], tmp_path / "people", ImportOptions(), (), False, lambda done, of: None
-        )
+        add_files([str(path)], people, ImportOptions(), (), False, lambda done, of: None)
 
 
 def test_the_folders_rate_resamples_if_it_is_said(tmp_path: Path) -> None:
     imported(tmp_path / "a.csv", FIRST, tmp_path / "people", overlap=0.5)
-    made = added(tmp_path / "b.csv", rows("ann", 1, rate=25), tmp_path / "people", rate=10.0)
+    made = added(tmp_path / "people", rows("ann", 1, rate=25), rate=10.0)
     assert made.dropped.resampled.by_person()
 
 
@@ -230,34 +225,31 @@ DAMAGED: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("case", DAMAGED)
-def test_a_damaged_folder_is_refused_and_stays(case: str, tmp_path: Path) -> None:
+def test_a_damaged_folder_is_refused_and_stays(case: str, people: Path) -> None:
     change, words = DAMAGED[case]
-    imported(tmp_path / "a.csv", FIRST, tmp_path / "people")
-    change(tmp_path / "people")
-    before = content(tmp_path / "people")
+    change(people)
+    before = content(people)
     with pytest.raises(FedSubError, match=words):
-        added(tmp_path / "b.csv", rows("ann", 1), tmp_path / "people")
-    assert content(tmp_path / "people") == before
+        added(people, rows("ann", 1))
+    assert content(people) == before
 
 
 def test_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder"):
-        added(tmp_path / "b.csv", LATER, tmp_path / "people")
+        added(tmp_path / "people", LATER)
 
 
-def test_another_import_at_once_is_refused(tmp_path: Path) -> None:
-    imported(tmp_path / "a.csv", FIRST, tmp_path / "people")
-    with open(tmp_path / "people" / "federation.toml", "rb") as file:
+def test_another_import_at_once_is_refused(people: Path) -> None:
+    with open(people / "federation.toml", "rb") as file:
         lock(file)
         with pytest.raises(DataError, match="another import"):
-            added(tmp_path / "b.csv", LATER, tmp_path / "people")
+            added(people, LATER)
 
 
-def test_what_a_killed_import_put_aside_comes_back(tmp_path: Path) -> None:
-    imported(tmp_path / "a.csv", FIRST, tmp_path / "people")
-    os.replace(tmp_path / "people", tmp_path / ".people.before")
-    added(tmp_path / "b.csv", LATER, tmp_path / "people")
-    assert len(read_federation(tmp_path / "people").clients["ann"].y) == 38
+def test_what_a_killed_import_put_aside_comes_back(people: Path, tmp_path: Path) -> None:
+    os.replace(people, tmp_path / ".people.before")
+    added(people, LATER)
+    assert len(read_federation(people).clients["ann"].y) == 38
     assert not (tmp_path / ".people.before").exists()
 
 
@@ -265,7 +257,7 @@ def test_what_else_lies_there_stays(tmp_path: Path) -> None:
     imported(tmp_path / "a.csv", [*FIRST, *rows("cy", 0)], tmp_path / "people")
     (tmp_path / "people" / "notes.txt").write_text("mine")
     (tmp_path / "people" / "clients" / "cy.npz").chmod(0o644)
-    added(tmp_path / "b.csv", LATER, tmp_path / "people")
+    added(tmp_path / "people", LATER)
     assert (tmp_path / "people" / "notes.txt").read_text() == "mine"
     assert (tmp_path / "people" / "clients" / "cy.npz").stat().st_mode & 0o777 == 0o644
     assert (tmp_path / "people" / "clients" / "ann.npz").stat().st_mode & 0o777 == 0o600

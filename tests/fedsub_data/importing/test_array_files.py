@@ -1,7 +1,5 @@
 """Files of arrays: npz, npy, and ts as sktime and aeon write it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

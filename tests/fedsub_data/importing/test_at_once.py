@@ -1,7 +1,5 @@
 """Recordings of one person whose times overlap: made at once, or each from 0."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

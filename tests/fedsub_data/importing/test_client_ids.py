@@ -1,7 +1,5 @@
 """People's names as ids: nobody's name is lost, and no two people become one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """People whose clocks count in another unit."""
 
-from __future__ import annotations
-
 from fedsub.testing.refusals import refused
 from fedsub_core.errors import DataError
 from fedsub_data.importing.clocks import Clock, check_clocks

@@ -1,7 +1,5 @@
 """Errors of the database that tables are read into arrive as errors of a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

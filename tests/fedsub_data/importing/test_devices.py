@@ -1,7 +1,5 @@
 """One person's devices: their files are not taken for people, nor their rows for one recording."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

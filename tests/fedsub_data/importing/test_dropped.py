@@ -1,7 +1,5 @@
 """What is advised about what was dropped: no option that was given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

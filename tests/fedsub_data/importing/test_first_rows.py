@@ -1,7 +1,5 @@
 """First rows that are no part of a recording: units, lines of facts, a sensor that starts."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Columns that give class or person away are left out and named, unless they are asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables as loggers and spreadsheets write them: heads, separators, encodings, zips."""
 
-from __future__ import annotations
-
 import gzip
 import zipfile
 from collections.abc import Callable

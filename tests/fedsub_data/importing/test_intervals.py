@@ -1,7 +1,5 @@
 """Classes by intervals of time: files of them, whose they are, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sensors of one recording with files of their own, joined on time."""
 
-from __future__ import annotations
-
 import os
 import threading
 import zipfile

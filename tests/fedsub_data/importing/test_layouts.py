@@ -1,7 +1,5 @@
 """Layouts of loggers: guessed, named, of one's own, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

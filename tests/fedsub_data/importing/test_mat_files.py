@@ -1,7 +1,5 @@
 """MATLAB's files: arrays, structures, what is left out, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Units and signs, sensor by sensor: who differs is refused or converted, who moves less is not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

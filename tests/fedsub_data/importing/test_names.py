@@ -1,7 +1,5 @@
 """Persons, classes and recordings by the names of files and folders."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parts that a column or a file says: kept by sample, no window in two, refused where wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recordings in a file are not sorted into each other, nor read with the newest row first."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is resampled: rows that are taken as they are, what is said, what is refused."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

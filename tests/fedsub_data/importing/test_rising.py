@@ -1,7 +1,5 @@
 """Columns that rise as a time or a row number does are no features that are guessed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

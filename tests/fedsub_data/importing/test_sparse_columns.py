@@ -1,7 +1,5 @@
 """Columns that are empty in most rows are named before rows are dropped for them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

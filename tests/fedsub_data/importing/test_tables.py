@@ -1,7 +1,5 @@
 """Tables of text and Parquet: what columns are, what is dropped, and how it is said."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The unit of a time in numbers: given, by the rate, by size, by name, by steps."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

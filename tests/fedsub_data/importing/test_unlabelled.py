@@ -1,7 +1,5 @@
 """Samples without a label: kept apart, cut as the others, and those that `fedsub adapt` takes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is refused is refused alike in every form that an import takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Windows of recordings: labels, pauses, rates, recordings that overlap."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Local times: zones, hours that come twice or not at all, offsets, and midnight."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

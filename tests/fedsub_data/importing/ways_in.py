@@ -1,7 +1,5 @@
 """One small set of recordings, written in every form that an import takes, and imported."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

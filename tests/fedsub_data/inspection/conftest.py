@@ -1,7 +1,5 @@
 """A federation with everything that an inspection draws: missing classes, long names, gains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A sensor for each client: gain, offset and the way it is worn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

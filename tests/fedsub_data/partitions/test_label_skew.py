@@ -1,7 +1,5 @@
 """Dirichlet and pathological partitions, at their extremes and on real people."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

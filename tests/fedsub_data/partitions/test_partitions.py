@@ -1,7 +1,5 @@
 """What holds for every kind of partition."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import fields, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pooled people share one time axis, on which nobody overlaps anybody else."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import replace
 

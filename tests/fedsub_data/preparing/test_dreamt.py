@@ -1,7 +1,5 @@
 """DREAMT: nights in the official format become windows, streamed, and bad ones are refused."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Archives made to do harm: each is refused by its name, and nothing is written or filled."""
 
-from __future__ import annotations
-
 import io
 import random
 import tarfile

@@ -1,7 +1,5 @@
 """Official files in folders, zips and zips inside zips."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import zipfile

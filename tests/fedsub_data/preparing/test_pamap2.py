@@ -1,7 +1,5 @@
 """PAMAP2: recordings in the official format become windows, and bad ones are refused."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table reader: what it reads, and that every fault names its line."""
 
-from __future__ import annotations
-
 import io
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Archives of a few megabytes that would unpack to gigabytes: refused by name, in little memory."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import struct

@@ -1,7 +1,5 @@
 """The time of a recording at a fixed rate."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

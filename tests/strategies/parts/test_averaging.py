@@ -13,6 +13,7 @@ from fedsub_core.config.run_config import read_config
 from fedsub_core.errors import ConfigError
 from fedsub_core.placement import EVERYWHERE, Placement
 from fedsub_core.wire.bundles import Bundle, Floats
+from strategies.parts import averaging
 from strategies.parts.averaging import Rule, robust_mean, weighted_mean, weights
 from strategies.parts.clipping import most_added
 
@@ -291,3 +292,20 @@ def test_the_others_are_clipped_and_the_holders_mean_stays_theirs() -> None:
     # the nine who hold the others, as far as a third of eight.
     torch.testing.assert_close(found[~SHARED], torch.full((6,), 7 + (-8 * 4 + 32 / 3) / 9))
     torch.testing.assert_close(found[SHARED], torch.full((2,), 7 + (-8 * 4 - 6 + 12) / 10))
+
+
+@pytest.mark.parametrize("rule", ["holders", "residual"])
+@pytest.mark.parametrize("sizes", [False, True])
+def test_a_mean_by_blocks_of_people_is_the_mean_of_all(
+    rule: Rule, sizes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads, start = moved(1, 2, 3, 400, 5, 6, 7), {"body": torch.zeros(1)}
+    if sizes:
+        seven = {f"{i}": two_sizes(large=7.5 if i < 6 else 40.0) for i in range(7)}
+        uploads, start = {i + c: u for i, own in seven.items() for c, u in own.items()}, OLD
+    settings = RobustSettings.parse("clip", 0.2)
+    whole = robust_mean(uploads, start, settings, rule=rule)
+    plain = weighted_mean(uploads, start, weights(uploads), rule)
+    assert all(not torch.allclose(whole[name], plain[name]) for name in start), "some is shortened"
+    monkeypatch.setattr(averaging, "BLOCK_NUMBERS", 16 if sizes else 2)
+    torch.testing.assert_close(robust_mean(uploads, start, settings, rule=rule), whole)

@@ -95,3 +95,12 @@ def test_honest_devices_of_all_sizes_are_left_as_they_are() -> None:
     uploads = {f"w{i}": way(1.5) for i in range(3)} | {f"s{i}": way(1, FIRST) for i in range(7)}
     found = clip(uploads, {"w": torch.zeros(2)}, [0.1] * 10)
     assert not found.shortens and most_added(3) == 1
+
+
+@pytest.mark.parametrize("sizes", [1, 2])
+def test_factors_are_of_numbers_that_equally_many_hold(sizes: int) -> None:
+    """One for each number of people would take the square of all people's memory."""
+    uploads = {f"{i}": way(1, FIRST if i % sizes else EVERYWHERE) for i in range(30)}
+    found = clip(uploads, {"w": torch.zeros(2)}, [1 / 30] * 30)
+    assert found.factors.shape == (30, sizes)
+    assert (found.column is None) == (sizes == 1)

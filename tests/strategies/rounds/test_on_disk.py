@@ -18,8 +18,8 @@ from fedsub.testing.runs import RunMethod, assert_equal, assert_equal_models, pe
 from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
-from fedsub_core.mapped_file import is_mapped
-from fedsub_core.wire.bundles import Bundle, Whole
+from fedsub_core.mapped_file import is_mapped, mapped
+from fedsub_core.wire.bundles import Bundle, Floats, Whole
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds import on_disk
 from strategies.rounds.on_disk import OnDisk, put_away
@@ -43,6 +43,7 @@ def run_method() -> Iterator[RunMethod]:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_disk, "PORTION", 1)
+    monkeypatch.setattr(on_disk, "OF_A_ROUND", 1)
 
 
 @pytest.mark.parametrize("hyper", [{}, {"groups": "nearest", "near": 2}, {"forgetting": 0.9}])
@@ -57,6 +58,35 @@ def test_a_run_with_sums_in_files_is_the_same(
     for ours, theirs in zip(in_files.states, in_memory.states, strict=True):
         assert_equal(ours, theirs)
     assert_equal_models(in_files, in_memory)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedsub", "fedfomo"])
+def test_a_round_of_many_whose_uploads_lie_in_files_is_the_same(
+    method: str, run_method: RunMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory = run_method(method, rounds=3)
+    monkeypatch.setattr(on_disk, "OF_A_ROUND", 1)
+    made = list[int]()
+
+    def counted(arrays: Any) -> Any:
+        made.append(len(arrays))
+        return mapped(arrays)
+
+    monkeypatch.setattr(on_disk, "mapped", counted)
+    in_files = run_method(method, rounds=3)
+    assert len(made) == 3 * 4, "each person's of each round"
+    for ours, theirs in zip(in_files.states, in_memory.states, strict=True):
+        assert_equal(ours, theirs)
+    assert_equal_models(in_files, in_memory)
+
+
+def test_uploads_of_devices_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What devices send is in no file of the server that they were not told of."""
+    monkeypatch.setattr(on_disk, "OF_A_ROUND", 1)
+    for simulated in (False, True):
+        uploads = {"a": Bundle(1, tensors={"w": Floats(np.ones(9, np.float32))})}
+        OnDisk((), simulated).put("a", uploads)
+        assert is_mapped(uploads["a"].floats("w")) == simulated
 
 
 @pytest.mark.usefixtures("always")
@@ -115,12 +145,13 @@ def test_what_is_kept_is_not_copied_to_undo_a_round() -> None:
     assert noted["gram/a"] is state["gram/a"] and noted["other/a"] is not state["other/a"]
 
 
+@pytest.mark.parametrize("name", [NAME, "fedavg"])
 @pytest.mark.usefixtures("always")
 def test_a_folder_that_takes_nothing_ends_the_run_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = RunConfig(method=NAME, beside="", device="cpu", threads=1, **SMALL)
-    grid, strategy = build_grid(config, NAME, people()), build_strategy(config, NAME)
+    config = RunConfig(method=name, beside="", device="cpu", threads=1, **SMALL)
+    grid, strategy = build_grid(config, name, people()), build_strategy(config, name)
     rounds = list[int]()
     strategy.on_round = lambda round, state, rows: rounds.append(round)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))

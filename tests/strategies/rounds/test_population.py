@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 import torch
 
+from fedsub_core.config.settings import RoundSettings
 from fedsub_core.data.held_out import unseen_clients
+from fedsub_core.data.standardise import Moments
 from fedsub_core.turn import Turn
+from fedsub_core.wire.daily_hours import DailyHours
+from fedsub_core.wire.handshake import Facts, Introduction
 from strategies.methods.fedavg import FedAvgServer
+from strategies.rounds.agreement import Agreement
+from strategies.rounds.nodes import NodeRegistry
+from strategies.rounds.population import Population
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -138,3 +145,27 @@ def test_a_round_that_wants_all_asks_all_but_held_out_people(
     assert len(first) == count and set(first) < set(seen)
     assert second == seen
     assert len(third) == count
+
+
+def test_who_says_that_it_is_not_its_hour_is_not_asked() -> None:
+    """One has an hour from now on, two have one tomorrow, a third says none."""
+    hours = {"p1": DailyHours(0.0, 3600), "p2": DailyHours(80_000.0, 3600), "p3": None}
+    nothing = Moments(0, np.zeros(0), np.zeros(0))
+    said = {
+        c: Introduction(c, "1", ("a",), (1,), Facts(9, hours=own), nothing)
+        for c, own in hours.items()
+    }
+    nodes = {client: node for node, client in enumerate(hours)}
+    registry = NodeRegistry(nodes, said, set(hours))
+    settings = RoundSettings(clients_per_round=1, ask=1.5, round_timeout=600.0)
+    found = Population(registry, Agreement(("a",), (1,), None, frozenset()), settings)
+    assert found.taking_part(1) == ["p1", "p3"] and found.resting(1) == ["p2"]
+    found.now = 3599.0  # one second of 600 is left: the other is drawn
+    assert {tuple(found.sample(round)) for round in range(1, 40)} >= {("p1", "p3")}
+    found.settings = RoundSettings(clients_per_round=1, ask=1.0, draw="attendance")
+    drawn = [found.sample(round) for round in range(1, 40)]
+    assert drawn.count(["p3"]) > 35
+    found.now = 4000.0
+    assert found.taking_part(1) == found.evaluated(1) == ["p3"]
+    registry.online -= {"p3"}
+    assert found.taking_part(1) == ["p1", "p2"], "all, where it is nobody's hour"

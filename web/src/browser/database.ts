@@ -23,19 +23,23 @@ export class Database {
     private readonly name: string,
   ) {}
 
-  /** @throws RunError where the browser keeps nothing, as in some private windows. */
-  static async open(name = "fedsub"): Promise<Database> {
-    const request = indexedDB.open(name, 1);
+  /**
+   * @param lost called when another tab deletes what is kept; then this one can keep nothing any more.
+   * @throws RunError where the browser keeps nothing, as in some private windows.
+   */
+  static async open(name = "fedsub", lost: () => void = () => undefined): Promise<Database> {
+    // Of whatever version: keepOnly raises it.
+    const request = indexedDB.open(name);
     request.onupgradeneeded = () => {
       request.result.createObjectStore(VALUES);
       request.result.createObjectStore(RECORDINGS, { keyPath: "id", autoIncrement: true });
     };
     const opened = await answered(request);
-    const closing = () => {
-      opened.close();
-    };
     // Another tab deletes it all: "forget me" must not wait for this one.
-    opened.onversionchange = closing;
+    opened.onversionchange = () => {
+      opened.close();
+      lost();
+    };
     return new Database(opened, name);
   }
 
@@ -77,6 +81,24 @@ export class Database {
   /** Delete the recordings up to one. */
   async discardUpTo(id: number): Promise<void> {
     await this.change(RECORDINGS, (store) => store.delete(IDBKeyRange.upperBound(id)));
+  }
+
+  /** Delete everything but what is kept by these names, and keep one more value: all at once. It is closed then, in all tabs. */
+  async keepOnly(names: readonly string[], name: string, value: unknown): Promise<void> {
+    const { version } = this.opened;
+    this.opened.close();
+    // A new version: no other tab has the database meanwhile, and none keeps anything after.
+    const request = indexedDB.open(this.name, version + 1);
+    request.onupgradeneeded = () => {
+      const [values, recordings] = [VALUES, RECORDINGS].map((store) => request.transaction!.objectStore(store));
+      recordings.clear();
+      const keys = values.getAllKeys();
+      keys.onsuccess = () => {
+        for (const key of keys.result) if (!names.includes(key as string)) values.delete(key);
+        values.put(value, name);
+      };
+    };
+    (await answered(request)).close();
   }
 
   /** Delete everything that was ever kept. */

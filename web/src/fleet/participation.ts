@@ -14,6 +14,8 @@ export interface Participation {
   readonly before: bigint | undefined;
   /** Gets the node's id once it is active, to remember it. */
   readonly active: (nodeId: bigint) => Promise<void>;
+  /** Called once the server has got an answer. */
+  readonly answered?: () => Promise<void>;
   /** Gets a line on each exchange. */
   readonly log: (line: string) => void;
 }
@@ -50,6 +52,7 @@ export async function takePart(calls: FleetCalls, answer: (metadata: Metadata, c
       const made = content instanceof Error ? content : await answer(metadata, content).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
       if (made instanceof Error) how.log(`${messageType}, round ${groupId}: ${made.message}`);
       await node.reply(question, made);
+      await how.answered?.();
     }
   } catch (error) {
     if (!calls.signal?.aborted) throw error;

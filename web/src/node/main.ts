@@ -6,18 +6,20 @@ import { blake2b } from "@noble/hashes/blake2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { Device } from "../device/device.js";
 import { FleetCalls } from "../fleet/calls.js";
+import type { Metadata } from "../fleet/messages.js";
 import { deviceKey } from "../fleet/keys.js";
 import { takePart } from "../fleet/participation.js";
-import type { RosterFiles } from "../secure/device-roster.js";
-import { lineOf } from "../secure/roster.js";
+import { rosterFiles } from "../secure/device-roster.js";
 import { loadKernels } from "../training/memory.js";
+import type { Content } from "../values.js";
 import { FileStore } from "./file-store.js";
 import { readKeyPair } from "./key-file.js";
+import { farewell, hasLeft, leave } from "./leaving.js";
 import { readPerson } from "./person-file.js";
 import { nodeTransport } from "./transport.js";
 
 const USAGE = `node device.js --superlink HOST:PORT --ca FILE --key FILE --data FILE --state DIR [--roster FILE --owner FILE] [--sums-alone]
-    [--least PEOPLE] [--look SECONDS]
+    [--least PEOPLE] [--look SECONDS] [--leave]
   --superlink  where the SuperLink lets devices in
   --ca         certificates in PEM by which it is known; left out: those of the system
   --key        the device's private key, whose public half is registered there
@@ -26,7 +28,8 @@ const USAGE = `node device.js --superlink HOST:PORT --ca FILE --key FILE --data 
   --roster     people's keys, by which the device goes in secure sums; with --owner, the public key of its owner
   --sums-alone refuse runs whose server sees single uploads
   --least      people in a secure sum at least: 0, as the run says
-  --look       seconds from one look for messages to the next: 3`;
+  --look       seconds from one look for messages to the next: 3
+  --leave      the person takes part no more: what the folder has is deleted, and the server is told as long as this runs`;
 
 const OPTIONS = {
   superlink: { type: "string" },
@@ -39,18 +42,11 @@ const OPTIONS = {
   "sums-alone": { type: "boolean", default: false },
   least: { type: "string", default: "0" },
   look: { type: "string", default: "3" },
+  leave: { type: "boolean", default: false },
 } as const;
 
 function log(line: string): void {
   process.stderr.write(`${new Date().toISOString()} ${line}\n`);
-}
-
-/** What the device goes by in secure sums: a roster, and its key, with which it signs. */
-async function rosterFiles(roster: string, owner: string, { publicKey, privateKey }: CryptoKeyPair): Promise<RosterFiles> {
-  const own = lineOf(new Uint8Array(await crypto.subtle.exportKey("raw", publicKey)));
-  const how = { name: "ECDSA", hash: "SHA-384" };
-  const sign = async (text: Uint8Array) => new Uint8Array(await crypto.subtle.sign(how, privateKey, text.slice()));
-  return { data: readFileSync(roster), owner: readFileSync(owner, "utf8"), own, sign };
 }
 
 /** What keeps receipts of secure sums in a folder, a file for each run, as Python's devices do. */
@@ -80,16 +76,20 @@ async function main(): Promise<void> {
   const store = await FileStore.open(state, log);
   try {
     const pair = await readKeyPair(key);
-    const roster = values.roster === undefined ? undefined : await rosterFiles(values.roster, values.owner!, pair);
+    const roster = values.roster === undefined ? undefined : await rosterFiles(pair, readFileSync(values.owner!, "utf8"), readFileSync(values.roster));
     const wish = { sumsAlone: values["sums-alone"], least, roster, receipt: receiptsIn(state) };
     const device = await Device.open(person, store, await loadKernels(module), log, wish);
+    if (values.leave) leave(state, person.client);
+    const left = hasLeft(state);
+    if (left) log(`client ${person.client}: left: the server is told, and nothing else is answered`);
     const transport = nodeTransport(superlink, ca === undefined ? undefined : readFileSync(ca, "utf8"));
     const calls = new FleetCalls(transport, await deviceKey(pair), undefined, ended.signal);
-    await takePart(calls, (metadata, content) => device.answer({ run: String(metadata.runId), type: metadata.messageType, content }), {
+    const answer = (metadata: Metadata, content: Content) => device.answer({ run: String(metadata.runId), type: metadata.messageType, content });
+    await takePart(calls, left ? (_, content) => Promise.resolve(farewell(state, person.client, content)) : answer, {
       register: false,
       look,
       before: device.node,
-      active: (nodeId) => device.active(nodeId),
+      active: (nodeId) => (left ? Promise.resolve() : device.active(nodeId)),
       log,
     });
   } finally {

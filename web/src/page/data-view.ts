@@ -3,7 +3,7 @@ import { classInWords } from "../data/person.js";
 import type { About } from "../thread/own-data.js";
 import { button, element, section } from "./elements.js";
 import type { Page } from "./page.js";
-import { forgetAll } from "./forgetting.js";
+import { leave } from "./forgetting.js";
 
 /** The section. */
 export function dataView(page: Page): HTMLElement {
@@ -45,14 +45,15 @@ function line({ texts, card, database, recordingsChanged }: Page, { id, from, se
 }
 
 /** The button that deletes everything, and the question before. */
-function forgetting({ texts, joined, database, thread }: Page): HTMLElement {
+function forgetting(page: Page): HTMLElement {
+  const { texts } = page;
   const dialog = element("dialog", { id: "forget-asks" });
   dialog.setAttribute("aria-labelledby", "forget-sure");
-  const yes = button(texts.say("forgetYes"), () => forgetAll(database, thread), "danger");
+  const yes = button(texts.say("forgetYes"), () => leave(page), "danger");
   yes.id = "forget-yes";
   dialog.append(
     element("p", { id: "forget-sure", textContent: texts.say("forgetSure") }),
-    element("p", { textContent: texts.say("forgetServer", { client: joined.client }) }),
+    element("p", { textContent: texts.say("forgetServer") }),
     yes,
     button(texts.say("cancel"), () => {
       dialog.close();

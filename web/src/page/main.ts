@@ -3,15 +3,12 @@ import { Database } from "../browser/database.js";
 import { cardOf } from "../data/card.js";
 import type { Card } from "../data/person.js";
 import type { Joined } from "../fleet/join.js";
-import { CARD } from "../thread/names.js";
+import { CARD, JOINED, LANGUAGE, LEAVING } from "../thread/names.js";
 import { element, said } from "./elements.js";
-import { FORGOTTEN } from "./forgetting.js";
+import { forgottenView } from "./forgetting.js";
 import { joiningView } from "./joining.js";
 import { Page } from "./page.js";
 import { LANGUAGES, Texts } from "./texts.js";
-
-const JOINED = "joined";
-const LANGUAGE = "language";
 
 /** The federation's card, from the server or, without a network, as it was last; undefined: there is none. */
 async function federationsCard(database: Database): Promise<Card | undefined> {
@@ -24,14 +21,16 @@ async function federationsCard(database: Database): Promise<Card | undefined> {
 async function main(): Promise<void> {
   const main = document.querySelector("main")!;
   const header = document.querySelector("header")!;
-  const database = await Database.open();
+  const database = await Database.open("fedsub", () => {
+    location.reload();
+  });
   const tag = await database.get<string>(LANGUAGE);
   let texts = tag === undefined ? Texts.liked(navigator.languages) : new Texts(tag);
   const card = await federationsCard(database);
   let page: Page | undefined;
   const begin = async (as: Joined) => {
     if (!card) return;
-    page = new Page(database, card, as, texts);
+    page = new Page(database, card, as, texts, (await database.get(LEAVING)) !== undefined);
     show();
     await page.begin();
   };
@@ -46,7 +45,7 @@ async function main(): Promise<void> {
     document.title = texts.say("title");
     header.replaceChildren(element("h1", { textContent: texts.say("title") }), languages());
     if (page) page.texts = texts;
-    const gone = new URLSearchParams(location.search).has(FORGOTTEN) ? [said("forgotten", texts.say("forgotten"))] : [];
+    const gone = forgottenView(texts);
     if (!card) main.replaceChildren(...gone, said("no-card", texts.say("noCard")));
     else if (page) main.replaceChildren(...page.show());
     else main.replaceChildren(...gone, joiningView(database, card, texts, joined));

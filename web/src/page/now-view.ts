@@ -40,12 +40,15 @@ function wordsNow({ texts, news, paused, data }: Page): string {
     case "offline":
     case "refused":
     case "full":
+    case "unlisted":
       return texts.say(doing.kind, { why: doing.why });
     case "elsewhere":
     case "waiting":
     case "declined":
       return texts.say(doing.kind);
     case "idle":
+    case "leaving":
+    case "left":
       return texts.say("wait");
   }
 }

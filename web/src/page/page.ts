@@ -6,6 +6,7 @@ import type { Joined } from "../fleet/join.js";
 import { MODEL } from "../thread/names.js";
 import type { News, Summary } from "../thread/work.js";
 import { dataView } from "./data-view.js";
+import { leavingView, updateLeaving } from "./forgetting.js";
 import { modelView } from "./model-view.js";
 import { nowView, updateNow } from "./now-view.js";
 import type { Recorder } from "./recorder.js";
@@ -25,12 +26,15 @@ export class Page {
   news: News = { doing: { kind: "idle" }, asks: undefined, newModel: false };
   model: OwnModel | undefined;
   private views: { readonly now: HTMLElement; data: HTMLElement; model: HTMLElement } | undefined;
+  /** What is shown to somebody who leaves. */
+  private leaving: HTMLElement | undefined;
 
   constructor(
     readonly database: Database,
     readonly card: Card,
     readonly joined: Joined,
     public texts: Texts,
+    private readonly leaves: boolean,
   ) {
     const heard = (news: News) => {
       this.news = news;
@@ -67,6 +71,7 @@ export class Page {
 
   /** All sections, anew. */
   show(): HTMLElement[] {
+    if (this.leaves) return [(this.leaving = leavingView(this))];
     this.views = { now: nowView(this), data: dataView(this), model: modelView(this) };
     return [this.views.now, recordingView(this), this.views.model, this.views.data];
   }
@@ -78,7 +83,8 @@ export class Page {
   /** Bring the first section up to date, and others where they have changed. */
   private async update(others: readonly ("data" | "model")[] = []): Promise<void> {
     if (others.includes("model")) await this.readModel();
-    const { views } = this;
+    const { leaving, views } = this;
+    if (leaving) updateLeaving(this, leaving);
     if (!views) return;
     updateNow(this, views.now);
     for (const name of others) {

@@ -4,11 +4,12 @@
 import type { Kept } from "../device/kept.js";
 import { DataError } from "../errors.js";
 import { bytes, joined } from "./keys.js";
-import { Roster, type Signer, publicLine } from "./roster.js";
+import { lineOf, Roster, type Signer, publicLine } from "./roster.js";
 
 /** What a device's owner gives it, to go by a roster. */
 export interface RosterFiles {
-  readonly data: Uint8Array;
+  /** Its file; undefined: the one that the server passes on first is gone by, and longer ones after it. */
+  readonly data: Uint8Array | undefined;
   /** The public key of the roster's owner, in OpenSSH's format. */
   readonly owner: string;
   /** The device's own public key as a line, and what signs with its private one. */
@@ -16,7 +17,20 @@ export interface RosterFiles {
   readonly sign: Signer["sign"];
 }
 
+/** What a device goes by that signs with a key pair. */
+export async function rosterFiles({ publicKey, privateKey }: CryptoKeyPair, owner: string, data?: Uint8Array): Promise<RosterFiles> {
+  const own = lineOf(new Uint8Array(await crypto.subtle.exportKey("raw", publicKey)));
+  const how = { name: "ECDSA", hash: "SHA-384" };
+  const sign = async (text: Uint8Array) => new Uint8Array(await crypto.subtle.sign(how, privateKey, text.slice()));
+  return { data, owner, own, sign };
+}
+
 const SEEN = "roster seen", PASSED_ON = "roster passed on", LINE_END = 10;
+
+/** Whether a device has a roster by now. */
+export function hasRoster(files: RosterFiles | undefined, kept: Kept): files is RosterFiles {
+  return files !== undefined && (files.data !== undefined || kept.blocks.has(PASSED_ON));
+}
 
 /**
  * The signer of a person's part in sums, and what is kept with the roster that it sees now.
@@ -26,9 +40,11 @@ const SEEN = "roster seen", PASSED_ON = "roster passed on", LINE_END = 10;
  */
 export function signerOf(files: RosterFiles, client: string, kept: Kept): { signer: Signer; kept: Kept } {
   return named(client, () => {
-    const owner = publicLine(files.owner), roster = Roster.read(files.data, owner), own = roster.people.get(client);
+    const data = files.data ?? kept.blocks.get(PASSED_ON);
+    if (!data) throw new RangeError("got none, expected one that the server passes on");
+    const owner = publicLine(files.owner), roster = Roster.read(data, owner), own = roster.people.get(client);
     if (own !== files.own) throw new RangeError(`got ${own === undefined ? "no key" : "another key"} of ${client}, expected that of this device`);
-    const now = joined(bytes(`${owner}\n`), files.data), before = kept.blocks.get(SEEN);
+    const now = joined(bytes(`${owner}\n`), data), before = kept.blocks.get(SEEN);
     if (before !== undefined) {
       const end = before.indexOf(LINE_END), known = publicLine(new TextDecoder().decode(before.subarray(0, end)));
       if (known !== owner) throw new RangeError(`got another owner's key, expected ...${known.slice(-16)}, as seen last`);
@@ -48,6 +64,8 @@ export function signerOf(files: RosterFiles, client: string, kept: Kept): { sign
  * @throws DataError if another key signed it, or somebody is gone or has another key.
  */
 export function withRoster(files: RosterFiles, client: string, kept: Kept, data: Uint8Array): Kept {
+  const passedOn = { ...kept, blocks: new Map([...kept.blocks, [PASSED_ON, data]]) };
+  if (!hasRoster(files, kept)) return signerOf(files, client, passedOn).kept;
   const { signer, kept: known } = signerOf(files, client, kept);
   return named(client, () => {
     const roster = Roster.read(data, publicLine(files.owner));

@@ -22,7 +22,7 @@ import { Participant } from "./participant.js";
 import { type Levels, type Words, eachOf, vectorAgain } from "./quantise.js";
 import { Reader, alike } from "./reader.js";
 import { type OwnersWish, addsUp, sumSettings } from "./settings.js";
-import { signerOf } from "./device-roster.js";
+import { hasRoster, signerOf } from "./device-roster.js";
 import type { Signer } from "./roster.js";
 import { withSignature } from "./signed.js";
 import { type Origin, originOf, summed } from "./vectors.js";
@@ -69,7 +69,7 @@ export class DeviceSums {
 
   private signer(kept: Kept): Signer | undefined {
     const { roster } = this.wish;
-    return roster && signerOf(roster, this.client, kept).signer;
+    return hasRoster(roster, kept) ? signerOf(roster, this.client, kept).signer : undefined;
   }
 
   /** An answer, signed by who goes by a roster. */
@@ -153,7 +153,7 @@ export class DeviceSums {
     const bytes = (value: string) => new TextEncoder().encode(value), blocks = new Map(kept.blocks);
     blocks.set(`sums ${run}`, bytes(JSON.stringify(person.own)));
     const { roster } = this.wish;
-    for (const [name, block] of roster ? signerOf(roster, this.client, kept).kept.blocks : []) if (name.startsWith("roster")) blocks.set(name, block);
+    for (const [name, block] of hasRoster(roster, kept) ? signerOf(roster, this.client, kept).kept.blocks : []) if (name.startsWith("roster")) blocks.set(name, block);
     if (!person.opened.lost && person.opened.sums.length) blocks.set(OPENED, bytes(person.opened.written()));
     return { ...kept, blocks };
   }

@@ -2,5 +2,19 @@
 export const CARD = "card";
 export const KEYS = "keys";
 export const MODEL = "model";
+/** The public key of the roster's owner. */
+export const OWNER = "roster owner";
+export const JOINED = "joined";
+export const LANGUAGE = "language";
+/** There from when a person leaves until the server has said what it deleted: a {@link Leaving}. */
+export const LEAVING = "leaving";
 /** Activities that a device needs to take part. */
 export const FEWEST = 2;
+
+/** A leave of which the server may not have heard yet. */
+export interface Leaving {
+  /** The node's id when it was active last, since then. */
+  readonly node: bigint | undefined;
+  /** Whether an answer of it has said so. */
+  readonly said: boolean;
+}

@@ -3,35 +3,45 @@ import { type Database, StorageFull } from "../browser/database.js";
 import { alone, BrowserStore } from "../browser/store.js";
 import type { Person } from "../data/person.js";
 import { type Asked, Device } from "../device/device.js";
+import { type Left, leaveOf, leftOf } from "../device/leaving.js";
 import type { OwnModel } from "../device/owner.js";
 import type { Settings } from "../device/settings.js";
 import { MessageRefused } from "../errors.js";
 import { CallRefused, FleetCalls, fetchTransport, pause } from "../fleet/calls.js";
 import { deviceKey } from "../fleet/keys.js";
-import { takePart } from "../fleet/participation.js";
+import { type Participation, takePart } from "../fleet/participation.js";
+import { rosterFiles, type RosterFiles } from "../secure/device-roster.js";
 import { NO_WISH } from "../secure/settings.js";
 import type { Exports } from "../training/memory.js";
 import type { Content } from "../values.js";
-import { KEYS, MODEL } from "./names.js";
+import { KEYS, OWNER, type Leaving, LEAVING, MODEL } from "./names.js";
 import { type Consent, Declined } from "./terms.js";
 
 /** What a device does now. */
 export type Doing =
   | { readonly kind: "idle" | "waiting" | "elsewhere" | "declined" }
   | { readonly kind: "working"; readonly round: string }
-  | { readonly kind: "offline" | "refused" | "full" | "outdated"; readonly why: string };
+  | { readonly kind: "leaving"; readonly said: boolean }
+  | ({ readonly kind: "left" } & Left)
+  | { readonly kind: "offline" | "refused" | "full" | "outdated" | "unlisted"; readonly why: string };
 
 /** Seconds from one look for messages to the next, and from a failure to the next try. */
-const LOOK = 3;
+export const LOOK = 3;
 const AGAIN = 10;
 /** Calls fail sooner than on devices that nobody looks at: the page tries again, and says so. */
 const PATIENCE = { timeout: 30, tries: 3, first: 0.5, longest: 5 };
 const FORBIDDEN = [401, 403];
 /** What a server of another release says that this page does not know. */
 const OUTDATED = ["wires", "run config"];
+/** The key of the roster's owner, where the page's folder has it; and what errors on a roster say. */
+const OWNERS_KEY = "/roster-owner.pub";
+const UNLISTED = /^client \S+: roster: /;
 
 /** Samples came while the owner was asked. */
 class OtherSamples extends Error {}
+
+/** Who answers: somebody who takes part, or who leaves. */
+type Member = Required<Pick<Participation, "before" | "active" | "answered">> & { readonly answer: (asked: Asked) => Promise<Content>; readonly waits: () => Doing };
 
 /** Takes part with a person's samples until it is ended. */
 export class TakingPart {
@@ -41,6 +51,7 @@ export class TakingPart {
   private running: Promise<void> = Promise.resolve();
 
   constructor(
+    private readonly client: string,
     private readonly database: Database,
     private readonly exports: Exports,
     private readonly consent: Consent,
@@ -48,8 +59,8 @@ export class TakingPart {
     private readonly changed: (newModel: boolean) => void,
   ) {}
 
-  /** Take part with these samples, from the next message on; what is asked or worked on now goes on. */
-  begin(person: Person): void {
+  /** Take part with these samples, from the next message on; what is asked or worked on now goes on. Who leaves has none. */
+  begin(person?: Person): void {
     this.person = person;
     if (this.ended && !this.ended.signal.aborted) return;
     const ended = new AbortController();
@@ -86,44 +97,79 @@ export class TakingPart {
   private async once(signal: AbortSignal): Promise<void> {
     const pair = await this.database.get<CryptoKeyPair>(KEYS);
     if (!pair) throw new Error("this phone has no key");
-    let device = await this.device(signal);
+    const leaving = await this.database.get<Leaving>(LEAVING);
+    const member = leaving ? this.leaver(leaving) : await this.member(signal, await this.roster(pair));
     const calls = new FleetCalls(fetchTransport(""), await deviceKey(pair), PATIENCE, signal);
-    const answer = async (asked: Asked): Promise<Content> => {
-      try {
-        if (device.person !== this.person) device = await this.device(signal);
-        return await device.answer(asked);
-      } catch (error) {
-        if (error instanceof OtherSamples) return answer(asked);
-        throw error;
-      }
-    };
     await takePart(
       calls,
       async (metadata, content) => {
-        this.does({ kind: "working", round: metadata.groupId });
+        if (!leaving) this.does({ kind: "working", round: metadata.groupId });
         try {
-          const made = await answer({ run: String(metadata.runId), type: metadata.messageType, content });
-          this.does({ kind: "waiting" });
+          const made = await member.answer({ run: String(metadata.runId), type: metadata.messageType, content });
+          this.does(member.waits());
           return made;
         } catch (error) {
-          this.does(afterFault(error));
+          this.does(leaving ? member.waits() : afterFault(error));
           throw error;
         }
       },
       {
         register: false,
         look: LOOK,
-        before: device.node,
+        before: member.before,
         active: async (node) => {
-          await device.active(node);
-          this.does({ kind: "waiting" });
+          await member.active(node);
+          this.does(member.waits());
         },
+        answered: member.answered,
         log,
       },
     );
   }
 
-  private async device(signal: AbortSignal): Promise<Device> {
+  /** By whose roster this phone goes in secure sums, once the page's server has said it. */
+  private async roster(pair: CryptoKeyPair): Promise<RosterFiles | undefined> {
+    const known = await this.database.get<string>(OWNER);
+    const answer = known === undefined ? await fetch(OWNERS_KEY).catch(() => undefined) : undefined;
+    const owner = answer?.ok ? await answer.text() : known;
+    if (owner !== known) await this.database.put(OWNER, owner);
+    return owner === undefined ? undefined : rosterFiles(pair, owner);
+  }
+
+  private async member(signal: AbortSignal, roster: RosterFiles | undefined): Promise<Member> {
+    let device = await this.device(signal, roster);
+    const answer = async (asked: Asked): Promise<Content> => {
+      try {
+        if (device.person !== this.person) device = await this.device(signal, roster);
+        return await device.answer(asked);
+      } catch (error) {
+        if (error instanceof OtherSamples) return answer(asked);
+        throw error;
+      }
+    };
+    return { before: device.node, active: (node) => device.active(node), answer, answered: () => Promise.resolve(), waits: () => ({ kind: "waiting" }) };
+  }
+
+  /** Who left answers nothing else, until the server says what it deleted. */
+  private leaver(before: Leaving): Member {
+    let now = before, left: Left | undefined;
+    const keep = (changed: Partial<Leaving>) => this.database.put(LEAVING, (now = { ...now, ...changed }));
+    return {
+      before: before.node,
+      active: (node) => keep({ node }),
+      answer: ({ content }) => {
+        left = leftOf(content, this.client) ?? left;
+        return Promise.resolve(leaveOf(this.client));
+      },
+      answered: async () => {
+        await keep({ said: true });
+        this.does(left ? { kind: "left", ...left } : { kind: "leaving", said: true });
+      },
+      waits: () => ({ kind: "leaving", said: now.said }),
+    };
+  }
+
+  private async device(signal: AbortSignal, roster: RosterFiles | undefined): Promise<Device> {
     const { person } = this;
     if (!person) throw new Error("this phone has no samples");
     const owner = {
@@ -136,7 +182,7 @@ export class TakingPart {
         this.changed(true);
       },
     };
-    return Device.open(person, new BrowserStore(this.database), this.exports, log, NO_WISH, owner);
+    return Device.open(person, new BrowserStore(this.database), this.exports, log, { ...NO_WISH, roster }, owner);
   }
 }
 
@@ -146,7 +192,7 @@ function afterFault(error: unknown): Doing {
   if (error instanceof Declined) return { kind: "declined" };
   if (error instanceof StorageFull) return { kind: "full", why };
   if (error instanceof MessageRefused && OUTDATED.includes(error.what)) return { kind: "outdated", why };
-  return { kind: "waiting" };
+  return UNLISTED.test(why) ? { kind: "unlisted", why } : { kind: "waiting" };
 }
 
 function wordsOf(error: unknown): string {

@@ -9,7 +9,7 @@ import type { Exports } from "../training/memory.js";
 import { type About, type OwnData, ownData } from "./own-data.js";
 import { Predictor } from "./predictor.js";
 import type { Measured } from "../data/measured.js";
-import { CARD, FEWEST, MODEL } from "./names.js";
+import { CARD, FEWEST, LEAVING, MODEL } from "./names.js";
 import { type Doing, TakingPart } from "./taking-part.js";
 import { Consent, type Terms } from "./terms.js";
 
@@ -102,7 +102,7 @@ export class Work {
   private async join(client: string): Promise<Joined> {
     const database = await this.database;
     const card = cardOf((await database.get<string>(CARD)) ?? "");
-    this.taking = new TakingPart(database, await this.kernels, this.consent, (newModel) => {
+    this.taking = new TakingPart(client, database, await this.kernels, this.consent, (newModel) => {
       if (newModel) this.predicting = undefined;
       this.tell(newModel);
     });
@@ -129,7 +129,8 @@ export class Work {
 
   private async goOn(): Promise<void> {
     const { taking } = await this.joined, { person, counts = [] } = this.data ?? {};
-    if (this.wanted && person && counts.filter((count) => count > 0).length >= FEWEST) taking.begin(person);
+    const ready = person ? counts.filter((count) => count > 0).length >= FEWEST : (await (await this.database).get(LEAVING)) !== undefined;
+    if (this.wanted && ready) taking.begin(person);
     else await taking.end();
   }
 

@@ -57,3 +57,20 @@ test("what is forgotten is gone, also for a tab that had it open", async () => {
   const anew = await Database.open("forgotten");
   assert.deepEqual([await anew.recordingIds(), await anew.get("keys")], [[], undefined]);
 });
+
+test("what is kept of somebody who leaves is there with the leave, and no other tab keeps anything after", async () => {
+  const database = await Database.open("leaving");
+  let lost = 0;
+  const other = await Database.open("leaving", () => lost++);
+  await database.record(rows(0));
+  for (const name of ["keys", "state"]) await database.put(name, name);
+  const late = other.put("state", "of a round that goes on");
+  await database.keepOnly(["keys"], "leaving", true);
+  await late;
+  assert.equal(lost, 1);
+  await assert.rejects(other.put("state", "of the next round"));
+  const anew = await Database.open("leaving");
+  assert.deepEqual([await anew.recordingIds(), await anew.get("keys"), await anew.get("state"), await anew.get("leaving")], [[], "keys", undefined, true]);
+  await anew.forget();
+  assert.deepEqual(await (await Database.open("leaving")).get("keys"), undefined);
+});

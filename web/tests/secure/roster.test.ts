@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DataError, MessageRefused } from "../../src/errors.js";
 import { type Kept, nothingKept } from "../../src/device/kept.js";
-import { type RosterFiles, signerOf, withRoster } from "../../src/secure/device-roster.js";
+import { hasRoster, type RosterFiles, signerOf, withRoster } from "../../src/secure/device-roster.js";
 import { noSecrets } from "../../src/secure/kept-secrets.js";
 import { joined } from "../../src/secure/keys.js";
 import { OpenedSums } from "../../src/secure/opened-sums.js";
@@ -69,6 +69,20 @@ test("a roster grows at its end, and changes nothing", async () => {
   for (const wrong of [fewer, changed]) assert.throws(() => signerOf(files(wrong), "p0", seen), DataError);
   assert.throws(() => signerOf(files(file, 1), "p0", seen), DataError);
   assert.throws(() => signerOf({ ...files(file), owner: keys[1].line }, "p0", seen), DataError);
+});
+
+test("who was given none goes by the first that the server passes on, of one owner, and by longer ones after it", async () => {
+  const none: RosterFiles = { ...files(file), data: undefined }, before = nothingKept("p0");
+  assert.equal(hasRoster(none, before), false);
+  assert.throws(() => signerOf(none, "p0", before), DataError);
+  const fewer = await fileOf(owner, new Map([...lines].slice(0, 2))), strangers = await fileOf(keys[0], lines);
+  for (const wrong of [strangers, file.slice(0, -9)]) assert.throws(() => withRoster(none, "p0", before, wrong), DataError);
+  assert.throws(() => withRoster({ ...files(file, 1), data: undefined }, "p0", before, file), DataError);
+  const first = withRoster(none, "p0", before, fewer), longer = withRoster(none, "p0", first, file);
+  assert.deepEqual([first, longer].map((kept) => signerOf(none, "p0", kept).signer.roster.people.size), [2, 4]);
+  assert.equal(signerOf(none, "p0", withRoster(none, "p0", longer, fewer)).signer.roster.people.size, 4);
+  assert.throws(() => withRoster(none, "p0", longer, strangers), DataError);
+  assert.throws(() => signerOf({ ...none, owner: keys[1].line }, "p0", longer), DataError);
 });
 
 /** A sum of people who go by the roster, whose vectors were sent. */

@@ -1,7 +1,5 @@
 """A server on this machine that gives a file whole, broken, slowly or not at all."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Fetching from a real server on this machine: terms, whole files, and files that are wrong."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Fetching where the network or the disk fails: it says so, and nothing is left."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

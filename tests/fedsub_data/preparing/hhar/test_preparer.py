@@ -1,7 +1,5 @@
 """HHAR: the official file becomes windows by time, whatever the order of its phones."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from itertools import chain

@@ -1,7 +1,5 @@
 """Windows by time over rows of any rate."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedsub_data.preparing.hhar.windows import Samples, split, whole

@@ -1,7 +1,5 @@
 """UCI-HAR's archives and tables: what is read, and what is refused."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """UCI-HAR as people would have it: the archive, the page's archive around it, the folder."""
 
-from __future__ import annotations
-
 import shutil
 import zipfile
 from pathlib import Path

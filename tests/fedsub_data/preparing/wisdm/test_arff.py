@@ -1,7 +1,5 @@
 """WISDM's transformed file: the official one, and small ones with faults."""
 
-from __future__ import annotations
-
 import lzma
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """WISDM's raw rows as people would have them: the archive, the folder, the file."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The faults of the official raw file, each alone, and what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
