@@ -282,6 +282,7 @@ class PersonalizedStrategy(Strategy):
         # Vectors that are added up, or get noise, have as many numbers of everybody.
         alike = self.settings.secure.secure_aggregation or self.settings.noise.dp_noise
         self.memory.agreed = replace(grown, before=()) if alike else grown
+        self.memory.hours.again.clear()  # late uploads of before have other shapes
         new = ", ".join(map(repr, classes[len(agreed.classes) :]))
         who = "are turned away until their card has them" if alike else "go on with those they know"
         log.warning("%s: gained classes: %s. Devices without these %s", self.card.name, new, who)
@@ -367,6 +368,7 @@ class PersonalizedStrategy(Strategy):
         self.state, dropped = self.half.standardised_anew(self.state, start)
         self.undoing.forget()
         self.connection.past.clear()
+        self.memory.hours.again.clear()  # late uploads of before are of no use
         people = len(set(population.clients) - before.unseen)
         self.log.rows.append(MetricRow(round, "", None, "standardised_anew", people))
         log.warning(

@@ -6,13 +6,14 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fedsub.deploy.flower_app import write_app
 from fedsub.engines.rehearsal import Rehearsal
-from fedsub_core.config.run_config import RunConfig, read_config
+from fedsub_core.config.run_config import read_config
 from fedsub_core.data.federation import ClientData, Federation, read_federation, write_federation
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.memory import Memory
@@ -37,12 +38,16 @@ def test_classes_are_gained_and_another_run_goes_on(
 ) -> None:
     write_federation(tmp_path / "data", town(3))
     places = {"data": str(tmp_path / "data"), "out": str(tmp_path / "out")}
-    given = {"method": "fedavg", "beside": "", "standardise": "federation", "quorum": 1.0}
+    given: dict[str, Any] = {
+        "method": "fedavg",
+        "beside": "",
+        "standardise": "federation",
+        "quorum": 1.0,
+    }
     rehearsal = Rehearsal(read_config(None, given | places | {"rounds": 2}), 3, print, print)
 
-    def run(**keys: object) -> tuple[Memory, dict[tuple[str, int | None], float], str]:
+    def run(**keys: Any) -> tuple[Memory, dict[tuple[str, int | None], float], str]:
         rehearsal.config = config = replace(rehearsal.config, **keys)
-        assert isinstance(config, RunConfig)
         shutil.rmtree(rehearsal.place.app)
         write_app(rehearsal.place.app, config)
         for _ in rehearsal.follow(rehearsal.submit()):

@@ -125,7 +125,8 @@ def test_who_knows_the_new_class_learns_it_and_the_others_go_on(
         assert not any(r.metric == "begins_anew" for r in rows)
         tested = {r.client for r in rows if (r.metric, r.label, r.round) == ("f1", 3, rounds)}
         assert tested == set(new)
-    assert Memory.split(state)[0].agreed.before == (3,)
+    agreed = Memory.split(state)[0].agreed
+    assert agreed is not None and agreed.before == (3,)
 
 
 def test_the_new_class_is_recognised_by_who_has_it(go: Any, result: Any) -> None:
