@@ -68,8 +68,9 @@ class Device:
         if turn["method"] == "fedsub":
             header["version"] = methods.content_version(x, y)
             send = header["version"] != version
-            hyper = [self.config[f"fedsub.{key}"] for key in ("depth", "relevance-samples")]
-            upload = methods.fedsub_upload(params, x, y, *hyper, send)
+            depth = self.config["fedsub.depth"]
+            samples = self.config["fedsub.relevance-samples"]
+            upload = methods.fedsub_upload(params, x, y, depth, samples, send)
         else:
             upload = methods.fedavg_upload(params)
         payload = wire.encode(header, upload, filters, reference)

@@ -97,7 +97,7 @@ def test_it_is_the_bits_of_a_device_that_comes_late(
     for person in ("p5", "p6"):
         for key, tensor in model_of(found, person).params.items():
             assert torch.equal(tensor, theirs[f"client/{person}"][f"model.{key}"])
-        assert found.scores[person].macro_f1 == scores[person].macro_f1
+        assert found.scores[person].numbers["macro_f1"] == scores[person].numbers["macro_f1"]
         assert found.scores[person].loss == pytest.approx(scores[person].loss, rel=1e-6)
 
 
