@@ -80,7 +80,6 @@ def check_run(config: RunConfig, where: str) -> None:
     else:
         _check_nothing_alone(config, NoiseSettings(), where, "dp-noise", "without noise on means")
     _check_participation(config, where)
-    check_going_on(config, where)
     check_regression(config, where)
     for name in config.methods:
         _check_method(config, name, where)
@@ -174,6 +173,7 @@ def _check_noise(config: RunConfig, where: str) -> None:
 
 def _check_participation(config: RunConfig, where: str) -> None:
     """Refuse ways of asking people that do nothing, or that a protection or encoding excludes."""
+    check_going_on(config, where)
     given = {
         "asynchronous = true": config.asynchronous,
         f"late-hours = {config.late_hours:g}": config.late_hours > 0,
