@@ -174,6 +174,7 @@ def _check_noise(config: RunConfig, where: str) -> None:
 
 def _check_participation(config: RunConfig, where: str) -> None:
     """Refuse ways of asking people that do nothing, or that a protection or encoding excludes."""
+    check_going_on(config, where)
     given = {
         "asynchronous = true": config.asynchronous,
         f"late-hours = {config.late_hours:g}": config.late_hours > 0,
