@@ -81,7 +81,6 @@ def check_run(config: RunConfig, where: str) -> None:
         _check_nothing_alone(config, NoiseSettings(), where, "dp-noise", "without noise on means")
     _check_participation(config, where)
     check_regression(config, where)
-    check_going_on(config, where)
     for name in config.methods:
         _check_method(config, name, where)
 

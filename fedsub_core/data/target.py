@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from fedsub_core.data.card_values import read_number, read_text, refused
+
+if TYPE_CHECKING:  # a card is read where nothing is computed, too
+    import numpy as np
+    from numpy.typing import NDArray
 
 _END = re.compile(r"(?P<name>.+) (?P<end>from|to) (?P<number>\S+)(?P<unit>.*)", re.DOTALL)
 
@@ -47,11 +48,11 @@ class Target:
 
     def scaled(self, y: NDArray[np.floating]) -> NDArray[np.float32]:
         """Return the place of values in the range, float32, -1 to 1."""
-        return ((y - self.low) / self.half - 1).astype(np.float32)
+        return ((y - self.low) / self.half - 1).astype("float32")
 
     def values(self, outputs: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return the values [...] that a model's outputs [..., 2] predict, in the unit."""
-        place: NDArray[np.float64] = predicted(outputs.astype(np.float64))
+        place: NDArray[np.float64] = predicted(outputs.astype("float64"))
         return self.low + self.half * (1 + place)
 
     @property

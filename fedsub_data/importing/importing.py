@@ -25,7 +25,7 @@ from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.samples import UNLABELLED, Imported, Person, samples_of
 from fedsub_data.importing.source import OpenSource, Source
-from fedsub_data.importing.targets import with_target, with_values
+from fedsub_data.importing.target_values import with_target, with_values
 from fedsub_data.importing.zips import without_zips
 from fedsub_data.preparing.preparation import REPORT_FILE, Progress
 

@@ -8,7 +8,7 @@ from fedsub_core.errors import DataError
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.roles import EMPTY, MOSTLY, is_number
-from fedsub_data.importing.targets import MOST_VALUES
+from fedsub_data.importing.target_options import MOST_VALUES
 
 #: More labels than this are measurements, not classes.
 MOST_CLASSES = 500

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from fedsub_core.data.card import GROUPS
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import choice, option, suggestion
-from fedsub_data.importing.targets import TargetOptions
+from fedsub_data.importing.target_options import TargetOptions
 from fedsub_data.importing.written_options import AUTO
 
 #: The word that takes rows as they are instead of windows of them.

@@ -1,15 +1,8 @@
-"""A target in the place of labels: its options, its range, and the value of each row."""
+"""Options on a target, which stands in the place of labels."""
 
-from __future__ import annotations
+from dataclasses import dataclass
 
-from dataclasses import dataclass, replace
-
-import numpy as np
-
-from fedsub_core.data.card import Card
-from fedsub_core.data.client_data import ClientData
-from fedsub_core.data.target import Target
-from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.errors import ConfigError
 from fedsub_core.options import option
 from fedsub_data.importing.written_options import AUTO, WrittenOptions
 
@@ -73,41 +66,3 @@ class TargetOptions(WrittenOptions):
             f"target-range: got {self.target_range!r}, expected two numbers, the least first, "
             "such as 40,180"
         )
-
-
-def with_target(card: Card, options: TargetOptions) -> Card:
-    """Return a card of labels as that of the target that they are values of.
-
-    Raises
-    ------
-    DataError
-        Where a label is no number, or all are the same and no range was given.
-    """
-    if not options.target:
-        return card
-    values = [_value(name, options.target) for name in card.classes]
-    low, high = options.ends or (min(values), max(values))
-    if not low < high:
-        raise DataError(
-            f"{card.name}: target {options.target!r}: got {low:g} alone, expected two values at "
-            "least, or target-range"
-        )
-    return replace(card, classes=(), target=Target(options.target, options.target_unit, low, high))
-
-
-def with_values(data: ClientData, labels: tuple[str, ...], options: TargetOptions) -> ClientData:
-    """Return a person's samples with the values that their labels are."""
-    if not options.target:
-        return data
-    values = np.array([_value(name, options.target) for name in labels])
-    return replace(data, y=values[data.y])
-
-
-def _value(text: str, target: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise DataError(
-            f"target {target!r}: got {text!r}, expected numbers alone. no-label says which texts "
-            "mean no value; or name another column"
-        ) from None
