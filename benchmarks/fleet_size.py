@@ -6,8 +6,6 @@
 `fedsub deploy simulate` with its defaults, in a process of its own.
 """
 
-from __future__ import annotations
-
 import csv
 import resource
 import subprocess

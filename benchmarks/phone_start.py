@@ -9,8 +9,6 @@ sensors give them, until the page waits for a round. Needs Chromium, Node, and t
 and npm. `--installed` leaves out what is installed, and takes this environment's, with Flower 1.42.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -9,8 +9,6 @@ is open for so many minutes a day, looks for messages as often as the page does,
 heartbeats. `make web` makes what it runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

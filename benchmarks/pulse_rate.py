@@ -7,8 +7,6 @@ gap. Learning rates of trained models are those with the least error on the test
 themselves, which is in their favour. `--out` writes the federation.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ NumPy's style a type stands there, and Griffe gives all names of a line the firs
 name gets a paragraph of its own, of which the table takes type and default from the signature.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

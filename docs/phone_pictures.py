@@ -4,8 +4,6 @@ Needs Flower 1.42, Chromium and what `make web` builds. A person of the built-in
 an invitation, and has the page; two others have Python's devices.
 """
 
-from __future__ import annotations
-
 import tempfile
 from base64 import b64decode
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Draw the picture of docs/how-it-works.md: `python docs/pictures.py`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path

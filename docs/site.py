@@ -7,8 +7,6 @@ backticks becomes a link to it, and so does `fedsub methods`. A paragraph such a
 browser asks another host for anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -1,7 +1,5 @@
 """The command line: ``fedsub run``, ``methods``, ``data``, ``deploy``, ``predict``, ..."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import tempfile

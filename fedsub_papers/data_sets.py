@@ -1,7 +1,5 @@
 """The data sets of pictures, texts and graphs: where each one's card, preparer and options are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Where numbers are equal, the earlier position comes first, so that all who compute a mask agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

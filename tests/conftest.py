@@ -1,7 +1,5 @@
 """Shared by all tests: one thread, randomness by name, files in memory, where real data lie."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -3,8 +3,6 @@
 Wall time says more of who else computes. A process that a file's tests share counts where it ends.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 ``FEDSUB_FLOWER_PATIENCE=1`` leaves them their minute, which docs/deployment.md's figures are of.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A fork is a process of its own: what it imports, changes and leaves running ends
 a test the seconds in which a new one imports PyTorch.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

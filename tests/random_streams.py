@@ -1,7 +1,5 @@
 """The streams of random numbers that a process has one of, seeded by a name."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rounds that a run has finished, read from its database while it is being written."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Imports point down only: the device never imports server code, the server no device code."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

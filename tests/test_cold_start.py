@@ -1,7 +1,5 @@
 """What computes nothing loads nothing that computes: the command line answers at once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Randomness follows from names: of tests here, of arguments in the packages."""
 
-from __future__ import annotations
-
 import ast
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Files and functions of a size that a reader takes in at once."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

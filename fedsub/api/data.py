@@ -1,7 +1,5 @@
 """Data from Python: a folder, files, a DataFrame or arrays as a federation."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing

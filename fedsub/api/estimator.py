@@ -1,7 +1,5 @@
 """``fedsub.FedSubClassifier``: a federation's methods as an estimator of scikit-learn."""
 
-from __future__ import annotations
-
 import tempfile
 from typing import Any, Self
 

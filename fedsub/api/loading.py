@@ -1,7 +1,5 @@
 """``fedsub.load``: what lies in a folder or file, as Python has it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

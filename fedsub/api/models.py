@@ -1,7 +1,5 @@
 """A person's model as it is used from Python: raw samples in, probabilities out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

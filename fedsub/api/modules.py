@@ -1,7 +1,5 @@
 """A model from Python as ``model=``: a kind's name, a builder, or a ``torch.nn.Module`` itself."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import sys

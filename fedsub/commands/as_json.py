@@ -3,8 +3,6 @@
 The document alone stands on standard output; progress, warnings and errors go to standard error.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

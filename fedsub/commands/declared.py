@@ -1,7 +1,5 @@
 """Options of a command that are declared as fields of a dataclass (:mod:`fedsub_core.options`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import fields
 from functools import wraps

@@ -1,7 +1,5 @@
 """The command line of deployments: rehearse one, make what it needs, start runs on it."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command line of one person's model: ``fedsub predict``, ``fedsub export``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

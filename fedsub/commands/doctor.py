@@ -1,7 +1,5 @@
 """``fedsub doctor``: is all there that FedSub needs, and what can be added."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import sys

@@ -1,7 +1,5 @@
 """The options that say where training happens, the same for runs and for studies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import click

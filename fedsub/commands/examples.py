@@ -1,7 +1,5 @@
 """Three lines to copy, for the help of each command."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import click

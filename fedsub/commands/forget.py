@@ -1,7 +1,5 @@
 """``fedsub forget``: remove a person from a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

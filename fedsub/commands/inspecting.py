@@ -1,7 +1,5 @@
 """What ``fedsub data inspect`` and ``import`` end with: tables, page, what a run would refuse."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub.commands.as_json import console_beside, print_json

@@ -1,7 +1,5 @@
 """The resume command, told after an interruption."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """``fedsub deploy invite``: one-time codes with which devices join."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

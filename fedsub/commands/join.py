@@ -1,7 +1,5 @@
 """``fedsub device join``: this machine becomes a device of a federation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

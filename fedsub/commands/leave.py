@@ -1,7 +1,5 @@
 """``fedsub device leave``: the person of this device takes part no more."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``fedsub methods``: the table of methods."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """Groups of commands: the nearest is named for one that is none, and interruptions are answered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any

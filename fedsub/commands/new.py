@@ -1,7 +1,5 @@
 """``fedsub new``: write what a person goes on with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``fedsub report``: a page on what a run reached."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

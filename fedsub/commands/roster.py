@@ -1,7 +1,5 @@
 """``fedsub deploy roster``: the signed list of people's public keys."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

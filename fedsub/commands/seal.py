@@ -1,7 +1,5 @@
 """``fedsub deploy seal``: what lies there is sealed by a passphrase."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``fedsub serve``: a federation that goes on for months."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

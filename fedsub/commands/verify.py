@@ -1,7 +1,5 @@
 """``fedsub deploy verify``: check what a server says of its secure sums."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

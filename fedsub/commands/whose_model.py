@@ -1,7 +1,5 @@
 """Where a person's model lies: in a run's folder, as simulations and rehearsals leave it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -14,8 +14,6 @@ less and less often while none comes (`fedsub_core/looks.py`). FEDSUB_LOOK_SECON
 pause, which then stays as it is.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Sequence

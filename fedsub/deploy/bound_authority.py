@@ -3,8 +3,6 @@
 A phone on which it is installed trusts it with no other site, whoever gets its key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from ipaddress import ip_network
 

@@ -7,8 +7,6 @@ Flower's waits two hours for what its SuperNode is still to download, and for ev
 that is gone. `warm_superexec.py` starts this one in its place, and forks it where it can.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

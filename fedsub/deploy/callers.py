@@ -7,8 +7,6 @@ reads a call inside TLS, and keeps it from arriving, could send another in its p
 All this is known from the headers, before anything else of a call has come.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter, OrderedDict

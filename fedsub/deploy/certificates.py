@@ -4,8 +4,6 @@ Devices trust one certificate authority (CA), ``ca.crt``; the server proves with
 it is the one they mean.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import suppress

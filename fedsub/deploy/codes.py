@@ -5,8 +5,6 @@ server that the device has the code. The seal, over the device's name and public
 whoever made the codes: the server passes it on, and cannot make one itself.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

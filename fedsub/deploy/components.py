@@ -4,8 +4,6 @@ Under process isolation a SuperLink or SuperNode runs no app itself: a SuperExec
 shows with a shared secret that it may. Only so a run outlives a restart of its SuperLink.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ unproven ones, each for seconds: the oldest makes room for the next. Proven ones
 each key. So who has no key takes nobody's place, and the process never runs out of descriptors.
 """
 
-from __future__ import annotations
-
 import resource
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """A headless Chromium that is driven over the pipe of Chrome's DevTools protocol."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

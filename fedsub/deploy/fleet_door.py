@@ -9,8 +9,6 @@ registered key has signed it (`callers.py`): a stranger's is not read. Connectio
 calls of SuperNodes (`visitors.py`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from base64 import b64decode

@@ -4,8 +4,6 @@ Who calls is known from the headers (`callers.py`): a stranger's call is refused
 is read. That of a device is awaited on the event loop, and takes a worker once it has come.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor, Future

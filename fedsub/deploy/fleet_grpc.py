@@ -5,8 +5,6 @@ others while 1,000 have one. So whoever begins calls and never ends them, with o
 keeps everybody out. Here connections come through `relay.py` and calls through `fleet_gate.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@
 works from an installed wheel, and nodes run the code that was installed on them.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

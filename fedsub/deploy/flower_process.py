@@ -1,7 +1,5 @@
 """What every process of Flower's that we start needs: environment, command, port, health."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

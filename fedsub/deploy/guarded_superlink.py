@@ -15,8 +15,6 @@ Flower 1.39 answers SuperNodes over gRPC, 1.42 over HTTP: see ``fleet_door.py``.
 Its database is asked for less (`quick_link.py`); its state can be in memory (`memory_link.py`).
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

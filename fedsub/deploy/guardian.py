@@ -5,8 +5,6 @@ that only the starter holds: lines ``+<group>`` and ``-<group>`` tell what runs,
 file that the starter is gone. Imports nothing but the standard library, to start at once.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

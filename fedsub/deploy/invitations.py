@@ -4,8 +4,6 @@ A batch is a CSV file in the server's folder of invitations. It has hashes of to
 nobody can join. The codes themselves are in a file of whoever invites.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A device that joins: it makes its own key, and registers the public half with a code."""
 
-from __future__ import annotations
-
 import json
 import ssl
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ with Flower. Whoever asks again with the same code, key and name is answered aga
 what was interrupted; with another key, nobody is.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

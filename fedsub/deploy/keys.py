@@ -1,7 +1,5 @@
 """Keys by which devices prove themselves, secrets of SuperExecs, and files that stay private."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ Flower's state in memory walks through all messages of everybody at each look fo
 node has a list of its own.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode, b64encode
 from pathlib import Path

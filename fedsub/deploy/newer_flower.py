@@ -3,8 +3,6 @@
 Asks the package index by pip, and reads the newer package without installing it.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -4,8 +4,6 @@ A browser gets nothing else, so no path leads out of the folder. The headers let
 call its own origin alone, and let nobody put it into a frame.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Flower's apps look whether their SuperExec lives, and interrupt themselves from 
 not wake the main one where it waits: it goes on until what it waits for has come.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

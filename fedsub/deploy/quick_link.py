@@ -10,8 +10,6 @@ Who writes waits for who writes already. Flower waits 5 s, then says "database i
 its SuperExec ends and the run fails: a slow disk under load is enough. Here it waits a minute.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """The roster of a federation's people, which its owner keeps: made once, and then longer."""
 
-from __future__ import annotations
-
 import csv
 import hmac
 import io

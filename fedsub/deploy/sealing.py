@@ -1,7 +1,5 @@
 """Sealing of what lies there already: a run's folder on the server, a device's state-dir."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Seconds that FedSub's programs of a deployment are told by the environment."""
 
-from __future__ import annotations
-
 import math
 import os
 from contextlib import suppress

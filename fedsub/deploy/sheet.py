@@ -1,7 +1,5 @@
 """What people are handed: a table of codes, and a sheet to print with a QR code for each."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

@@ -1,7 +1,5 @@
 """Options of ``fedsub-superlink`` that Flower's does not have, and what one release cannot do."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 from collections.abc import Sequence

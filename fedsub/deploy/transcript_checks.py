@@ -1,7 +1,5 @@
 """Checks of a transcript of secure sums by itself: whoever has the file can make them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Verifying a transcript of secure sums on a device: by itself, and by the device's receipts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

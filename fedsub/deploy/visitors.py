@@ -4,8 +4,6 @@ Everything else there is signed (`fleet_door.py`). What strangers can have done 
 is in memory, a join is short, and whose joins are refused has to wait.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -7,8 +7,6 @@ forks have ended. It has one Python thread and no connection: no fork waits for 
 holds which it does not have.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import logging

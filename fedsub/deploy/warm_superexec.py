@@ -10,8 +10,6 @@ Forks need Linux. Elsewhere, where that process cannot be started or takes too l
 run brings packages of its own, apps start as Flower's do. All of them end with the SuperExec.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

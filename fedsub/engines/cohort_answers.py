@@ -4,8 +4,6 @@ Where a round asks few of many, a client alone in its cohort would train alone: 
 share stacks again. Only who takes part has its data stacked.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from copy import copy

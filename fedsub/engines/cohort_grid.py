@@ -3,8 +3,6 @@
 Clients of like size share a stack, and stacks train in threads.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

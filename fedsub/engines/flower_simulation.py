@@ -4,8 +4,6 @@
 as a Flower app, and measures by how much.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

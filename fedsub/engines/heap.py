@@ -5,8 +5,6 @@ same sizes again and again, and every page that comes anew is a fault: a good pa
 epoch (``benchmarks/training.py``).
 """
 
-from __future__ import annotations
-
 import ctypes
 
 #: Of malloc.h. A larger threshold for mmap than 32 MiB is refused.

@@ -5,8 +5,6 @@ are one process (``by_reference``) they are not written, unless somebody looks a
 payloads are the wire's bytes.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count

@@ -3,8 +3,6 @@
 A person's device never sees them; where one process plays all people it costs a test of each size.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """A rehearsal in which some people have the page in a browser; the others' devices are Python's."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path

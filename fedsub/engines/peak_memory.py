@@ -1,7 +1,5 @@
 """The most memory that this process held, where the system tells and can be asked to forget it."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from pathlib import Path

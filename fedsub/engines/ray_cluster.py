@@ -1,7 +1,5 @@
 """The connection to a Ray cluster that runs already, and whether its nodes have this fedsub."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

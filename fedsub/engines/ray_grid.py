@@ -5,8 +5,6 @@ come back pickled, with what the clients keep. A worker that dies is replaced by
 on from there with the same messages: the numbers are those of one machine, bit for bit.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What runs in the processes of Ray's workers: a CohortGrid of some clients, and work on it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar

@@ -5,8 +5,6 @@ work more often: every message goes through TLS, every SuperNode shows its regis
 device has no data but its own.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import time

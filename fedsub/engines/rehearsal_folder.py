@@ -1,7 +1,5 @@
 """The folder of a rehearsal: what each side of a deployment holds, side by side on one disk."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace

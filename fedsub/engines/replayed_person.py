@@ -4,8 +4,6 @@ Each window is a stretch of its own between two gaps, so that the page cuts the 
 the data have. Times are those of a phone; the measurements themselves come as fast as they can.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import groupby

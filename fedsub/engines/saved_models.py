@@ -1,7 +1,5 @@
 """People's models after the last round, as files: what many have alike in one beside theirs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training one method on a federation, resumable after every checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

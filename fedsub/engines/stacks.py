@@ -1,7 +1,5 @@
 """Stacks: which clients train together. They are of like sizes, and of one capacity."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The people of a simulation who take part in secure sums, and the vectors that they sent last."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from tempfile import TemporaryFile
 from threading import Lock

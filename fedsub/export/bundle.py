@@ -1,7 +1,5 @@
 """A bundle: a model, its card, and a program of NumPy alone that answers for a recording."""
 
-from __future__ import annotations
-
 import io
 import json
 import tempfile

@@ -5,8 +5,6 @@ products matter. What is rounded, a runtime rounds as IEEE 754 says. Only the la
 module of one's own are the runtime's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

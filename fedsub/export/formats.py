@@ -8,8 +8,6 @@ and architecture travel in every format. A file gets its name only after it was 
 the same probabilities.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import warnings

@@ -1,7 +1,5 @@
 """A PyTorch module as an ONNX file: written by PyTorch's own exporter, run by ONNX Runtime."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping

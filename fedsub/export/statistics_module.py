@@ -4,8 +4,6 @@ The formulas are :mod:`fedsub_core.encoders.statistics_encoder`'s. Whatever is d
 positive first: some runtimes round to 0, others down.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import torch

@@ -1,7 +1,5 @@
 """The model that a weak device would get: a run's, or a part of a person's own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

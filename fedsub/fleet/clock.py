@@ -1,7 +1,5 @@
 """Virtual time: it goes on from one event to the next."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What days of a fleet leave: a row a day, a row a person, and a table of a few of them."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Flower's Grid in virtual time: real devices behind a link that people's habits open and close."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping

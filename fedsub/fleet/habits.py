@@ -4,8 +4,6 @@ Nobody measured these: they are plausible, and the same for all ways of running 
 compared on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

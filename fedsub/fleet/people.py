@@ -1,7 +1,5 @@
 """People of a fleet: each has a stretch of a real person's samples, so a few make many."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Days of a fleet: the server's rounds and real devices, on a link whose time is virtual."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence

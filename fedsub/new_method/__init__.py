@@ -1,7 +1,5 @@
 """Writes the package of a new method from the files in ``template/``."""
 
-from __future__ import annotations
-
 import keyword
 import re
 from collections.abc import Iterator

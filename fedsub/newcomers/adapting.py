@@ -4,8 +4,6 @@ The device's own code does it, as in any round: :class:`~fedsub_client.cohort.Co
 download in, adds the person's samples to sums that lack them, and solves.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

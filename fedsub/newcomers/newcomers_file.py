@@ -4,8 +4,6 @@ Safetensors: the tensors of the download and everybody's standardisation. The me
 ``fedsub-newcomers``, says the rest as JSON, with a digest of all.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

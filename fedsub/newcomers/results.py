@@ -1,7 +1,5 @@
 """What newcomers' models reach, as rows; and the models as files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

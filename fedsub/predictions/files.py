@@ -1,7 +1,5 @@
 """Rows of a table as a file: CSV, or Parquet by DuckDB."""
 
-from __future__ import annotations
-
 import csv
 import io
 import tempfile

@@ -1,7 +1,5 @@
 """Scores of predictions that F1 does not have: by name, or a function of one's own."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The single samples of a run, or of all the runs that a study's tables are of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

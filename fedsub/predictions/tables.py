@@ -1,7 +1,5 @@
 """Predictions, parts and scores as rows of tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

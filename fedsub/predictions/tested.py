@@ -4,8 +4,6 @@ Models are those that the run left, so nothing is trained or sent. Where models 
 do their predictions.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

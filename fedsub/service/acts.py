@@ -3,8 +3,6 @@
 An act and its line in the audit log are one transaction. A refused act changes nothing but the log.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext

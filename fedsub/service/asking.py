@@ -1,7 +1,5 @@
 """Acts as a command asks for them: in a folder of this machine, or at a service's endpoint."""
 
-from __future__ import annotations
-
 import json
 import os
 import ssl

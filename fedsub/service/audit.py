@@ -4,8 +4,6 @@ Each line's seal is a digest of the line and of the seal before it, so a line th
 taken out breaks the chain.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

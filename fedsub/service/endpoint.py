@@ -1,7 +1,5 @@
 """The endpoint of a service: its page for who may read, and acts of who shows a token."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a service's folder says of it: lines for people, and its run's status with them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime

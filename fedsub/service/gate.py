@@ -1,7 +1,5 @@
 """The gate before the next round: a pure function of the schedule, the clock and what was seen."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """The folder of a service: made new, and read."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace

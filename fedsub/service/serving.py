@@ -1,7 +1,5 @@
 """The process of `fedsub serve`: the supervisor, and the endpoint beside it."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

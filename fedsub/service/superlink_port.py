@@ -1,7 +1,5 @@
 """The SuperLink's port for runs, as a service uses it: devices, runs, new runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ that is killed and started again goes on from where the other was, also between 
 step: a start is noted before it is submitted, and a run that nobody noted is known by its folder.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

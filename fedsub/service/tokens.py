@@ -4,8 +4,6 @@ A token is a code as invitations have (:mod:`fedsub.deploy.codes`). Whoever show
 name and the role that it was made for.
 """
 
-from __future__ import annotations
-
 import getpass
 import re
 from collections.abc import Sequence

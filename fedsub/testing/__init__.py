@@ -11,8 +11,6 @@ A package's own test file says which method it is about, and pytest finds the re
 :mod:`fedsub.testing.one_number` makes learners whose numbers can be worked out by hand.
 """
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 from fedsub_core.extras import require

@@ -1,7 +1,5 @@
 """What holds for every method's card."""
 
-from __future__ import annotations
-
 import json
 import re
 

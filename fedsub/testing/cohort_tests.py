@@ -1,7 +1,5 @@
 """A device is a cohort of one: the same numbers alone and in a stack, for every method."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

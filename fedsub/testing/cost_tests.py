@@ -4,8 +4,6 @@ Counted in multiplications of matrices, in which all the time of large models go
 no measurement that a busy machine could spoil.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

@@ -4,8 +4,6 @@ Methods that share a half share its tests: a test says of which half it is (:fun
 of its values take turns (:func:`in_turn`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any

@@ -4,8 +4,6 @@ Each node's messages go to the ClientApp's handlers, as a SuperNode's do; what a
 keeps in its context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The engine is not the method: CohortGrid, Ray and a deployment over TLS give equal models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -9,8 +9,6 @@ told what came in, keeps and answers the same: to the bit where numbers are whol
 rounding. Answers to questions for keys and shares are random; their form is what counts.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib

@@ -5,8 +5,6 @@ exchange in whose place it comes, with what the device keeps before that one; wh
 refusal. The device keeps then what it kept before.
 """
 
-from __future__ import annotations
-
 import base64
 import struct
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Messages and what a device keeps as plain values, and the other way round."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """One hostile person ends nobody's run, whatever the method, and bends it little, by default."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean

@@ -4,8 +4,6 @@ Each changes honest class sums [classes, D + 1] and products about the mean [D +
 levels; as many samples are said as the person has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What travels, whatever the method: as much as its card says, in every encoding, by reference."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

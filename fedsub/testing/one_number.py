@@ -1,7 +1,5 @@
 """Learners of a model of one number, whose gradient is known: for numbers worked out by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A server half keeps nothing: what it answers follows from what it is told, in any order."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

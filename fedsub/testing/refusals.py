@@ -1,7 +1,5 @@
 """Errors matched by what they name, so that a better sentence breaks no test."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What holds for whole runs of every method, in one process."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

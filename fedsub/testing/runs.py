@@ -1,7 +1,5 @@
 """Whole runs of any method in one process, and what they leave behind."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

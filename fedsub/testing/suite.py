@@ -1,7 +1,5 @@
 """Puts the battery together: classes of tests, over the methods that are named."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which model of a person is tested, whatever the method: as filed, of the best round, a mean."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """AdaptiveFL: a pool of models, and clients that are chosen by what they could train so far."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError

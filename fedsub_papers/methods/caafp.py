@@ -1,7 +1,5 @@
 """CA-AFP: groups of people as FedCHAR finds them, and one mask for each group."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.errors import ConfigError

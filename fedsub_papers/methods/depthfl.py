@@ -1,7 +1,5 @@
 """DepthFL: weak devices hold the first layers, whole; all exits teach each other."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS

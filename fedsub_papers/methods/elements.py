@@ -1,7 +1,5 @@
 """What cards have in common whose weak devices train and send single numbers of the model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod

@@ -1,7 +1,5 @@
 """Federated Dropout: weak devices hold units that are drawn anew."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.sub_models import SubModelHyperparameters, sub_model_card

@@ -1,7 +1,5 @@
 """FedDSE: a weak device trains the units that its own samples excite most."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS

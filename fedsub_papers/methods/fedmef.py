@@ -1,7 +1,5 @@
 """FedMef: one sparse global model, whose mask moves a few times."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.phases import phase

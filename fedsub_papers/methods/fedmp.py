@@ -1,7 +1,5 @@
 """FedMP: weak devices hold the units with the largest weights."""
 
-from __future__ import annotations
-
 from fedsub_core.method_parts.sub_models import sub_model_card
 
 CARD = sub_model_card(

@@ -1,7 +1,5 @@
 """FedRolex: weak devices hold a window of units that moves on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.sub_models import SubModelHyperparameters, sub_model_card

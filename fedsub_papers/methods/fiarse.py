@@ -1,7 +1,5 @@
 """FIARSE: weak devices train the largest numbers of the model, and learn which these are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import SEES_MODELS, MethodCard

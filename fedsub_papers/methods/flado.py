@@ -1,7 +1,5 @@
 """Flado, a reading of ours: weak devices get the units by which they move as everybody does."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.methods.card import ReceivedHyperparameters

@@ -1,7 +1,5 @@
 """FlexFL: how narrow each layer of a sub-model is follows from how often its units say nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

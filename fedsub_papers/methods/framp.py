@@ -1,7 +1,5 @@
 """FRAMP: a network on the server makes each person's model, of which devices hold what they can."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.prototypes import received_prototypes, sent_prototypes, weights

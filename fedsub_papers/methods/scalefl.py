@@ -1,7 +1,5 @@
 """ScaleFL: weak devices hold fewer layers, which are narrower too; the deepest exit teaches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.sub_models import SEES_SUB_MODELS, ascending_shares

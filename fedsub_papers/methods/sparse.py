@@ -1,7 +1,5 @@
 """What the cards declare of methods whose models are sparse: masked weights, and gradients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedsub_core.method_parts.layers import is_weight

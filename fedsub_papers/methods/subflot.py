@@ -1,7 +1,5 @@
 """SubFLOT: sub-models that follow what each device trained last."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.method_parts.sub_models import sub_model_card

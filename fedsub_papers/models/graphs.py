@@ -1,7 +1,5 @@
 """Models of nodes of a graph with features ``[F]``."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Models of images ``[channels, height, width]``."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeVar

@@ -3,8 +3,6 @@
 A hidden layer is a group of units: those of layers whose outputs are added are one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log, prod

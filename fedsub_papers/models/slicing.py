@@ -1,7 +1,5 @@
 """Parts of a model of which each message says which units they have, whatever the model."""
 
-from __future__ import annotations
-
 from fedsub_core.errors import ConfigError
 from fedsub_core.models.model import Model
 from fedsub_core.models.units import UnitGroup

@@ -1,7 +1,5 @@
 """Models of texts as token ids ``[length]``."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

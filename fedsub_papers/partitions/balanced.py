@@ -1,7 +1,5 @@
 """Label skew with clients of one size: a class prior drawn for each client."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

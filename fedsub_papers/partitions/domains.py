@@ -1,7 +1,5 @@
 """Clients of one domain each, where a federation's files are domains: photographs, sketches, ..."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ trains on what another is tested on; here they do so on request. Client ids run 
 one after another, so a clustering can be judged.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

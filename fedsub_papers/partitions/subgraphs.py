@@ -1,7 +1,5 @@
 """Clients that each hold a part of a graph, with the edges inside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """What can be chosen of each data set's preparer, apart from what prepares."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fedsub_core.options import choice, option

@@ -1,7 +1,5 @@
 """Tests of the house, over other cases than its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any

@@ -1,7 +1,5 @@
 """What all tests share, the house's and these: one thread, randomness by name, whole runs."""
 
-from __future__ import annotations
-
 from tests.conftest import (
     _own_state,
     blank_figures,

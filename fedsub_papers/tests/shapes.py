@@ -3,8 +3,6 @@
 And a model of texts as a user writes it.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import lzma

@@ -1,7 +1,5 @@
 """Imports of the papers' package: what runs on devices imports no server code, nor the opposite."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The cards of pictures, texts and graphs: complete, true to the preparers, strictly read."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

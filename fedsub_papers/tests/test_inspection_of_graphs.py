@@ -1,7 +1,5 @@
 """A look at graphs counts their edges, and nodes without one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

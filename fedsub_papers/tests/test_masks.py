@@ -1,7 +1,5 @@
 """Masks: what is lowest and highest, ties by position, shares of zeros."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Pages that are written from cards hold the papers' methods, under their package's name."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from fedsub.report.methods import cards_by_package, markdown

@@ -1,7 +1,5 @@
 """The papers' package draws from streams that it is given."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Real images and texts as samples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The papers' studies can be read, run, and say how to get their data."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

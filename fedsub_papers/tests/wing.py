@@ -1,7 +1,5 @@
 """The papers' methods: those that this package offers."""
 
-from __future__ import annotations
-
 from fedsub_core.methods.table import INSTALLED
 from fedsub_core.packages import title_of
 

@@ -1,7 +1,5 @@
 """libfedsub: what its header promises is in it, and a page can load it."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shutil

@@ -1,7 +1,5 @@
 """Wheels: what their names say, what is in them, and that one runs where pip put it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import runpy

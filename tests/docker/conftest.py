@@ -1,7 +1,5 @@
 """Fixtures of a copy of the docker folder."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

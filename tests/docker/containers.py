@@ -4,8 +4,6 @@ A root of its own, read-only, with the host's system, this Python, and the servi
 secrets and configs where the file says; user, no capabilities, and the commands to the letter.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

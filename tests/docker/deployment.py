@@ -1,7 +1,5 @@
 """The compose project of a person who follows README.md: prepared, brought up, run and stopped."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """The docker folder as a person has it: a copy, its secrets made, its compose file resolved."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """The compose file as docker-compose itself reads it: what is open, to whom, and who holds what."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

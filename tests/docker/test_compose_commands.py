@@ -4,8 +4,6 @@ No engine is needed. Each service gets a network namespace on its own networks a
 of its own with its volumes and secrets, and runs as the same user without capabilities.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ One run meets a short and a long cut, and carries models of the papers' size. A 
 no cut hits, tells what a device really sends and gets.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

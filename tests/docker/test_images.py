@@ -1,7 +1,5 @@
 """The Dockerfiles and the script as their linters see them, and what gets into an image."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shutil

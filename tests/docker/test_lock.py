@@ -1,7 +1,5 @@
 """The packages of both images: each with its hashes, and nothing is missing."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import subprocess

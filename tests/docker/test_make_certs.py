@@ -1,7 +1,5 @@
 """Everything secret of a deployment: who holds what, under which names, readable to whom."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

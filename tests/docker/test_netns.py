@@ -1,7 +1,5 @@
 """Wires between machines: who is on one, who is not, and what pulling a cable does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

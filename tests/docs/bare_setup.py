@@ -1,7 +1,5 @@
 """Sets the bare device up: its app in a folder, its person's data, and a Grid around apps."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

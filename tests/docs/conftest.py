@@ -1,7 +1,5 @@
 """The device that was built from docs/wire-format.md alone, imported from a folder of its own."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

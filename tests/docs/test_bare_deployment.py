@@ -1,7 +1,5 @@
 """The device built from docs/wire-format.md alone, in a deployment: TLS, keys, SuperNodes."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """A device built from docs/wire-format.md alone takes part: the page is enough, and true."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any

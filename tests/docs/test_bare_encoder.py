@@ -1,7 +1,5 @@
 """Encoders written from docs/wire-format.md alone: the page is enough, and true."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

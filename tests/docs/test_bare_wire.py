@@ -1,7 +1,5 @@
 """The device built from docs/wire-format.md alone shares no code of ours, and writes our bytes."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """CONTRIBUTING.md's walks work as they are written, in a fresh copy of the tree."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

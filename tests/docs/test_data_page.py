@@ -1,7 +1,5 @@
 """docs/data.md: a federation that is written as the page says can be read."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shlex

@@ -1,7 +1,5 @@
 """docs/events.md names each event that the code logs, with its level, and no other."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

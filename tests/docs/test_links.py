@@ -1,7 +1,5 @@
 """Paths of this tree that documents name exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The site's page on methods, which is made of their cards: each card is there."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/models.md: the model that stands there trains and leaves, by the lines that stand there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from math import prod

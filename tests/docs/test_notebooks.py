@@ -1,7 +1,5 @@
 """The notebooks: committed without outputs, and what their cells do, one after another."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

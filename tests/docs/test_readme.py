@@ -1,7 +1,5 @@
 """The commands of README.md and docs/running.md: what they install, print and leave."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

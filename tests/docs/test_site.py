@@ -1,7 +1,5 @@
 """The documents as a site: all pages are there, links lead somewhere, nobody else is asked."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The unit files: systemd reads them, and Flower's programs know every option in them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Pages on training, rates and life afterwards: every line, as it stands there."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

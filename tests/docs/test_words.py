@@ -1,7 +1,5 @@
 """Pages and code are read by people who have never seen them: sentences are short, names say it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

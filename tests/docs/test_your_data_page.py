@@ -1,7 +1,5 @@
 """docs/your-data.md: its lines, as they stand there, from a table to a person's model."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

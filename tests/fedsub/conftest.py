@@ -1,7 +1,5 @@
 """A small federation on disk, for whole runs; a Ray cluster of two nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -1,7 +1,5 @@
 """A real Ray cluster of two nodes on this machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command line: what it offers, and that whatever goes wrong is said in a line."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

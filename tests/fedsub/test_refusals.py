@@ -1,7 +1,5 @@
 """An error is matched by its values: each must be named where it belongs, in whatever words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

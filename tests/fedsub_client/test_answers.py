@@ -1,7 +1,5 @@
 """What several clients of a cohort answer at once is what each of their devices answers alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Which of two rounds a person's best state is of, by numbers written down."""
 
-from __future__ import annotations
-
 from math import nan
 
 import pytest

@@ -1,7 +1,5 @@
 """The device object: a Flower NumPyClient that speaks the wire."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

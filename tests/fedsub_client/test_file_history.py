@@ -1,7 +1,5 @@
 """What a device remembers of its file tells growth from change."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Data that come during a run, as a cohort trains and tests them."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """What device halves are made of: state by models' names, adopting, uploading, reporting."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

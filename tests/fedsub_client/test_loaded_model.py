@@ -1,7 +1,5 @@
 """A person's model out of a device's state: the very model that was evaluated, or a clear error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Means of models over rounds, by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

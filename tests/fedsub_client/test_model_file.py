@@ -1,7 +1,5 @@
 """A model's file says itself how to use it; what is damaged or of another kind is refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

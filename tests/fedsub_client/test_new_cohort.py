@@ -1,7 +1,5 @@
 """What a method's run begins with is refused where it does not fit."""
 
-from __future__ import annotations
-
 from fedsub.testing.cohort_tests import CARD, people
 from fedsub.testing.refusals import refused
 from fedsub_client.new_cohort import make_cohort

@@ -1,7 +1,5 @@
 """Files of new samples: read, or refused with a clear error."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Synthetic samples: how many, and where they lie."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

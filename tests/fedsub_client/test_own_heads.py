@@ -1,7 +1,5 @@
 """What people's own heads reach, beside any method."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A device's policy: what it allows, what is refused when it is set, and how it is honoured."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A device's state as bytes: what goes in comes out, and damage never goes unnoticed."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """A client's parts, round by round, and people who have labelled little."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

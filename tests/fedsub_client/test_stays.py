@@ -1,7 +1,5 @@
 """How long classes last, as training samples show it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

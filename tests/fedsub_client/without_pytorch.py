@@ -5,8 +5,6 @@ content: the content of the reply, or the text of an error. A node: its state. N
 that are loaded; then it ends.
 """
 
-from __future__ import annotations
-
 import pickle
 import sys
 from typing import cast

@@ -1,7 +1,5 @@
 """What noise costs grows with how often something was released."""
 
-from __future__ import annotations
-
 from math import inf, sqrt
 
 import pytest

@@ -1,7 +1,5 @@
 """What a person adds to a sum: by name, and in the order in which a round asks for entries."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

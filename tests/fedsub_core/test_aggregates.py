@@ -1,7 +1,5 @@
 """Means that carry what they are over."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

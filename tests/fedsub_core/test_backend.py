@@ -1,7 +1,5 @@
 """Who computes is decided in one place, named once in the log, and kept with the run."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

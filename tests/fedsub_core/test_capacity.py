@@ -1,7 +1,5 @@
 """Who holds which share: whose word comes first, and what is drawn from the run's seed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Parts of one task in idle threads."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

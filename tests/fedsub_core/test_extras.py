@@ -1,7 +1,5 @@
 """The table of extras is that of pyproject.toml."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib.metadata import packages_distributions

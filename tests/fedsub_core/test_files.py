@@ -1,7 +1,5 @@
 """What is written tells of people: its owner alone can read it, whatever the umask."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Logs: one JSON object a line whatever is in it, and no colour where nobody sees any."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Arrays of a file without a name: equal to those that were written, and gone with the process."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Metrics of stacks of clients, against scikit-learn and by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import astuple
 

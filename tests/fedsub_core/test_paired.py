@@ -1,7 +1,5 @@
 """Gains on the same samples: scikit-learn's F1, and intervals that hold what they promise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Placements against what NumPy's own indexing says, on arrays and on tensors, stacked or not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from typing import Any

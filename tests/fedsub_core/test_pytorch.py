@@ -1,7 +1,5 @@
 """NumPy's arrays in the place of PyTorch's tensors: the same numbers by the same functions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whose release is behind, and whose packages fit."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub_core.release import Release, behind

@@ -1,7 +1,5 @@
 """Blocks sealed by a passphrase: opened by it alone, unchanged alone, under their name alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

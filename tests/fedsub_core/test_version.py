@@ -1,7 +1,5 @@
 """The digest by which trees of one version differ."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A small run folder whose numbers can be worked out by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Flower app takes our configuration's keys, with our defaults."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints

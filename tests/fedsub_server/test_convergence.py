@@ -1,7 +1,5 @@
 """Whether a loss still fell when the rounds ended."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

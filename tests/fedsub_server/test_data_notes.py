@@ -1,7 +1,5 @@
 """What a run notes of devices that are behind: by client id, until they are upgraded."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

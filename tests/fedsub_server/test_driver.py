@@ -1,7 +1,5 @@
 """One driver of rounds: what it commits, when, and where it goes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

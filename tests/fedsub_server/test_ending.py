@@ -1,7 +1,5 @@
 """Rounds that end early: by patience on validation parts, or by a function."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """A methods section can be written from a run's paragraph, and it says nothing that is not so."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

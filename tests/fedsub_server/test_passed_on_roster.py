@@ -1,7 +1,5 @@
 """The roster in a run's folder, which devices are told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

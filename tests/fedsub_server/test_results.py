@@ -1,7 +1,5 @@
 """What a run folder's results are written as: a summary, CSV, tables of plain text."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

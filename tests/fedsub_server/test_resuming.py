@@ -1,7 +1,5 @@
 """What must be the same for a run to go on, and what may change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

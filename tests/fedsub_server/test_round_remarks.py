@@ -1,7 +1,5 @@
 """What went wrong in rounds stands with a method's numbers: true reasons, and rates to lower."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub_core.metric_names import ANEW, DIVERGED

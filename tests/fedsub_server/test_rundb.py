@@ -1,7 +1,5 @@
 """The run's database: what it gives back, what it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """The run's database survives kill -9 at any moment."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

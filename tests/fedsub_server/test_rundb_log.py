@@ -1,7 +1,5 @@
 """A damaged write-ahead log loses commits: that is said; what a killed process left is not."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

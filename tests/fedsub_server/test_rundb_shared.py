@@ -1,7 +1,5 @@
 """Tensors that several people hold alike: once in a run's database, and read as they were."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Rows of a run's state: written where something changed, and read back as they were committed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Thinning of a long run's metrics: tables stay as they are, and nothing is lost half-way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """A method's run in numbers, worked out by hand, by numpy and by scipy."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

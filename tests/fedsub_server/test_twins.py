@@ -1,7 +1,5 @@
 """What methods of a run are held against."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub_server.twins import LOCAL, OWN, HeldAgainst, Scores, better_twin, held_against

@@ -4,8 +4,6 @@ The file has encoders, and the levels of samples whose steps everybody can compu
 :func:`steps_of`. The encoder of ``ranks`` is that of a person with the samples of another seed.
 """
 
-from __future__ import annotations
-
 import base64
 from math import prod
 from typing import Any

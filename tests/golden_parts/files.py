@@ -1,7 +1,5 @@
 """The files of parts: one JSON document each, a case in a line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -5,8 +5,6 @@ and losses of its equations, and the head alone.
 Features and labels everybody can compute: :func:`person_of`.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

@@ -4,8 +4,6 @@ The file has people, with the card's words on their samples, and which samples a
 which for testing. Samples are single numbers, some of them twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

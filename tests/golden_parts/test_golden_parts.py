@@ -1,7 +1,5 @@
 """The files of parts hold what encoders, the closed form, splits and imports make."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

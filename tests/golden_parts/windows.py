@@ -3,8 +3,6 @@
 Values are exact in float32, so that a device has them to the bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

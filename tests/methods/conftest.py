@@ -1,7 +1,5 @@
 """Whole runs of any method, ended with the test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

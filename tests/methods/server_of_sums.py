@@ -3,8 +3,6 @@
 A device is made anew for each message, as after a restart: it goes by what it kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

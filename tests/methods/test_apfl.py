@@ -1,7 +1,5 @@
 """APFL: numbers by hand, and when its models are another method's."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub.testing.one_number import Slope, filled, one_number, samples, weights

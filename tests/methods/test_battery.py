@@ -1,7 +1,5 @@
 """What holds for every method of the table."""
 
-from __future__ import annotations
-
 from fedsub.testing import battery
 from fedsub.testing.round_tests import RoundTests
 from fedsub_core.methods.table import HOUSE

@@ -1,7 +1,5 @@
 """Each person's best round by a validation part: what is chosen, tested, kept and used."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every method by references as by messages that are written."""
 
-from __future__ import annotations
-
 from fedsub.testing import battery
 from fedsub.testing.message_tests import MessageTests
 from fedsub_core.methods.table import HOUSE

@@ -1,7 +1,5 @@
 """Weak devices: a part of the run's encoder, beside people who hold all of it."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a card says that a round costs, whatever the hyperparameters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

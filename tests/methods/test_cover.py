@@ -1,7 +1,5 @@
 """What the battery's fast part leaves out is tested of another method, and none of it is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 

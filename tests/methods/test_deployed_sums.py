@@ -1,7 +1,5 @@
 """Secure sums of fedsub-ridge over TLS: SuperNodes with a roster come to a simulation's result."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ditto: numbers by hand, and when its models are another method's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

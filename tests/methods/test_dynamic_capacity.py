@@ -1,7 +1,5 @@
 """Capacities drawn anew in each round: everybody knows them, in every engine."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 An engine carries messages, and knows no method.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """FedAMP: numbers by hand, and when it is another method."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Mapping

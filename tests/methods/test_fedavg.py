@@ -1,7 +1,5 @@
 """FedAvg and its nearest kin: numbers by hand, and when one is another."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """FedFomo: numbers by hand, when it is local training, what it shows and whom it asks."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """FedHome: FedAvg to the bit, then heads at home, and nothing on the wire."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """FedProto: numbers by hand, and when it is local."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

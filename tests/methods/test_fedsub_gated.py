@@ -1,7 +1,5 @@
 """fedsub-gated: experts that equal other methods, judging, who is dropped, open classes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """fedsub-ridge: three rounds, then silence; exact forgetting; everybody's samples once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Whoever sends sums that no samples have is named, and the others go on as without it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ Recorded from the code before messages became bundles, with which the states wer
 on one machine. Others round otherwise, and select a few units more or less: hence tolerances.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean
 from typing import Any

@@ -1,7 +1,5 @@
 """FedCLAR and FedCHAR: who is with whom, what each group has, and what they are at the limits."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """FedPer and FedRep: a common body under everybody's own head."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Where weak devices hold parts, one of three whole ones does not decide what only these hold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """One hostile person: where nothing bounds it, and when the run goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count

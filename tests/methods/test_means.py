@@ -1,7 +1,5 @@
 """Means of models over rounds: for every method, and by hand for FedAvg and Ditto."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Modules of one's own under every method and engine: as good a model as ours."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

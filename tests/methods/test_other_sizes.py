@@ -1,7 +1,5 @@
 """What papers' tables ask of weak devices: other sizes' tests, multiplications, coverage."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Packages that offer methods: their version in the handshake, their code in the run's digest."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

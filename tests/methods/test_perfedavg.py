@@ -1,7 +1,5 @@
 """Per-FedAvg: numbers by hand, and when it is another method."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

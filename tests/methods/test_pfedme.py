@@ -1,7 +1,5 @@
 """pFedMe: numbers by hand, and when it is another method."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a simulated person's file predicts, however features are standardised."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ProtoHAR: numbers by hand, and when it is FedRep."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

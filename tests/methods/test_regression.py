@@ -1,7 +1,5 @@
 """Targets: a known answer is found, sums are those of least squares, classes are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

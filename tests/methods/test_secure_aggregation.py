@@ -1,7 +1,5 @@
 """Secure aggregation on devices, each of which answers every message from what it kept."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

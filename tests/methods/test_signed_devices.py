@@ -1,7 +1,5 @@
 """Devices with a roster, each behind messages of its own, and a server that lies to them."""
 
-from __future__ import annotations
-
 import logging
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Local work counted in steps: of everybody as many, by every trainer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

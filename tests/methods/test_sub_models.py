@@ -1,7 +1,5 @@
 """Weak devices that hold some units of each layer: numbers by hand, and what must not differ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod

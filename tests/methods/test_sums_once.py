@@ -3,8 +3,6 @@
 Each test is a threat: what a server would do to learn what p4 alone added.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The table of methods: complete cards, found by themselves, and those of installed packages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from importlib import reload

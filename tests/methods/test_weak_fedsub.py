@@ -1,7 +1,5 @@
 """FedSub among devices that hold some units: numbers by hand, and what must not differ."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod

@@ -7,8 +7,6 @@ run without a fault first, and must pass. Faults are made in a copy of the worki
 text to change no longer stands there once, a fault cannot be made, and the command fails.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import sys

@@ -1,7 +1,5 @@
 """Mutations: faults that are made on purpose, one at a time, and taken back."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Iterator

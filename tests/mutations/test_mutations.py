@@ -1,7 +1,5 @@
 """The mutations' command tells what tests find from what they do not, and takes each fault back."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

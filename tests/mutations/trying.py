@@ -1,7 +1,5 @@
 """What becomes of mutations: tests run in a copy of the sources, without a fault and with each."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Official files of recordings, as their data sets' authors wrote them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A program of its own, so that its release is told apart. Each message is a pickl
 its records, each answer one of the reply's records, or of an error's text.
 """
 
-from __future__ import annotations
-
 import pickle
 import sys
 from typing import Any

@@ -5,8 +5,6 @@ Run once from the root of a release's tree, before its version is raised:
 two devices and a server said of themselves, and what they kept after two rounds of a run.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator, Sequence

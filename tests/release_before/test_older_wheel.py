@@ -1,7 +1,5 @@
 """A device on which an older release is installed, from a wheel, takes part beside present ones."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

@@ -1,7 +1,5 @@
 """The release before takes part: what it said and kept (``recorded/``) is read and gone on from."""
 
-from __future__ import annotations
-
 import json
 import logging
 import platform

@@ -1,7 +1,5 @@
 """Small federations that really train, with replies tampered with on their way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """What the rounds of a test's run left behind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

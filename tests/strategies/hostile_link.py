@@ -1,7 +1,5 @@
 """A link as over a network, on which one node's messages do what no honest node's do."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 

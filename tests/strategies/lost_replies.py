@@ -1,7 +1,5 @@
 """People who are silent in one exchange of a round."""
 
-from __future__ import annotations
-
 from flwr.app import Message
 
 from fedsub_core.secure.messages import SECURE

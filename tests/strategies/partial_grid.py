@@ -1,7 +1,5 @@
 """The part of Flower's Grid that no strategy here uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A link on which some nodes' replies take a while, on a clock that only waiting moves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from flwr.app import Message

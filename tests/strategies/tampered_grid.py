@@ -1,7 +1,5 @@
 """A Grid that reads, changes, drops or reorders what the clients of an engine reply."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A clock that only waiting moves, for grids that a test scripts."""
 
-from __future__ import annotations
-
 import math
 
 from strategies.rounds.clock import Clock

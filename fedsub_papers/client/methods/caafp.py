@@ -1,7 +1,5 @@
 """CA-AFP, the device half: the group's sparse model, trained; gradients when masks move."""
 
-from __future__ import annotations
-
 import torch
 
 from fedsub_client.learner import Fitted, Received, State, reported

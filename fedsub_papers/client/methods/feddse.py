@@ -1,7 +1,5 @@
 """FedDSE, the device half (Wang et al. 2024): trains the units that its own samples excite most."""
 
-from __future__ import annotations
-
 import torch
 
 from fedsub_client.learner import Fitted, Received, State

@@ -1,7 +1,5 @@
 """FedMef, the device half (Huang et al. 2024): budget-aware extrusion before the mask moves."""
 
-from __future__ import annotations
-
 import torch
 
 from fedsub_client.learner import Fitted, Received, State, reported

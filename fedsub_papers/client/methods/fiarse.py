@@ -1,7 +1,5 @@
 """FIARSE, the device half (Wu et al. 2024): the largest numbers train, and what sinks is out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """FlexFL, the device half (Chen et al. 2024): smaller models of the pool teach the trained one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

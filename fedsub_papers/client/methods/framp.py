@@ -1,7 +1,5 @@
 """FRAMP, the device half: the numbers that are sent train, class means are pulled together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """ScaleFL, the device half (Ilhan et al. 2023): later exits count more, the last one teaches."""
 
-from __future__ import annotations
-
 from fedsub_client.learner import Fitted, Learner, Received, State, reported
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.chain import require_chain

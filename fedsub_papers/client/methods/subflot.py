@@ -1,7 +1,5 @@
 """SubFLOT, the device half: what is received is trained and holds it back (eq. 7)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedsub_client.methods.fedavg import FedAvgLearner

@@ -1,7 +1,5 @@
 """How much the units of a model's hidden layers say on a person's own samples."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """A model's last exit as the teacher of those before it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

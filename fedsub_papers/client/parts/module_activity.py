@@ -1,7 +1,5 @@
 """How much units of a module say: what the layers that read them see of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ State: the model, 0 where the device was not sent it; ``units.<group>`` bool [cl
 units it was sent last. All of them before the first download.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ State: beside the model ``mask.<tensor>`` bool [clients, ...] of what travels by
 True before the first download.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """CiteSeer: 3,312 papers, 3,703 words, six topics (Sen et al. 2008)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub_data.preparing.preparation import Prepared, Progress

@@ -1,7 +1,5 @@
 """Cora: 2,708 papers on machine learning, 1,433 words, seven topics (Sen et al. 2008)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub_data.preparing.preparation import Prepared, Progress

@@ -5,8 +5,6 @@
 prepared is one client, ``graph``: ``fedsub data partition --kind subgraphs`` cuts it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO

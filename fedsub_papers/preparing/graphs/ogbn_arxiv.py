@@ -5,8 +5,6 @@ cites whom, ``node-feat``, 128 numbers a paper, the mean of its words' vectors, 
 The categories' names stand in the zip, too.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ Each member is a pickle of a dict: ``data`` uint8 [n, 3072], a picture's red, gr
 plain arrays, lists and text, so nothing in an archive can run. Members are read where they lie.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any

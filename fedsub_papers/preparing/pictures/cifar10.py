@@ -1,7 +1,5 @@
 """CIFAR-10: 60,000 photographs of ten kinds of things, 3 x 32 x 32 (Krizhevsky 2009)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

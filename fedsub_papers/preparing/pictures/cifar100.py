@@ -1,7 +1,5 @@
 """CIFAR-100: 60,000 photographs of a hundred kinds of things, 3 x 32 x 32 (Krizhevsky 2009)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub_data.preparing.preparation import Counts, Prepared, Progress

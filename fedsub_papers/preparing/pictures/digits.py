@@ -6,8 +6,6 @@ fonts. They are the like of Digit5's domains, and not Digit5 (Peng et al., ICCV 
 MNIST, MNIST-M, USPS, SVHN and SYN. No number on the one can be compared with one on the other.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

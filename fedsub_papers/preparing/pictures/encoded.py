@@ -1,7 +1,5 @@
 """JPEG and PNG files in folders or in a zip, one after another, decoded by Pillow."""
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

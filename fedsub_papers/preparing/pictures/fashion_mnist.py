@@ -1,7 +1,5 @@
 """Fashion-MNIST: 70,000 pictures of clothes, grey, 28 x 28 (Xiao, Rasul and Vollgraf 2017)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub_data.preparing.options import NothingToChoose

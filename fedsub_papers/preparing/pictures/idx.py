@@ -4,8 +4,6 @@ The header is two zero bytes, 8 for "unsigned byte", the number of axes, and eac
 four bytes, the highest first (LeCun, Cortes and Burges, The MNIST database of handwritten digits).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """MNIST: 70,000 handwritten digits, grey, 28 x 28 (LeCun, Cortes and Burges)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub_data.preparing.options import NothingToChoose

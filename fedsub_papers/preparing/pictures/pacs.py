@@ -1,7 +1,5 @@
 """PACS: 9,991 pictures of seven things in four styles, 227 x 227 (Li et al., ICCV 2017)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -5,8 +5,6 @@ are the official parts (``train``, ``test``) or the domains. ``fedsub data parti
 to people; it pools all parts but in ``domains``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

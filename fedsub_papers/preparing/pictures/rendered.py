@@ -1,7 +1,5 @@
 """Digits drawn with fonts that come with matplotlib, in colours, shifted and tilted."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """SVHN: 99,289 digits of house numbers, 3 x 32 x 32 (Netzer et al. 2011), MATLAB's files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TinyImageNet: 110,000 photographs of 200 kinds of things, 3 x 64 x 64 (Stanford's CS231n)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path

@@ -4,8 +4,6 @@ A line a digit: the class from 1 to 10, which is the digit and 1, and ``1:v`` to
 values from -1 (paper) to 1 (ink).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ The official files ``train.csv`` and ``test.csv`` have a row a text and no heade
 to 4, the title, the description, all in quotes. They are read row by row.
 """
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -6,8 +6,6 @@ are hashed, too. The hashes are fastText's: FNV-1a of 32 bits, whose bytes count
 a pair 64 bits out of both words'.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from itertools import pairwise

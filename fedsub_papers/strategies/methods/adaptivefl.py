@@ -1,7 +1,5 @@
 """AdaptiveFL, the server half (Jia et al. 2024, algorithm 1): who trains which model of a pool."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CA-AFP, the server half: FedCHAR's groups, and in each a mask that moves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """DepthFL, the server half (Kim et al. 2023): means of layers, corrected as in FedDyn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

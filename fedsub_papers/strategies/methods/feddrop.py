@@ -1,7 +1,5 @@
 """Federated Dropout, the server half (Caldas et al. 2018, section 3): units drawn by lot."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

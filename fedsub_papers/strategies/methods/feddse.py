@@ -1,7 +1,5 @@
 """FedDSE, the server half (Wang et al. 2024): devices choose, their numbers are averaged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """FedMef, the server half (Huang et al. 2024): the mean under one mask, which is moved."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch

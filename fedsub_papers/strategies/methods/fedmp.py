@@ -1,7 +1,5 @@
 """FedMP, the server half (Jiang et al. 2022, section III): units of largest norm, R2SP."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

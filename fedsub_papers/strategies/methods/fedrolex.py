@@ -1,7 +1,5 @@
 """FedRolex, the server half (Alam et al. 2022, algorithm 1): a window of units that moves on."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedsub_core.models.units import Units

@@ -1,7 +1,5 @@
 """FIARSE, the server half (Wu et al. 2024): one model, whose largest numbers weak devices hold."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

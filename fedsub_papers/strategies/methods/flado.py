@@ -1,7 +1,5 @@
 """Flado, the server half, as we read it: units by lot, by how a client's moves agree with all."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """FlexFL, the server half (Chen et al. 2024): widths of layers from how silent they are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

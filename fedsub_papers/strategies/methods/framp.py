@@ -1,7 +1,5 @@
 """FRAMP, the server half: a network makes everybody's model, and learns from how it was trained."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import cos, radians, sin, sqrt
 

@@ -1,7 +1,5 @@
 """ScaleFL, the server half (Ilhan et al. 2023): the first units of the first layers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from fedsub_core.metrics import MetricRow

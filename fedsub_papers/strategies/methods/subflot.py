@@ -1,7 +1,5 @@
 """SubFLOT, the server half: sub-models by optimal transport to what each client trained last."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Source: Singh and Jaggi, Model Fusion via Optimal Transport, NeurIPS 2020: units
 moved to those of another model whose weights are nearest, the next layer's inputs with them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

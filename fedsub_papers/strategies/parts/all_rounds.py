@@ -5,8 +5,6 @@ The others pull against that ever harder, so their updates grow. A bound by the 
 round would grow with them.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Single numbers of a model that weak devices hold: which, and whether they are a model at all."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Models with exits, of which weak devices hold the first layers: some lack whole tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

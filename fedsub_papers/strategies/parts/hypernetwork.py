@@ -4,8 +4,6 @@ One hidden layer with ReLU and one linear layer for each of the model's tensors 
 Personalized Federated Learning using Hypernetworks, ICML 2021).
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping
 from math import isfinite

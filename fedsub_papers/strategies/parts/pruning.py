@@ -3,8 +3,6 @@
 Source: the report CA-AFP and its successor, arXiv 2603.01739; decisions on the method's card.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 What travels says itself which units it has (``Sliced``), within what the device holds.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What servers of sparse models share: masks over a model's weights, on the wire and in numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Stacks of graphs: who is tested is seen and not known, and nobody sees another's nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

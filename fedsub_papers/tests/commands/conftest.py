@@ -1,7 +1,5 @@
 """The command line, as a shell calls it, and a small federation on disk."""
 
-from __future__ import annotations
-
 from tests.fedsub.commands.conftest import fedsub
 from tests.fedsub.conftest import town, town_folder
 

@@ -1,7 +1,5 @@
 """Graphs from the command line: run, predict, export; what has no edges is refused."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

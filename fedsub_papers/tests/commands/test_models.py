@@ -1,7 +1,5 @@
 """`fedsub models`: the papers' kinds."""
 
-from __future__ import annotations
-
 from fedsub_papers.tests.models.test_published import SIZES
 from tests.fedsub.commands.calls import Call
 

@@ -1,7 +1,5 @@
 """What commands say of the papers' methods."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Images and texts from the command line: inspect, run, predict, export."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The model that a weak device would get, by the rules of the papers' methods."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

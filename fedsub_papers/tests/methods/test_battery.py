@@ -1,7 +1,5 @@
 """What holds for every method holds for the papers'."""
 
-from __future__ import annotations
-
 from fedsub.testing import battery, engines
 from fedsub_core.methods.table import METHODS
 from fedsub_papers.tests.wing import WING

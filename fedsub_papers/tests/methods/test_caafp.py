@@ -1,7 +1,5 @@
 """CA-AFP: its phases, its masks by group, and when it is FedAvg."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

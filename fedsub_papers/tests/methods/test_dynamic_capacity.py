@@ -1,7 +1,5 @@
 """Capacities drawn anew in each round, for the papers' methods."""
 
-from __future__ import annotations
-
 from fedsub_papers.tests.again import again
 from tests.methods import test_dynamic_capacity as house
 

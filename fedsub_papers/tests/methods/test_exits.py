@@ -1,7 +1,5 @@
 """Models with exits on weak devices: numbers by hand, traps, and what must not differ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import log

@@ -1,7 +1,5 @@
 """FedMef: how its mask moves, by hand, and when it is FedAvg."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

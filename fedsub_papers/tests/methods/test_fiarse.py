@@ -1,7 +1,5 @@
 """FIARSE: numbers by hand, the trap of the start, and when it is FedAvg."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """FRAMP: numbers by hand, what descriptors do, and weak devices."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Groups of people, as CA-AFP makes them."""
 
-from __future__ import annotations
-
 from fedsub_papers.tests.again import again
 from tests.methods import test_groups as house
 

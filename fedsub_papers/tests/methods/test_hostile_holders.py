@@ -1,7 +1,5 @@
 """Where weak devices hold parts, one of three whole ones does not decide what only these hold."""
 
-from __future__ import annotations
-
 from fedsub_papers.tests.again import again
 from tests.methods import test_hostile_holders as house
 

@@ -1,7 +1,5 @@
 """Modules of one's own under methods that say with each message which units it has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

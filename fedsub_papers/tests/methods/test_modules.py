@@ -1,7 +1,5 @@
 """Modules of one's own under the papers' methods."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub.testing import battery

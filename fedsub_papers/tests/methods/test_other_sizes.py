@@ -1,7 +1,5 @@
 """What the papers' tables ask of weak devices: other sizes, disturbed descriptors, proxies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

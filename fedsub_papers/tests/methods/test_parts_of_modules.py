@@ -1,7 +1,5 @@
 """What single methods that cut modules of one's own into parts do with their units."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import log
 

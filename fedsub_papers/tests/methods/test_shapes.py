@@ -1,7 +1,5 @@
 """Images, texts and graphs under every method and engine, from pieces of MNIST, AG News, Cora."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable

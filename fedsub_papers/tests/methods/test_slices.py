@@ -1,7 +1,5 @@
 """Sub-models that say which units they have: numbers by hand, traps, and what must not differ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Local work counted in steps, under a mask."""
 
-from __future__ import annotations
-
 from fedsub_papers.tests.again import again
 from tests.methods import test_steps as house
 

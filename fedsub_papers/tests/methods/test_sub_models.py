@@ -1,7 +1,5 @@
 """Weak devices that hold some units of each layer, by the papers' rules: numbers by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain

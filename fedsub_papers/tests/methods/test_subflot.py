@@ -1,7 +1,5 @@
 """SubFLOT: numbers by hand, what its switches leave out, and when it is FedAvg."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

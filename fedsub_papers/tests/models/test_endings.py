@@ -1,7 +1,5 @@
 """What the papers' models end with."""
 
-from __future__ import annotations
-
 from fedsub_papers.tests.again import again
 from fedsub_papers.tests.models.test_published import SIZES
 from tests.fedsub_core.models import test_endings as house

@@ -1,7 +1,5 @@
 """Models with exits."""
 
-from __future__ import annotations
-
 from math import prod
 
 import pytest

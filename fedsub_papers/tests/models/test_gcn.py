@@ -1,7 +1,5 @@
 """The graph convolutional network: its formula, its units, and what it refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Units of the papers' models that stay or go together."""
 
-from __future__ import annotations
-
 from fedsub_core.models.coupling.groups import unit_groups
 from fedsub_papers.models.images import resnet18
 from fedsub_papers.tests.again import again

@@ -1,7 +1,5 @@
 """Layers of the papers' models."""
 
-from __future__ import annotations
-
 from fedsub_papers.models.images import mobilenet_v2, resnet18
 from fedsub_papers.tests.again import again
 from tests.fedsub_core.models import test_module_layers as house

@@ -1,7 +1,5 @@
 """The papers' models with some of their units."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub_core.models.units import first_units

@@ -1,7 +1,5 @@
 """The papers' models of pictures, texts and graphs: their sizes, and that they train."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

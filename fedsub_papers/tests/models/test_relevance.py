@@ -1,7 +1,5 @@
 """Relevance of the papers' models."""
 
-from __future__ import annotations
-
 from fedsub_papers.models.images import resnet18
 from fedsub_papers.tests.again import again
 from tests.fedsub_client.methods.fedsub import test_module_relevance as house

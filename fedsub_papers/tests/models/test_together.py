@@ -1,7 +1,5 @@
 """The papers' models pass together."""
 
-from __future__ import annotations
-
 from fedsub_core.data.samples import Tokens
 from fedsub_papers.tests.again import again
 from tests.fedsub_core.models import test_together as house

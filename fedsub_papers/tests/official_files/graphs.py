@@ -1,7 +1,5 @@
 """Official files of graphs, rebuilt from the real papers of Cora and CiteSeer."""
 
-from __future__ import annotations
-
 import gzip
 import tarfile
 import zipfile

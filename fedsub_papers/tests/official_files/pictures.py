@@ -1,7 +1,5 @@
 """Official files of sets of pictures, rebuilt from the real pieces beside the real federations."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

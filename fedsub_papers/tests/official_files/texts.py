@@ -1,7 +1,5 @@
 """AG News' official files, rebuilt from its real test rows."""
 
-from __future__ import annotations
-
 import csv
 import io
 import lzma

@@ -1,7 +1,5 @@
 """Clients of one size with a class prior each, at its extremes and on real pictures."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from pathlib import Path

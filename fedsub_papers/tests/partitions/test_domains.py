@@ -1,7 +1,5 @@
 """Clients of one domain each; a domain that nobody would hold is refused by its name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Groups of clients that share no class."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

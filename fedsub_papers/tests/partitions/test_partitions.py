@@ -1,7 +1,5 @@
 """What holds for every kind of partition holds for the papers'."""
 
-from __future__ import annotations
-
 import random as draws
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Partitions of images and of texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

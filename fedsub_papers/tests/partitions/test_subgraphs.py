@@ -1,7 +1,5 @@
 """Subgraphs: everybody's nodes and inner edges, of one size, and what is lost is counted."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

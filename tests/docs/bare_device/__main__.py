@@ -1,7 +1,5 @@
 """A device over HTTP: ``python -m PACKAGE ADDRESS CA KEY SETTINGS``, settings as JSON."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -3,8 +3,6 @@
 The folder `data` of the node config holds ``own.npz``: train_x, train_y, test_x, test_y, classes.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Encoders in numpy, slowly: features of standardised samples, drawn as the page says."""
 
-from __future__ import annotations
-
 import hashlib
 from itertools import combinations
 from math import sqrt

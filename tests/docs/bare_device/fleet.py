@@ -1,7 +1,5 @@
 """The fleet's wire over HTTP: signed calls, objects, messages. Nothing of Flower's is imported."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import time

@@ -1,7 +1,5 @@
 """What a device sends and takes in, by method: FedAvg, and FedSub with naive relevance."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The model `mlp` in numpy: first weights, forward pass, gradients, training, metrics."""
 
-from __future__ import annotations
-
 import hashlib
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Statistics of one window in plain whole numbers, as the page says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 from math import cos, isqrt, pi, sin

@@ -1,7 +1,5 @@
 """Bundles as bytes: masks, number formats, differences. Plain; it leaves nothing out by top-k."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """People in memory: features of three classes, drawn apart."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

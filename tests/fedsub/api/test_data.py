@@ -1,7 +1,5 @@
 """Data from Python: DataFrames and arrays, and what of them is refused."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

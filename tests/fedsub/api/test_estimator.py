@@ -1,7 +1,5 @@
 """The estimator of scikit-learn: its own checks, and what groups change."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

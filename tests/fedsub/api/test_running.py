@@ -1,7 +1,5 @@
 """`fedsub.run`, `compare` and `load` from Python: tables, models, modules."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Errors in Python name arguments, not the command line's options."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a call of the command line gives, and what a refusal of it looks like."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 #: Call `fedsub` with these arguments; exit code, standard output, standard error.

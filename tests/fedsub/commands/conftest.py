@@ -1,7 +1,5 @@
 """The command line, as a shell calls it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``fedsub adapt`` and ``fedsub export --newcomers`` as a person meets them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

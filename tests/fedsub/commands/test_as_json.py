@@ -1,7 +1,5 @@
 """``--json``: one document on standard output, whatever else a command says."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

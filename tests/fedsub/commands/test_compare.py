@@ -1,7 +1,5 @@
 """`fedsub compare`, and `fedsub report` of a study's folder."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

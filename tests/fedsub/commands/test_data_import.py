@@ -1,7 +1,5 @@
 """`fedsub data import`, as a user types it: what is said, and that the last line trains."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

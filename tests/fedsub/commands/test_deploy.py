@@ -1,7 +1,5 @@
 """`fedsub deploy`: what it writes, and what it says to do with it."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``fedsub predict`` and ``fedsub export`` as a person meets them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -1,7 +1,5 @@
 """What `fedsub doctor` finds, and what it says of what is missing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """A command that a signal ends leaves nothing of people's data, here or in a temporary folder."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

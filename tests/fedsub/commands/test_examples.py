@@ -1,7 +1,5 @@
 """Every command's help ends with examples, and its options stand in sections."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

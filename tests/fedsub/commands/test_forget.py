@@ -1,7 +1,5 @@
 """`fedsub forget`: a person is gone from a run's folder, and the run goes on without it."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Code of models runs where the user names it, or knows it; files that name it do not run it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

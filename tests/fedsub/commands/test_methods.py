@@ -1,7 +1,5 @@
 """`fedsub methods`: what it says of every method in the table."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub.report.methods import cards_by_package, markdown

@@ -1,7 +1,5 @@
 """`fedsub models`: sizes of kinds and of one's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fedsub_core.models.names import PUBLISHED

@@ -1,7 +1,5 @@
 """`fedsub new method`: what it writes, and which names it refuses."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Off a terminal, lines tell how far things are; interrupted, they say which command goes on."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """A loss, an optimiser and a change of samples of one's own: a command, a file and Python agree."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``fedsub predict`` for recordings, as a person meets it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`fedsub report`, and the report at the end of `fedsub run`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

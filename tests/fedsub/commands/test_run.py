@@ -1,7 +1,5 @@
 """Whole runs through the command line on data at the edge of what can be used."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

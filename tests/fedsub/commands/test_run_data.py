@@ -1,7 +1,5 @@
 """What a run says of its data: how everybody was split, who is not in its numbers, and why."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """What a terminal warned of stands beside the table of the page, and how the run was done."""
 
-from __future__ import annotations
-
 import json
 from html import unescape
 from pathlib import Path

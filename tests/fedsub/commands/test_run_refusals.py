@@ -1,7 +1,5 @@
 """`fedsub run` refuses data and values that it cannot use, and leaves nothing behind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`fedsub run --resume`: a run goes on as it was, and may be given more rounds."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``fedsub serve``: a service is made, controlled and shown by its commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`fedsub status`: what it prints, its exit codes, and names that would do things to a terminal."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

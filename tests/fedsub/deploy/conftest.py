@@ -1,7 +1,5 @@
 """Processes that tests start, deployments whose rounds they see, and whether all of it is gone."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

@@ -1,7 +1,5 @@
 """What a run leaves, on the server and on its devices, compared bit for bit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

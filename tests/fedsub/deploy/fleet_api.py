@@ -3,8 +3,6 @@
 Over gRPC or HTTP, as the Flower that is installed has it.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Devices that join, and the SuperLink's state that they join."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

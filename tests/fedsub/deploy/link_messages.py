@@ -1,7 +1,5 @@
 """A run and messages in a SuperLink's state, as its handlers put them there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict

@@ -1,7 +1,5 @@
 """What a person does in tabs of the page, and its recordings as a file that the page imports."""
 
-from __future__ import annotations
-
 import csv
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A visit to the page with a real browser, behind a door whose SuperLink answers nothing of use."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

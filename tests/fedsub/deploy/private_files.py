@@ -1,7 +1,5 @@
 """Who may read what a deployment leaves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 #: Made to be shown.

@@ -1,7 +1,5 @@
 """A rehearsal in which raw devices, each with a registered key, stand beside the honest ones."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The two ports of a SuperLink's application, in a thread; what stands behind them only repeats."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress

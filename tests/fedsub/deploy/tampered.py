@@ -1,7 +1,5 @@
 """Devices that run `tampering_app.py` in the place of FedSub's own ClientApp."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -5,8 +5,6 @@ The client that FEDSUB_TEST_CHEAT names sends in every round what the attack FED
 of round 1 once more, in round 3 an upload under the id of client p1; then it is honest again.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

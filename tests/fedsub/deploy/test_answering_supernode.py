@@ -1,7 +1,5 @@
 """A SuperNode replies to each message, however its app dies."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

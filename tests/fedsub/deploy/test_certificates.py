@@ -1,7 +1,5 @@
 """Certificates that a TLS client really accepts, or refuses; renewed ones too."""
 
-from __future__ import annotations
-
 import shutil
 import ssl
 import subprocess

@@ -4,8 +4,6 @@ One SuperLink on loopback with TLS. Its SuperNodes are set up as a device is: th
 key of their own, and no certificate.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

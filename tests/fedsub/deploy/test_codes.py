@@ -1,7 +1,5 @@
 """Codes as people type them, and what is derived from them, by numbers that other devices know."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 

@@ -1,7 +1,5 @@
 """`fedsub deploy`: what its commands make and what they refuse, before any process starts."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tomllib

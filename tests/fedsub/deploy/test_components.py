@@ -1,7 +1,5 @@
 """Every process of a deployment goes by TLS, and the SuperLink by registered keys."""
 
-from __future__ import annotations
-
 import shlex
 import tomllib
 from pathlib import Path

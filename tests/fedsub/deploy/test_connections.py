@@ -1,7 +1,5 @@
 """Which connections end: those that only hold, and the oldest of strangers for newer ones."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

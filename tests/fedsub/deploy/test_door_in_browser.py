@@ -1,7 +1,5 @@
 """A real browser at the door, over TLS: it joins with a key that cannot be read, and is bounded."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

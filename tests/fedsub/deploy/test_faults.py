@@ -4,8 +4,6 @@ One run meets all faults, one after another. So all that it leaves, on the serve
 device, must be equal to the bit to what a run leaves that nothing happened to.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

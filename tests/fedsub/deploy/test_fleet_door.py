@@ -1,7 +1,5 @@
 """Who comes to the port of SuperNodes finds their answers alone, and brings no more than fits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPConnection

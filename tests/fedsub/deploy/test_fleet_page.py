@@ -1,7 +1,5 @@
 """What docs/wire-format.md says of Flower's calls is what the installed SuperLink does."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from importlib import import_module

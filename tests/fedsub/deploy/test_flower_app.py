@@ -1,7 +1,5 @@
 """The app of a deployment: what Flower makes of a folder without code."""
 
-from __future__ import annotations
-
 import subprocess
 import tomllib
 import zipfile

@@ -1,7 +1,5 @@
 """On a SuperLink a run gains a class that two devices lack; another begins with its models."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

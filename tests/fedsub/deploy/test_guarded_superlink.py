@@ -1,7 +1,5 @@
 """What a device may announce has bounds, what devices need passes, and a write waits its turn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import grpc

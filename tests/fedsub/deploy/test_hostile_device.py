@@ -1,7 +1,5 @@
 """One of four devices attacks in every round of `fedsub deploy local`: the others learn on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean

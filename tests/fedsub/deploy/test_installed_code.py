@@ -1,7 +1,5 @@
 """A device that runs installed code alone: not what a bundle brings, whatever it calls itself."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

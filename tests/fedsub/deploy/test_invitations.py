@@ -1,7 +1,5 @@
 """Invitations as files: what the server knows of them, and who cannot join any more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

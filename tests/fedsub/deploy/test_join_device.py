@@ -1,7 +1,5 @@
 """`fedsub device join`: over TLS, by whom it is answered, and what a device then has."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A code is good for one key, once: whatever dies, comes twice, or is forged."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

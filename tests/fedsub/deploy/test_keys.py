@@ -1,7 +1,5 @@
 """Keys that SSH's tools read, secrets, and who may read them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A device's disk is full for a round, another device's state is damaged: nobody else notices."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

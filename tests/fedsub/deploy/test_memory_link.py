@@ -1,7 +1,5 @@
 """A SuperLink's state in memory keeps its devices, and gives each node its own messages."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a newer Flower lacks of what FedSub uses."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 from importlib.util import find_spec

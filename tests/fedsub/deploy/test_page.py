@@ -1,7 +1,5 @@
 """The page's files: what is read, what is refused, and the headers that a browser goes by."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The page in a real browser: a person joins, brings recordings, takes part and has a model."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import struct

@@ -1,7 +1,5 @@
 """The page by keyboard and for screen readers: the question before a run, and an own model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

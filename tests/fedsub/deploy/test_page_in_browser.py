@@ -1,7 +1,5 @@
 """The page in a real browser: joining, recording, languages, access, offline, and forgetting."""
 
-from __future__ import annotations
-
 import csv
 import time
 from collections.abc import Iterator

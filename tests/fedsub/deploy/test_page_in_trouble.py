@@ -1,7 +1,5 @@
 """The page where something fails: no sensors, no space, no script of its release, and old data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page of an older release beside this server, in a real browser, and a person who leaves."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Apps end with their SuperExec, wherever they wait, and wait for nothing for ever."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """From the invitation to the roster by the commands, on a real SuperLink; codes and their sheet."""
 
-from __future__ import annotations
-
 import csv
 import html
 import os

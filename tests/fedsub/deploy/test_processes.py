@@ -1,7 +1,5 @@
 """The supervisor on real processes: nothing survives it, however it ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A database that is asked for less gives the same answers: no message is lost, no key let in."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 import time

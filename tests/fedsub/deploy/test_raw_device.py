@@ -3,8 +3,6 @@
 ``FEDSUB_RAW_ROUNDS=12`` shows what more rounds with silent devices last.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

@@ -3,8 +3,6 @@
 ``FEDSUB_RAW_MUTANTS=100000 FEDSUB_RAW_ROUNDS=100`` has them send so many each, in so many rounds.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable

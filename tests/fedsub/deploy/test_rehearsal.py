@@ -1,7 +1,5 @@
 """A whole deployment on loopback, as a person starts it: its result, its TLS, and its end."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

@@ -1,7 +1,5 @@
 """State at rest under a passphrase: of devices, of a run's database, and the way there and back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the environment tells the programs of a deployment, and what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

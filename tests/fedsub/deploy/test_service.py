@@ -1,7 +1,5 @@
 """Parts of a served federation are killed, over TLS: no round is lost, and all bits are equal."""
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import sys

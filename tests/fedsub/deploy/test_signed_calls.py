@@ -3,8 +3,6 @@
 Over gRPC or HTTP, as the Flower that is installed has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 ``FEDSUB_SOAK=5`` makes it five times as long; ``FEDSUB_SOAK_SEED=1`` draws other kills.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

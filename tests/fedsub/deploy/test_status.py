@@ -1,7 +1,5 @@
 """A real deployment whose devices die, are slow or cheat: its status says who."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Transcripts of real devices' sums: they verify, and each lie about them is found and named."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What strangers find at the devices' port: a page, and how to join; nothing else, and no more."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

@@ -1,7 +1,5 @@
 """ClientApps are forks of a warm process, and start as Flower's do where there can be none."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

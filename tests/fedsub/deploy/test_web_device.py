@@ -1,7 +1,5 @@
 """A device in TypeScript beside two of Python's in a deployment: one person, the same numbers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A rehearsal in which one device is the one in TypeScript, in Node; the others are Python's."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

@@ -1,7 +1,5 @@
 """CohortGrid: how clients are stacked is nobody's business but its own."""
 
-from __future__ import annotations
-
 import gc
 import math
 import weakref

@@ -1,7 +1,5 @@
 """A run with an encoder: its models start at features, and people give them samples."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path

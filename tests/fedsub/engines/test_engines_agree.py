@@ -4,8 +4,6 @@ With all that a device remembers between two messages: what was lost to a lossy 
 the next difference is, and which of its samples it does not have yet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

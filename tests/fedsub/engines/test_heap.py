@@ -1,7 +1,5 @@
 """Training takes the pages that it has freed itself."""
 
-from __future__ import annotations
-
 import os
 import platform
 import resource

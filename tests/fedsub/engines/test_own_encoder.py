@@ -1,7 +1,5 @@
 """Runs on features of a module of one's own: they train, go on, are refused and are exported."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A rehearsal with a page: a person's windows come to it as a phone's sensors would give them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The most memory that a process held."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

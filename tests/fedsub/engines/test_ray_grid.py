@@ -1,7 +1,5 @@
 """Runs on the workers of a real Ray cluster: one machine's bytes, lost workers, resumed runs."""
 
-from __future__ import annotations
-
 import pickle
 import tempfile
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Files of people's models: what many have alike lies once beside them, and each is read whole."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A bundle answers alone: in a process that can import NumPy and the model's runtime at most."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Exported encoders give our features, to the bit, in every runtime."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

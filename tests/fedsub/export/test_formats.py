@@ -1,7 +1,5 @@
 """Exported models: other programs get the very probabilities that the device computes."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

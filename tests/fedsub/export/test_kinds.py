@@ -1,7 +1,5 @@
 """An exported file names the kind of model that it was built as, whatever its layers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint

@@ -1,7 +1,5 @@
 """A person's mixture of models as one file: what it computes is what the device predicts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The model that a weak device would get: by the method's own rule, or a part of a person's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Devices that have trained a round, whose models can be exported."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

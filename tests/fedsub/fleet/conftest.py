@@ -1,7 +1,5 @@
 """A small fleet behind a grid in virtual time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

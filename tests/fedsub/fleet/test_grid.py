@@ -1,7 +1,5 @@
 """A grid in virtual time: devices answer while they are there, and rounds are a real server's."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Habits follow from the seed, and are the kinds' own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Over-selection, late uploads and no rounds at all, on people who are in time or late."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

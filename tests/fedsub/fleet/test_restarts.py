@@ -1,7 +1,5 @@
 """A server that starts again for each round goes on with who is late, and with who has a pause."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

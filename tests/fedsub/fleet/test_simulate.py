@@ -1,7 +1,5 @@
 """`fedsub deploy simulate`: days that follow from the seed, in a folder that any run leaves."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from pathlib import Path

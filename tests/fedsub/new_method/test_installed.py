@@ -1,7 +1,5 @@
 """A package with a method, as `fedsub new method` writes it, installed: it trains and is tested."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """People who come after a run's last round: their models, to the bit, and what is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable

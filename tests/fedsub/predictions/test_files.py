@@ -1,7 +1,5 @@
 """Rows as files: whole or not at all, more than memory holds, with the same columns."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Predictions of a run's tested samples: the metrics that the run reports follow from them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

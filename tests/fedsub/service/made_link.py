@@ -1,7 +1,5 @@
 """A SuperLink and a clock that a test makes: runs end as the test says, rounds are on the disk."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Acts: who may do what until when; what is refused changes nothing but the audit log."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The endpoint: who may read beyond loopback, who may act, and what is refused by name."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -1,7 +1,5 @@
 """The gate: when the next round begins, by a made clock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo

@@ -1,7 +1,5 @@
 """Schedules: their grammar, what is refused, days on which the clock has no such time, or two."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 

@@ -1,7 +1,5 @@
 """The supervisor: rounds are submitted once each, whatever fails or is killed, by a made clock."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Golden messages: this release's device answers them as they stand in the files."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

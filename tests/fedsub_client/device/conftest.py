@@ -1,7 +1,5 @@
 """A device whose every message is answered by a new object, as in Flower's processes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import count
 from pathlib import Path

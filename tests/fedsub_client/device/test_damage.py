@@ -1,7 +1,5 @@
 """Full disks, damaged states and states of somebody else."""
 
-from __future__ import annotations
-
 import errno
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A device's file that grows, changes or is being written while the run goes on."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Who a device says it is, what it can hold, and to whom."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a device keeps beside its state: the model that is used, and its secret."""
 
-from __future__ import annotations
-
 import errno
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """A device and an encoder that is a module: its owner names the code, the run its digest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

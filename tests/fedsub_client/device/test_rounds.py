@@ -1,7 +1,5 @@
 """What a device does when a message comes again, too late, from another run, or is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

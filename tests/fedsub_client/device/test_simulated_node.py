@@ -1,7 +1,5 @@
 """A node of Flower's simulation: the n-th client, its state in the context, its model asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is held back: the last of each class, the same in every round."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

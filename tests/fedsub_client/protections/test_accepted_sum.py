@@ -1,7 +1,5 @@
 """What a device checks of a sum's plan beside a download."""
 
-from __future__ import annotations
-
 import pytest
 from flwr.app import ConfigRecord
 

@@ -1,7 +1,5 @@
 """A device's roster: its files, and what it saw before."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

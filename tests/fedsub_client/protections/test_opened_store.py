@@ -1,7 +1,5 @@
 """The sums that a device opened, on its disk: those of earlier releases, and damaged ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Receipts of sums: kept beside the state, and read without what was not written whole."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A client's folder and states to keep in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

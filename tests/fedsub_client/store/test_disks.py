@@ -1,7 +1,5 @@
 """Disks that fail or are full: the old state stays."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What a process that was killed while it saved has left stops nobody and does not stay."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Processes of their own that save, wait for each other and are killed."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

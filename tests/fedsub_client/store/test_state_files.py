@@ -1,7 +1,5 @@
 """States of other runs beside the newest one's: found again, whatever happens, and bounded."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

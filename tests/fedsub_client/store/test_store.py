@@ -1,7 +1,5 @@
 """A device's folder: what was saved last, what is damaged, who may work in it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """What a participant in secure sums keeps: each run's in a file of its own, and what was before."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

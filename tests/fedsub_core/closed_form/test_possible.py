@@ -1,7 +1,5 @@
 """What samples lead to passes, however it is rounded; what none can have does not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Older samples count less: sums with a factor are weighted sums, and so are heads of them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

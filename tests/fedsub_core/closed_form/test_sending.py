@@ -1,7 +1,5 @@
 """What statistics travel as: 16 bits a number up, float32 down, and what is left of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Whole numbers under secure sums: exact as long as they fit, close beyond."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

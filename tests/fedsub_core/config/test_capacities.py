@@ -1,7 +1,5 @@
 """What texts say of devices' capacities, and how they are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub.testing.refusals import refused

@@ -1,7 +1,5 @@
 """The run's configuration: defaults, what overrides what, round trips, and every refusal."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options that change nothing for any method of a run are found; refused where they were given."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub_core.config.idle import check_given, idle, named_idle

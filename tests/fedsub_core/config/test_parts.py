@@ -1,7 +1,5 @@
 """Named parts with arguments: what is read, and what is refused by the nearest name."""
 
-from __future__ import annotations
-
 from math import inf
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pickles made by hand to do something, and valid ones with bytes changed."""
 
-from __future__ import annotations
-
 import pickle
 import random
 import struct

@@ -3,8 +3,6 @@
 Prints, as JSON, by each one's name how it was refused, or "read".
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 import json

@@ -1,7 +1,5 @@
 """Samples that are the same are never on both sides of a split."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Edges of a client's file: what is the same is one, what cannot be is refused by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

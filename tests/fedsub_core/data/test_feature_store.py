@@ -1,7 +1,5 @@
 """Features beyond a bound lie in a file that is mapped."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The federation format: what is read, what is written, and every refusal."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Folds and given parts: each sample is tested once, nothing overlaps across a boundary."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of a graph: nodes and edges come back in any order, neighbours mix as by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

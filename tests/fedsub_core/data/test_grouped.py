@@ -1,7 +1,5 @@
 """Splits by whole groups: none is on both sides, classes stay trained, one is split in time."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

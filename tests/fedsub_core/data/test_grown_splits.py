@@ -1,7 +1,5 @@
 """A file that grows: no sample changes sides, and every class keeps its tested share."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

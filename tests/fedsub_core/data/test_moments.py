@@ -1,7 +1,5 @@
 """Windows of one moment are on one side of a split."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

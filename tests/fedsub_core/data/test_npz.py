@@ -1,7 +1,5 @@
 """Files of others: what they declare is checked before it is made."""
 
-from __future__ import annotations
-
 import io
 import tracemalloc
 import zipfile

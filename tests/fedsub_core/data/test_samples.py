@@ -1,7 +1,5 @@
 """Images and token ids in the federation format: what is kept as it is, and every refusal."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Splits: disjoint, nothing lost but the gap, nothing shared in time, no client without a part."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Taking each client's samples in an order of its own, and what a model sees of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Standardisation: moments add up, hold at awkward numbers, and follow the mode."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Data with a target: its card, its values, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pickles of others: arrays of numbers come out of them, and nothing else happens."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The data set built in: what its recordings become, and that they are found where they lie."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import pickle

@@ -1,7 +1,5 @@
 """What is derived of windows, and where card and file contradict each other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Encoders: sums of integers, the same bits in any stack, and the first of a larger one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

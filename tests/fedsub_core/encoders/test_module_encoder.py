@@ -1,7 +1,5 @@
 """A module of one's own as an encoder: its levels by hand, its name, and what is refused."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Ranks of feature vectors: what they depend on, and what they do not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a model sees of samples: features as a model that is trained by gradients wants them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Statistics of windows: what they measure, the same bits in C and NumPy, also at the extremes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Flower's private parts stand behind one seam, which fits the Flower that is installed."""
 
-from __future__ import annotations
-
 import ast
 import pkgutil
 import re

@@ -3,8 +3,6 @@
 python random_chains.py SEEDS: with the library that is found, of each instruction set in turn.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """What does not go together is refused in C, before anything is read or written."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Mapping
 

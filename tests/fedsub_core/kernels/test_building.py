@@ -1,7 +1,5 @@
 """The kernels are built where there is a compiler; without one everything else installs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

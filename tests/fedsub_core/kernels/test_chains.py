@@ -1,7 +1,5 @@
 """Which models the kernels know, and that a forward pass is PyTorch's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Exponentials and logarithms of our own are the floats next to the true numbers."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

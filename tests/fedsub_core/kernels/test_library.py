@@ -1,7 +1,5 @@
 """Kernels are found, chosen by the processor or the user, and can be left out."""
 
-from __future__ import annotations
-
 import logging
 from functools import cache
 from pathlib import Path

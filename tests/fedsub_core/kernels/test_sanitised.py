@@ -1,7 +1,5 @@
 """Random chains through kernels that AddressSanitizer and UBSan watch, beside PyTorch."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

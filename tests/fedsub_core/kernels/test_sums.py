@@ -1,7 +1,5 @@
 """Standardised and quantised samples, and sums of closed forms, are NumPy's to the bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Compiled features of windows are NumPy's, to the bit, for every instruction set."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

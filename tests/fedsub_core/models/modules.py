@@ -1,7 +1,5 @@
 """Modules as people bring them: a CNN with BatchNorm and Dropout, an LSTM, a residual net."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

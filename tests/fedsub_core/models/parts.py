@@ -1,7 +1,5 @@
 """Parts of models: units drawn, numbers taken, placed back and masked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

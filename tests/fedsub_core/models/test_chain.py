@@ -1,7 +1,5 @@
 """A chain of layers: sizes, the common start, body and head."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

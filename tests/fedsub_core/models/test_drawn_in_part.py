@@ -1,7 +1,5 @@
 """Weak devices draw their part of a module: bits of the whole one's, in a part of its memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

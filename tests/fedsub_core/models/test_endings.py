@@ -1,7 +1,5 @@
 """What ends a model where the loss expects logits is known, as a layer and as a function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import prod
 

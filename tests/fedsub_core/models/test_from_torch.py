@@ -1,7 +1,5 @@
 """Conversion from torch.nn keeps the function, and refuses what it cannot keep."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """Models by name: ours, and those that an installed package offers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from math import prod

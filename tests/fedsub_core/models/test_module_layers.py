@@ -1,7 +1,5 @@
 """Which layers of a module have units, and what a unit owns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Any model with some of its units: it computes what the whole one does with the others zeroed."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import weakref

@@ -1,7 +1,5 @@
 """Models of papers have as many numbers as they should, and train."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The record of a run's model says what `auto` stood for, layer by layer, with its encoder."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub_core.config.run_config import read_config

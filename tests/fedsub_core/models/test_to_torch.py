@@ -1,7 +1,5 @@
 """Models as plain PyTorch modules: the inverse of reading one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

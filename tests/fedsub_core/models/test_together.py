@@ -1,7 +1,5 @@
 """Passes of many clients as one: equal to each client's own, or why they cannot be."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Any module as a model: as PyTorch trains it, alone and in any stack, and what is exchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sub-models of chains: which units, what each owns, counting; a part trains as under a mask."""
 
-from __future__ import annotations
-
 from math import prod
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each gets people with a roster, or without one, and returns the vector that it reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 

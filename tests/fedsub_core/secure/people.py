@@ -1,7 +1,5 @@
 """People of one sum, and a server that asks them in order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 `docs/privacy.md` has the same table.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A transcript's lines: read as they were written, and refused where one lacks or lies."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

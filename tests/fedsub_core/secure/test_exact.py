@@ -1,7 +1,5 @@
 """Numbers of any size that people add up under masks, to the bit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sums of the same numbers whose people differ by fewer than the least are not opened."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

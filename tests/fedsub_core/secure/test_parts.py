@@ -1,7 +1,5 @@
 """Sharing, graphs, masks and whole numbers, each alone."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A sum made anew in groups: what a device answers, and what would tell of fewer people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

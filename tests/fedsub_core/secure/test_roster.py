@@ -1,7 +1,5 @@
 """A roster is its owner's, whole, and only grows."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

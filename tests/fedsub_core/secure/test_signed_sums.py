@@ -1,7 +1,5 @@
 """People who go by a roster: no keys but those of its people, and one view of all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Slots behind a vector's numbers: everybody counts once, whatever its samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The protocol: what comes out is the sum, nothing less is ever opened, and lies are found."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

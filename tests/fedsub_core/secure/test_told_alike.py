@@ -1,7 +1,5 @@
 """Masks cancel between people who were told the same, and between no others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What stays the same from round to round is opened for the same people alone, whenever it is."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import numpy as np

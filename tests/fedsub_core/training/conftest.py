@@ -1,7 +1,5 @@
 """Stacks of random samples, and models of every kind of layer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

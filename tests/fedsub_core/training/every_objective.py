@@ -1,7 +1,5 @@
 """An objective of every term that the kernels know."""
 
-from __future__ import annotations
-
 import torch
 
 from fedsub_core.models.model import Params

@@ -1,7 +1,5 @@
 """Augmentation: what each change keeps, whose randomness it is, and what is refused."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """Training by compiled kernels is PyTorch's, for all that they know; the rest is left to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

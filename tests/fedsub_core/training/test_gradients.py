@@ -1,7 +1,5 @@
 """Gradients by the kernels and by autograd are equal, for every term and any layers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Local training on a stack equals PyTorch's optimisers on each client alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Terms of objectives, with numbers worked out by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

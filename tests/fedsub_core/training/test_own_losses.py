@@ -1,7 +1,5 @@
 """Losses that a run names equal PyTorch's on each client alone; what is no loss is refused."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

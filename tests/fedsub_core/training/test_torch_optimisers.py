@@ -1,7 +1,5 @@
 """Optimisers of PyTorch on a stack equal those on each client alone, step by step."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Declarations and bundles that fit them, and a device and a server that exchange them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The codec gives back what went in, bit for bit, and refuses what does not fit the declaration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

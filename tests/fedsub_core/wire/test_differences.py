@@ -1,7 +1,5 @@
 """Rounds of uploads: exact where they say so, and what is lost otherwise does not add up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise

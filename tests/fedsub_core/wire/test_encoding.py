@@ -1,7 +1,5 @@
 """Encodings are lists of filters, in any order."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedsub_core.errors import ConfigError

@@ -1,7 +1,5 @@
 """What stands beside a payload: read back as it was written, refused where it cannot be used."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

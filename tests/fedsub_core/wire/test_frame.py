@@ -1,7 +1,5 @@
 """The outermost layer: nothing beyond the limit is opened, and no frame may lie of its size."""
 
-from __future__ import annotations
-
 import sys
 import tracemalloc
 

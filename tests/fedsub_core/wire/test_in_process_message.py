@@ -1,7 +1,5 @@
 """A message within a process: Flower's, written when somebody looks at it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, MetricRecord

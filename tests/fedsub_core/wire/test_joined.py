@@ -1,7 +1,5 @@
 """Joined messages: one record for all, and the same records afterwards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

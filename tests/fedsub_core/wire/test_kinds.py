@@ -1,7 +1,5 @@
 """Each kind of tensor in each encoding, and what a tensor's kind decides about its numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

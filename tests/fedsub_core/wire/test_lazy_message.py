@@ -1,7 +1,5 @@
 """A message that is read unwritten says what its bytes say, and counts as many as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any

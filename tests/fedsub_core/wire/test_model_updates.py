@@ -1,7 +1,5 @@
 """A whole model, as FedAvg sends it: every encoding applies to it, weights and biases alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Number formats of tensors: exact, rounded as PyTorch rounds, or within half a step."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Messages that are not written yet go to another process as they are, and say the same there."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

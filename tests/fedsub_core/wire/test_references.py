@@ -1,7 +1,5 @@
 """What differences are from: after lost messages and lost references, and in downloads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a server sends over a network cannot be foretold, and says the same as without its salt."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict

@@ -1,7 +1,5 @@
 """Tensors that many clients get are encoded once; a message is what one serialisation gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sub-models on the wire: small, empty, out of order, and never with rows left out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """docs/wire-format.md says what the code does: the schema's tables, the codec's bytes."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/wire-format.md says what the code does: methods' tensors, models, first weights, limits."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from math import sqrt

@@ -1,7 +1,5 @@
 """docs/wire-format.md says what the code does: Flower's messages, records and their keys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import GenericAlias
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads docs/wire-format.md: sections, tables, and what stands in them as code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Dates as text: which are read, which order is said, and what is said of others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime

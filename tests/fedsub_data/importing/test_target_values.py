@@ -1,7 +1,5 @@
 """A column of numbers as target, instead of labels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs of the server app on a small town, and what they leave."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path

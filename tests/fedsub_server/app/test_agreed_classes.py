@@ -1,7 +1,5 @@
 """Classes are called what people's devices agreed on, whatever the server takes for the data."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run that begins with another run's models, and one that standardises anew."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree

@@ -1,7 +1,5 @@
 """Devices say how they divided their own samples; a deployed run's folder says it as others do."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A card that gains classes: everything of before stays, whoever does not know them goes on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree

@@ -1,7 +1,5 @@
 """The same folder goes on after its last finished round, or says why not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

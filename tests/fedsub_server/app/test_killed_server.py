@@ -1,7 +1,5 @@
 """A server that is killed at any moment goes on with devices that were not, or half."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

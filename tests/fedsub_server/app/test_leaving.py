@@ -1,7 +1,5 @@
 """A person leaves from the device: asked no more from the next round on, forgotten, and told so."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

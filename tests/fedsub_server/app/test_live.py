@@ -1,7 +1,5 @@
 """What the server says of itself while it runs, and that it says it of nobody who was forgotten."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

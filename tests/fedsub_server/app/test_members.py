@@ -1,7 +1,5 @@
 """Two federations on one server: each has its own people, whoever's devices are connected."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

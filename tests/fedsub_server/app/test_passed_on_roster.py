@@ -1,7 +1,5 @@
 """The roster in a run's folder reaches every device in the handshake, of runs of sums alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

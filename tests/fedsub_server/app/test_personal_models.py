@@ -1,7 +1,5 @@
 """Models of simulated people are collected after the last round; a person's never is."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One run of several methods: a folder of their own each, one summary, tables in the log."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 A second sum, over other people, would tell of those who are in one alone.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

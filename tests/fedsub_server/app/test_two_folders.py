@@ -1,7 +1,5 @@
 """Two runs before the same devices: each has its own state there, and losses are said."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from pathlib import Path

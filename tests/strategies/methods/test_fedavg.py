@@ -1,7 +1,5 @@
 """FedAvg over real rounds, against plain PyTorch written out client by client."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

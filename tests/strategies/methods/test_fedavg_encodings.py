@@ -1,7 +1,5 @@
 """FedAvg over narrow links: smaller messages, the same model up to rounding, lost references."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """FedRep's server half: FedAvg of bodies, and whom it asks in the last round."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """pFedMe's server half: how far the global model moves to the clients' mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

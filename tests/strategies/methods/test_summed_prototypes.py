@@ -1,7 +1,5 @@
 """Prototypes in secure sums: those of plain runs, and of no class that too few people have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Means over uploads, with numbers that can be checked in one's head."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

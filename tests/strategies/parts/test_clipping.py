@@ -1,7 +1,5 @@
 """Bounds by who holds a number: how much one of few whole devices adds, worked out by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

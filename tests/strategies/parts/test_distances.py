@@ -1,7 +1,5 @@
 """Distances of all pairs: numbers by hand, and scipy's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from scipy.spatial.distance import cdist

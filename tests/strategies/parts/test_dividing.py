@@ -1,7 +1,5 @@
 """Dividing clients into groups, by distances alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Means of prototypes, with numbers that can be checked in one's head, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Places of prototypes in a plane, and their ratio, with numbers that can be checked by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

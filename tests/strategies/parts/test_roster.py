@@ -1,7 +1,5 @@
 """Rows of clients: who is where, who joins, and what moves with them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

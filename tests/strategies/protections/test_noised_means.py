@@ -1,7 +1,5 @@
 """Means with noise: of changes no longer than said, in which all count alike, and what it costs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rounds of which the server sees the sum: equal to plain ones, and nobody's own anywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

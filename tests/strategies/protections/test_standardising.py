@@ -1,7 +1,5 @@
 """What all standardise by, where the server sees the sum of people's moments alone."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The file of a transcript: it goes on after a crash, and is refused where it was damaged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A network on which one node answers with mutants, which are inflated as Flower's Grid does it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from random import Random

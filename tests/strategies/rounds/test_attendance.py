@@ -1,7 +1,5 @@
 """Who is drawn by attendance: likelier answers more often, and a share for every group."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """What a device claims unasked, of the wrong kind, or of others, changes nothing for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

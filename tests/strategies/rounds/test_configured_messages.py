@@ -1,7 +1,5 @@
 """What ``configure_train`` and ``configure_evaluate`` return is what is sent, and no more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

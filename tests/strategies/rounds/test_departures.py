@@ -1,7 +1,5 @@
 """Who was unregistered is told from who is away, by Flower's own record of its nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

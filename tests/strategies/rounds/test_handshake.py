@@ -1,7 +1,5 @@
 """The handshake: clients that do not fit together, or that answer nonsense."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """An array that names one chunk again and again takes no memory of ours."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Late uploads: numbers by hand, and what is refused by name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a node can do to the link between it and the server costs that node alone."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Flower's Grid is asked once for many replies, and each is read as if it were asked for alone."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -4,8 +4,6 @@ Mutants go through all that reads a reply: link, node registry, delivery, transp
 hand: ``FEDSUB_MUTANTS=100000 pytest tests/strategies/rounds/test_mutants.py -s``.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

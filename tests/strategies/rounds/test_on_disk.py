@@ -1,7 +1,5 @@
 """What people send once lies in files, where it is much: no bit of a run is another."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A half that keeps what it was told is found out; a driver refuses verbs in another order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pytest

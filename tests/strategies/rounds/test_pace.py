@@ -1,7 +1,5 @@
 """Who keeps a round waiting is asked less and less often; its other clients say who does."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace

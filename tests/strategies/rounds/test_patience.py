@@ -1,7 +1,5 @@
 """Who does not answer is asked less and less often, and forgiven by and by when it answers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from flwr.app import Message, MessageType

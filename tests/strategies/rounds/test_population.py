@@ -1,7 +1,5 @@
 """Who takes part in a round: drawn by seed, chosen by the method, held out until the end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The round loop: what is refused, who still counts, when a run ends, what it standardises by."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

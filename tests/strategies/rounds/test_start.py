@@ -1,7 +1,5 @@
 """What ``start`` makes of its arguments: honoured, or refused by name."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

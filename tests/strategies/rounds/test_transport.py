@@ -1,7 +1,5 @@
 """What goes over the wire is counted as it is, and a device's report stays its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

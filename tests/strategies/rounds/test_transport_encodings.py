@@ -1,7 +1,5 @@
 """Encodings in whole rounds: exact ones change nothing, lossy ones little, lost messages heal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A round that led most people astray is undone, and who moved it is left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Devices that say a capacity that cannot be, or send what does not fit it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

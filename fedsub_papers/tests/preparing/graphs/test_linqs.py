@@ -1,7 +1,5 @@
 """Cora and CiteSeer as LINQS has them, rebuilt from their real papers: faults are named by line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ogbn-arxiv's tables in their official layout, of Cora's real papers: faults name file and row."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

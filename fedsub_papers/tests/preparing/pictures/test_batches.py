@@ -1,7 +1,5 @@
 """CIFAR's archives, rebuilt from 500 real photographs; crafted pickles build and run nothing."""
 
-from __future__ import annotations
-
 import gzip
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Four domains of digits, made of real digits of MNIST."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SVHN's MATLAB files and USPS' lines, rebuilt from real pictures and digits of their sizes."""
 
-from __future__ import annotations
-
 import bz2
 import re
 from collections.abc import Callable

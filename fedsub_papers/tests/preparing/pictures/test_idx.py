@@ -1,7 +1,5 @@
 """MNIST's official files, rebuilt from real digits: read, and refused where something is off."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Callable

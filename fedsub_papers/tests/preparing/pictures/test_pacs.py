@@ -1,7 +1,5 @@
 """PACS' folders, rebuilt from its real pictures: domains are clients, faults are named."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import zipfile

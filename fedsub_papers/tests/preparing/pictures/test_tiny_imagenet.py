@@ -1,7 +1,5 @@
 """TinyImageNet's zip, rebuilt from real pictures of its size."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """AG News' CSV, rebuilt from its real test rows: token ids come out, faults are named by line."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hashes of words and pairs: literal numbers, and NumPy's own arithmetic of fixed widths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 The model is 2 inputs (or 1), one hidden layer, one output, without biases.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ There a client's loss is half the squared distance from a place of its own, so t
 solved exactly, and the place that all of them should find is the mean of theirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CA-AFP's arithmetic, by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The handshake: whose token ids or images are not those of the others, or of the run's card."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ The key of a device lies in the folder KEYS under its name, which also says how 
 each sends, and how that ended, goes to the file JOURNAL, a line of JSON each.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

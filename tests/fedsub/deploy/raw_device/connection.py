@@ -4,8 +4,6 @@ Flower 1.39 speaks gRPC with SuperNodes, later ones HTTP: which, says what is in
 own code is not used here.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import socket

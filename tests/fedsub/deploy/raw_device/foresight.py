@@ -4,8 +4,6 @@ A SuperLink takes an object's children from whoever names it first, and then ref
 names others: a record that all devices can foretell can be kept from all of them.
 """
 
-from __future__ import annotations
-
 from flwr.proto import recorddict_pb2 as pb
 
 from .device import Device, Question

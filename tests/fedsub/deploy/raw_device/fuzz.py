@@ -4,8 +4,6 @@ A device may answer only what it was asked. Mutants of answers beyond that come 
 messages that were answered, or that are another's; beside them come calls, objects, confirmations.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import Counter

@@ -4,8 +4,6 @@ Over HTTP/2 as gRPC speaks it, frame by frame, since a gRPC client would not sen
 HTTP/1.1 where Flower speaks that. Bare connections say nothing at all.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 import sys

@@ -1,7 +1,5 @@
 """Introductions that no server may take: each is one device's first and only answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import nan
 from typing import Any

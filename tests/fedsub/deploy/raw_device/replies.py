@@ -1,7 +1,5 @@
 """Replies that no server may use, stumble over or wait for longer than it said: one a device."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from hashlib import sha256

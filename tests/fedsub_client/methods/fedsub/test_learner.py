@@ -1,7 +1,5 @@
 """FedSub's device half as a whole: what it keeps, uploads and reports."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Relevance of any module's units: a chain's numbers, zennit's, and what is worked out by hand."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Noise has the stated size and seed; what it spends agrees with closed forms."""
 
-from __future__ import annotations
-
 from math import exp, sqrt
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """Prototypes are class means over real samples; hashes follow the data and nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Relevance against zennit, its conservation, its independence of stack and padding."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Scores against counts made by hand in numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Masks select positive relevance of held classes; integration touches named rows only."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from hypothesis import given

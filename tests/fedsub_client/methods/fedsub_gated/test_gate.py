@@ -1,7 +1,5 @@
 """A person's gate: responsibilities, and weights between the people's and one's own."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

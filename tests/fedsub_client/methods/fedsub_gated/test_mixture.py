@@ -1,7 +1,5 @@
 """A mixture's numbers by hand, and in a loop over samples."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Modules whose passes do to units what people's modules do, and which units each has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

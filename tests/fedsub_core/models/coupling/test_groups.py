@@ -1,7 +1,5 @@
 """Units found by following a pass: which belong together, which are none, what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

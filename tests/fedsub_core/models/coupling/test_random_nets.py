@@ -1,7 +1,5 @@
 """Nets of layers drawn at random: any choice of units computes what the masked whole does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

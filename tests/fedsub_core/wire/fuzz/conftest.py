@@ -1,7 +1,5 @@
 """Mutations of messages: of their bytes, of their fields, and of the zstd frames around them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import inf, nan
 from random import Random

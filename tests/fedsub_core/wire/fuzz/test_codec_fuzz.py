@@ -4,8 +4,6 @@ Every mutant follows from its seed alone; a failure names it: ``run(range(seed, 
 repeats it.
 """
 
-from __future__ import annotations
-
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Messages made to take memory or to fill a log are refused for little of either."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Whatever a device puts into a message's records is read as it should be, or refused."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import astuple

@@ -1,7 +1,5 @@
 """FedSub's server half and uploads, made by hand for a model that is small enough to count."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The papers' equations of fusion, element by element, and random rounds to try them on."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

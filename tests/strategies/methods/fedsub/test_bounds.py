@@ -1,7 +1,5 @@
 """One client's rows and scores weigh no more than a few times everybody's."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

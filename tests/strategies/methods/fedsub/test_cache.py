@@ -1,7 +1,5 @@
 """What the server remembers of every client, by hand."""
 
-from __future__ import annotations
-
 import torch
 
 from strategies.methods.fedsub.cache import Cache

@@ -1,7 +1,5 @@
 """One client's rows are not much farther from everybody's than others' are."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

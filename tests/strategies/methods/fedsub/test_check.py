@@ -1,7 +1,5 @@
 """What FedSub demands of an upload beyond what its card declares."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Clusters of prototypes: the number of them, their order, and what rounding must not change."""
 
-from __future__ import annotations
-
 import tomllib
 import warnings
 from collections.abc import Sequence

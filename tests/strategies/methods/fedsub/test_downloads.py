@@ -1,7 +1,5 @@
 """What FedSub sends back over real rounds: imputed classes, depth, sparse rows, nothing alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

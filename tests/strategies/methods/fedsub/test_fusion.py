@@ -1,7 +1,5 @@
 """The fusions in all their readings, against the papers' equations, element by element."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Fusions of so few numbers that a pencil is enough."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

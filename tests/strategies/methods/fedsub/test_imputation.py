@@ -1,7 +1,5 @@
 """Prototypes predicted from similar clients, against the algorithm written out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How the number of clusters is chosen, as text."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Who counts how much in a cluster."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

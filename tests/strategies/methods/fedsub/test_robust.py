@@ -1,7 +1,5 @@
 """A few members of a cluster do not decide what it gives the others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What FedSub makes known of a round: bytes of two plain encodings, clusters of each class."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """FedSub over real rounds: what travels, what is reused, who is in the cache."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """FedSub whose server learns sums alone: everybody's means of units that enough people use."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Ward's clusters of every K at once, against clusters and indices made one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import cut_tree, linkage

@@ -1,7 +1,5 @@
 """The fused track against its formula, unit by unit, with plain loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The common gate: sums over people, experts that are dropped, and what a device may say of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """FedSub with a federated gate whose server learns sums alone."""
 
-from __future__ import annotations
-
 import logging
 from functools import partial
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Sums that no samples can have led to are refused, and the message says why."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

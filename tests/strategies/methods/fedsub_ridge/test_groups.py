@@ -1,7 +1,5 @@
 """Who is like whom, of class means that are known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

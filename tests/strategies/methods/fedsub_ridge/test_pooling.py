@@ -1,7 +1,5 @@
 """Sums and means over people, by hand: who counts for how much."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

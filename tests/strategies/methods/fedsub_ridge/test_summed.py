@@ -1,7 +1,5 @@
 """fedsub-ridge whose server learns sums alone: those of plain runs, and nobody's twice."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast

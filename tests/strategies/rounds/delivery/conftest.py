@@ -1,7 +1,5 @@
 """A server over a link that follows a script, in place of a SuperLink."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

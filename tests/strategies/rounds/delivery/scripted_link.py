@@ -1,7 +1,5 @@
 """A link whose every answer is scripted, on a clock that only waiting moves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any

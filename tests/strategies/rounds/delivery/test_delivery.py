@@ -1,7 +1,5 @@
 """Messages that arrive, that get lost, and nodes that are away: who is heard, who is missing."""
 
-from __future__ import annotations
-
 import time
 from itertools import pairwise
 from typing import Any

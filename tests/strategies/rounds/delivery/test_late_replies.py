@@ -1,7 +1,5 @@
 """Replies that come after their round had ended, or twice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

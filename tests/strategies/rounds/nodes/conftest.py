@@ -1,7 +1,5 @@
 """A Grid that follows a script, in place of a SuperLink."""
 
-from __future__ import annotations
-
 import pytest
 from flwr.supercore.task_identity import TaskIdentity
 

@@ -1,7 +1,5 @@
 """A Grid whose nodes come, go, keep silent and lie, on a clock of the test's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A client is who came with its key, or whose key was registered under its id."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import pytest

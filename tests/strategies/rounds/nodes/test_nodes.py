@@ -1,7 +1,5 @@
 """Who is admitted, asked again, and turned away."""
 
-from __future__ import annotations
-
 import pytest
 from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode

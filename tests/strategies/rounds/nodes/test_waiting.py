@@ -1,7 +1,5 @@
 """How long a run waits for its clients, before it starts and between its rounds."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 
