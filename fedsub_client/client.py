@@ -59,10 +59,7 @@ class FedSubClient(NumPyClient):
 
         The third value is empty, or the metrics after it where the config asks for them.
 
-        Raises
-        ------
-        MessageRefused
-            If the download does not fit this client, round and method.
+        Raises MessageRefused if the download does not fit this client, round and method.
         """
         content = self.train(exchange.read_instructions(config), _payload(parameters))
         upload: LazyMessage = content[exchange.PAYLOAD]

@@ -26,10 +26,7 @@ def read_download(
 ) -> Bundle:
     """Decode the `i`-th client's download; `last`: what another of the cohort was sent.
 
-    Raises
-    ------
-    MessageRefused
-        If it does not fit this client, round and method.
+    Raises MessageRefused if it does not fit this client, round and method.
     """
     reference = cohort.references[i] if cohort.settings.wire.upload.delta else None
     envelope = Envelope(
@@ -55,10 +52,8 @@ def write_upload(
 
     With `levels` as one vector of whole numbers, which is yet to be masked.
 
-    Raises
-    ------
-    MessageRefused
-        If the server wants the upload itself in a run in which it is to learn sums alone.
+    Raises MessageRefused if the server wants the upload itself in a run in which it is to learn
+    sums alone.
     """
     address, sends = Address(cohort.clients[i].client, round), cohort.learner.sends
     if levels is not None:

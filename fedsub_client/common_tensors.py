@@ -61,11 +61,8 @@ def with_common(
     ----------
     folder : where the person's file lies; None: nowhere.
 
-    Raises
-    ------
-    RunError
-        If the other file is missing or damaged. Whether it holds what it held is seen by the
-        digest of the person's own.
+    Raises RunError if the other file is missing or damaged. Whether it holds what it held is seen
+    by the digest of the person's own.
     """
     if COMMON not in stated:
         return dict(tensors)

@@ -52,10 +52,7 @@ class Device:
     or the run config. ``model`` is the one builder, ``package.module:builder`` or
     ``file.py:builder``, that it runs where a server names it.
 
-    Raises
-    ------
-    DataError
-        Where there is no such person or the data cannot be used.
+    Raises DataError where there is no such person or the data cannot be used.
     """
 
     def __init__(self, context: Context) -> None:
@@ -80,12 +77,8 @@ class Device:
     def answer(self, kind: str, content: RecordDict) -> RecordDict:
         """Return the answer to a message of a kind, such as ``train``; joined if that is.
 
-        Raises
-        ------
-        MessageRefused
-            Where a joined message is none; and as the kind's own method.
-        Unwilling
-            Where the owner's policy does not allow to compute now.
+        Raises MessageRefused where a joined message is none; and as the kind's own method. Raises
+        Unwilling where the owner's policy does not allow to compute now.
         """
         if kind != "query" and "state-dir" in self.node:
             check_policy(Path(str(self.node["state-dir"])), self.client)
@@ -98,15 +91,11 @@ class Device:
     def query(self, content: RecordDict) -> RecordDict:
         """Answer a question: who this is, or in a simulation what its model is.
 
-        Raises
-        ------
-        MessageRefused
-            Where the server speaks another wire, where the package of a method of the run is
-            another, or where the run gives a value to a key that this release does not have; where
-            its settings are not those of this device's app; or its run is of single uploads, and
-            the device's owner shows sums alone.
-        RunError
-            Where a server asks a person's device for the person's model.
+        Raises MessageRefused where the server speaks another wire, where the package of a method of
+        the run is another, or where the run gives a value to a key that this release does not have;
+        where its settings are not those of this device's app; or its run is of single uploads, and
+        the device's owner shows sums alone. Raises RunError where a server asks a person's device
+        for the person's model.
         """
         if exchange.MODEL in content:
             return self._model(str(content.config_records[exchange.MODEL].get("run", "")))

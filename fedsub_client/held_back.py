@@ -31,10 +31,7 @@ def held_back(
     Of windows that overlap none is on both sides. Who has too few for that holds none back. Nor
     does a device whose file has `grown` during the run: other samples would judge than before.
 
-    Raises
-    ------
-    DataError
-        Where samples come during the run.
+    Raises DataError where samples come during the run.
     """
     if comes(client):
         raise DataError(

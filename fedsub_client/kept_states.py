@@ -36,10 +36,7 @@ class KeptStates:
     def store(self, method: str) -> Store:
         """Return the store of the state of `method`.
 
-        Raises
-        ------
-        RunError
-            Where it is none of the run's methods.
+        Raises RunError where it is none of the run's methods.
         """
         if method not in self.methods:
             expected = ", ".join(self.methods)

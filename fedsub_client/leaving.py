@@ -33,10 +33,7 @@ def leave(state_dir: Path, client: str) -> list[str]:
 
     The note comes first. Whatever stops this half-way, it can be done again.
 
-    Raises
-    ------
-    RunError
-        If there is no such folder, or something in it cannot be written or deleted.
+    Raises RunError if there is no such folder, or something in it cannot be written or deleted.
     """
     folder = state_dir / client
     if not is_client_id(client):
@@ -73,12 +70,7 @@ def farewell(node: Mapping[str, Any], content: RecordDict) -> RecordDict | None:
 
     What the server says that it deleted is kept in a file for the person.
 
-    Raises
-    ------
-    MessageRefused
-        If that is no such record.
-    RunError
-        If it cannot be written.
+    Raises MessageRefused if that is no such record. Raises RunError if it cannot be written.
     """
     client, where = str(node.get("client-id", "")), node.get("state-dir")
     if not client or not where:

@@ -46,10 +46,8 @@ def load_model(where: Path | str, named: str = "", encoder: str = "") -> Persona
     encoder : str
         The name of its encoder where that is a module, for the same reason.
 
-    Raises
-    ------
-    RunError
-        Where there is no state or several, it is damaged, or it holds no model that can be used.
+    Raises RunError where there is no state or several, it is damaged, or it holds no model that can
+    be used.
     """
     file = _file(Path(where))
     try:
@@ -94,10 +92,7 @@ def _built(model: PersonalModel, named: str, encoder: str) -> PersonalModel:
 def check_usable(model: PersonalModel, where: str) -> None:
     """Refuse parameters of another architecture than the file says, or that diverged.
 
-    Raises
-    ------
-    RunError
-        It begins with `where`.
+    Raises RunError; it begins with `where`.
     """
     try:
         expected = dict(model.predictor.tensor_shapes)

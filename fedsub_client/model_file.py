@@ -158,10 +158,8 @@ def is_model_file(data: bytes) -> bool:
 def model_of(data: bytes, folder: Path | None = None) -> PersonalModel:
     """Inverse of :func:`model_bytes`, of a file in a `folder`.
 
-    Raises
-    ------
-    RunError
-        Where the bytes are no such file, are damaged, or were written in another format.
+    Raises RunError where the bytes are no such file, are damaged, or were written in another
+    format.
     """
     try:
         stated, tensors = json.loads(_metadata(data)[FACTS]), load_tensors(data)

@@ -27,12 +27,9 @@ def make_cohort(
 ) -> Cohort:
     """Return the clients of a method's run, in the state before its first round.
 
-    Raises
-    ------
-    ConfigError
-        If the method's hyperparameters do not fit the model, or the encoder not the samples.
-    ValueError
-        If clients hold different parts of it: what they keep cannot be stacked.
+    Raises ConfigError if the method's hyperparameters do not fit the model, or the encoder not the
+    samples. Raises ValueError if clients hold different parts of it: what they keep cannot be
+    stacked.
     """
     method_card, training = method(settings.method), settings.training
     check_task(training.loss, training.regression, card)
@@ -60,10 +57,7 @@ def held_and_learner(
 ) -> tuple[Held, Learner]:
     """Return the share of a model that devices with samples of `shape` hold, and its learner.
 
-    Raises
-    ------
-    ConfigError
-        As :func:`make_cohort`.
+    Raises ConfigError; as :func:`make_cohort`.
     """
     method_card, hyper = method(settings.method), settings.hyper
     sums = settings.secure.secure_aggregation

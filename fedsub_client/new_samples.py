@@ -28,10 +28,7 @@ def read_samples(path: Path | str) -> dict[str, NDArray[Any]]:
 
     Other arrays are ignored.
 
-    Raises
-    ------
-    DataError
-        Where the file is missing or damaged, is no npz, or holds no ``x``.
+    Raises DataError where the file is missing or damaged, is no npz, or holds no ``x``.
     """
     path = Path(path)
     if not path.is_file():
@@ -63,11 +60,8 @@ def check_samples(x: NDArray[Any], card: Card, shape: tuple[int, ...], where: st
         numbers are.
     where : what the messages begin with.
 
-    Raises
-    ------
-    DataError
-        Where `x` is of another type or shape, empty, or holds what is no finite number or no token
-        of the vocabulary.
+    Raises DataError where `x` is of another type or shape, empty, or holds what is no finite number
+    or no token of the vocabulary.
     """
     if isinstance(shape, (Pixels, Tokens)) and x.dtype.kind not in "iu":
         raise DataError(
@@ -127,10 +121,8 @@ def check_new_edges(
 ) -> Edges | None:
     """Return the edges of new nodes ``x [n, F]``, refuse others; None of all but nodes.
 
-    Raises
-    ------
-    DataError
-        Where nodes come without edges, which may be none but must be said, or edges with others.
+    Raises DataError where nodes come without edges, which may be none but must be said, or edges
+    with others.
     """
 
     def refused(what: str, got: object, expected: str, do: str) -> DataError:
@@ -155,10 +147,7 @@ def check_distances(
     scaling : mean and standard deviation of the training data.
     where : what the messages begin with.
 
-    Raises
-    ------
-    DataError
-        Where all rows do: then it is a matter of units, and no answer means anything.
+    Raises DataError where all rows do: then it is a matter of units, and no answer means anything.
     """
     with np.errstate(over="ignore"):
         away = np.abs(apply(scaling, x)).reshape(len(x), len(card.features), -1).max(2)

@@ -40,12 +40,8 @@ class Person:
     node : the node's config; without ``client-id`` the node is one of a simulation.
     config : the run's.
 
-    Raises
-    ------
-    DataError
-        Where there is no such person or the data cannot be used.
-    MessageRefused
-        Where the run needs PyTorch, which the device does not have.
+    Raises DataError where there is no such person or the data cannot be used. Raises MessageRefused
+    where the run needs PyTorch, which the device does not have.
     """
 
     def __init__(self, node: Mapping[str, Any], config: RunConfig) -> None:
@@ -154,10 +150,7 @@ def _client_of(node: Mapping[str, Any], people: Sequence[str], source: str) -> s
     people : all clients of the run's data, for a simulated node, which is the n-th of them.
     source : where these data are.
 
-    Raises
-    ------
-    DataError
-        Where there is no such person.
+    Raises DataError where there is no such person.
     """
     if "client-id" in node:
         client = str(node["client-id"])
@@ -210,10 +203,7 @@ def encoder_here(node: Mapping[str, Any], encoder: str) -> str:
 
     The digest stays the run's: the paths may be others, the files may not. No file is read.
 
-    Raises
-    ------
-    RunError
-        Where a server names code as its encoder and this device's owner does not.
+    Raises RunError where a server names code as its encoder and this device's owner does not.
     """
     named, given = NamedModule.parse(encoder), str(node.get("encoder", ""))
     own = NamedModule.parse(given)
@@ -232,10 +222,7 @@ def encoder_here(node: Mapping[str, Any], encoder: str) -> str:
 def _read_data(source: str, client: str, simulated: bool) -> tuple[Card, ClientData]:
     """Return a person's data with the card beside them.
 
-    Raises
-    ------
-    DataError
-        Where they cannot be used.
+    Raises DataError where they cannot be used.
     """
     try:
         return load_client(source, client)

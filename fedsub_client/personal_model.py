@@ -76,10 +76,7 @@ class PersonalModel:
     def predicts(self) -> type[Predictor]:
         """The kind of predictor that the parameters belong to.
 
-        Raises
-        ------
-        ConfigError
-            Where it is a method's own, which is not installed here.
+        Raises ConfigError where it is a method's own, which is not installed here.
         """
         if self.described is None:
             return Predictor
@@ -110,11 +107,8 @@ class PersonalModel:
         edges : integer [2, m]
             Of a graph's nodes, rows of `x` that are joined; [2, 0] where none are.
 
-        Raises
-        ------
-        DataError
-            Where `x` does not fit the model: shape, type, a value that is not finite, or all rows
-            far from the training data. Where `edges` are none of a graph's.
+        Raises DataError where `x` does not fit the model: shape, type, a value that is not finite,
+        or all rows far from the training data. Where `edges` are none of a graph's.
         """
         where = f"{source}: client {self.client!r}"
         x = check_samples(x, self.card, self.shape, where)

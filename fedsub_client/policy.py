@@ -76,10 +76,7 @@ class Policy:
         all hours.
     battery : share of the battery that must be left.
 
-    Raises
-    ------
-    ConfigError
-        If it never allows anything, or a value is none.
+    Raises ConfigError if it never allows anything, or a value is none.
     """
 
     charging: bool = False
@@ -136,10 +133,7 @@ class Policy:
 def read_policy(folder: Path) -> Policy:
     """Return the policy in a device's folder; one that allows all where there is none.
 
-    Raises
-    ------
-    ConfigError
-        If it cannot be read, has an unknown key, or never allows anything.
+    Raises ConfigError if it cannot be read, has an unknown key, or never allows anything.
     """
     path = folder / POLICY_FILE
     if not path.is_file():

@@ -96,13 +96,8 @@ class Saved:
     def of_bytes(cls, data: bytes) -> Saved:
         """Inverse of :meth:`to_bytes`.
 
-        Raises
-        ------
-        OtherRelease
-            Where they are whole, and written in a layout, or hold a model, that this release does
-            not read.
-        RunError
-            Where the bytes are damaged.
+        Raises OtherRelease where they are whole, and written in a layout, or hold a model, that
+        this release does not read. Raises RunError where the bytes are damaged.
         """
         try:
             tensors = load_tensors(data)

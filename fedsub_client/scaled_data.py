@@ -43,10 +43,7 @@ class ScaledData:
     encoder : what makes the features that the stacks hold; None: they hold samples.
     trains : whether the model is trained: its features are then standardised, too.
 
-    Raises
-    ------
-    ConfigError
-        If features of all samples would take too much memory.
+    Raises ConfigError if features of all samples would take too much memory.
     """
 
     clients: Sequence[SplitClient]

@@ -172,10 +172,7 @@ def split_client(
         (:class:`fedsub_client.file_history.FileHistory`); empty: it never grew.
     capacity : of the device.
 
-    Raises
-    ------
-    DataError
-        Where the client would have no training or no test sample, at first or at all.
+    Raises DataError where the client would have no training or no test sample, at first or at all.
     """
     y = client.y if card.target is None else card.target.scaled(client.y)
     client = client.stratified

@@ -28,14 +28,9 @@ def load_state(path: Path, client: str) -> Saved | None:
 
     Then the file is kept aside under another name, and that is said.
 
-    Raises
-    ------
-    OtherRelease
-        Where a release wrote it whose files this one does not read. It stays as it is.
-    Locked
-        Where it is sealed, and there is no passphrase or another one. It stays as it is.
-    RunError
-        Where there is a file that cannot be read or moved.
+    Raises OtherRelease where a release wrote it whose files this one does not read. It stays as it
+    is. Raises Locked where it is sealed, and there is no passphrase or another one. It stays as it
+    is. Raises RunError where there is a file that cannot be read or moved.
     """
     try:
         data = path.read_bytes()
@@ -115,10 +110,7 @@ def make_room(folder: Path, client: str) -> None:
 
     One stays, however large it is.
 
-    Raises
-    ------
-    OSError
-        Where one cannot be removed.
+    Raises OSError where one cannot be removed.
     """
 
     def when(path: Path) -> tuple[bool, int]:

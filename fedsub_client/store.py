@@ -204,20 +204,14 @@ class FolderStore:
     def load_sums(self, run: str) -> bytes | None:
         """Return a participant's secrets of a run's secure sums.
 
-        Raises
-        ------
-        RunError
-            Where there is a file that cannot be read.
+        Raises RunError where there is a file that cannot be read.
         """
         return load_sums(*self._sums(run), run)
 
     def save_sums(self, kept: bytes, run: str) -> None:
         """Write a new file and move it over the old one.
 
-        Raises
-        ------
-        RunError
-            Where it cannot be written, as on a full disk.
+        Raises RunError where it cannot be written, as on a full disk.
         """
         own, before = self._sums(run)
         try:

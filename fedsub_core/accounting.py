@@ -21,10 +21,7 @@ def spent_epsilon(multiplier: float, releases: int, delta: float) -> float:
     ----------
     multiplier : the noise's deviation over the greatest L2 norm of one's part.
 
-    Raises
-    ------
-    ConfigError
-        If `delta` is not between 0 and 1, or the accountant is not installed.
+    Raises ConfigError if `delta` is not between 0 and 1, or the accountant is not installed.
     """
     if not 0 < delta < 1:
         raise ConfigError(f"delta: got {delta}, expected 0 < delta < 1")

@@ -71,10 +71,7 @@ def of_people(
     card : what the data card says, None where it says nothing.
     known : who may be named, where they are more than `clients`.
 
-    Raises
-    ------
-    ConfigError
-        If somebody else is named.
+    Raises ConfigError if somebody else is named.
     """
     for key, text in (("data card: capacities", card), ("capacities", settings.capacities)):
         _check_named(key, text, known or clients)
@@ -99,10 +96,7 @@ def of_nobody(card: str | None) -> str | None:
 def of_node(node: Mapping[str, Any], client: str) -> Capacity | None:
     """Return the capacity in a device's own node config, None where there is none.
 
-    Raises
-    ------
-    DataError
-        If that is no share.
+    Raises DataError if that is no share.
     """
     if "capacity" not in node:
         return None

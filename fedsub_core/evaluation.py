@@ -121,10 +121,7 @@ def evaluate(logits: Tensor, y: Tensor, valid: Tensor) -> Evaluation:
     valid : bool [clients, samples]
         False where a sample is padding; what stands there, nan included, never counts.
 
-    Raises
-    ------
-    DataError
-        If the shapes do not belong together or a valid label is no class of the model.
+    Raises DataError if the shapes do not belong together or a valid label is no class of the model.
     """
     if logits.ndim != 3 or y.shape != logits.shape[:2] or valid.shape != y.shape:
         raise DataError(

@@ -45,10 +45,7 @@ def private(path: str | os.PathLike[str], flags: int) -> int:
 def make_folder(folder: Path) -> None:
     """Make a folder and those above it where there is none; only their owner can read them.
 
-    Raises
-    ------
-    OSError
-        Where it cannot be made.
+    Raises OSError where it cannot be made.
     """
     if not folder.is_dir():
         if folder.parent != folder:
@@ -64,10 +61,8 @@ def replace_file(
     Parts of `data` may be made as they are written. What stands at `path` is at any moment the old
     content or the new, also after power loss.
 
-    Raises
-    ------
-    OSError
-        Where it cannot be written. Then, and where `check` raises, `path` stays as it was.
+    Raises OSError where it cannot be written. Then, and where `check` raises, `path` stays as it
+    was.
     """
     # The suffix stays last: readers go by it.
     new = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
@@ -98,10 +93,7 @@ def remove_drafts(folder: Path) -> None:
 def lock(file: IO[Any], wait: bool = True) -> bool:
     """Lock a file until it is closed; False where the system has no such call, as Windows.
 
-    Raises
-    ------
-    OSError
-        Where another process has locked it and `wait` is false.
+    Raises OSError where another process has locked it and `wait` is false.
     """
     try:
         import fcntl
@@ -116,10 +108,7 @@ def write_whole(
 ) -> None:
     """Do as :func:`replace_file`, with an error that says what to do.
 
-    Raises
-    ------
-    RunError
-        Where it cannot be written.
+    Raises RunError where it cannot be written.
     """
     try:
         replace_file(path, data, check)
@@ -133,10 +122,7 @@ def write_whole(
 def write_new(path: Path, content: bytes, mode: int) -> None:
     """Write a new file that from its first moment has the permissions `mode`.
 
-    Raises
-    ------
-    RunError
-        If it exists already or cannot be written.
+    Raises RunError if it exists already or cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -161,11 +147,8 @@ def check_new_folder(folder: Path, refusal: type[FedSubError]) -> None:
 def whole_folder(folder: Path, refusal: type[FedSubError]) -> Iterator[Path]:
     """Yield a draft folder to write into; at the block's end it becomes `folder`.
 
-    Raises
-    ------
-    refusal
-        Where `folder` already holds something or something cannot be written. Whatever is raised
-        in the block, nothing of it is kept.
+    Raises refusal where `folder` already holds something or something cannot be written. Whatever
+    is raised in the block, nothing of it is kept.
     """
     check_new_folder(folder, refusal)
     try:
@@ -192,10 +175,7 @@ def whole_folder(folder: Path, refusal: type[FedSubError]) -> Iterator[Path]:
 def stamped_folder(out: Path, name: str) -> Path:
     """Make the folder ``<out>/<name>-<time>``, numbered where there is one of this second.
 
-    Raises
-    ------
-    RunError
-        Where it cannot be made.
+    Raises RunError where it cannot be made.
     """
     if out.exists() and not out.is_dir():
         raise RunError(f"{out}: is a file, expected a folder; choose another {spelt('out')}")
@@ -234,10 +214,7 @@ def _sync_folder(folder: Path) -> None:
 def read_table(path: Path) -> dict[str, Any]:
     """Return the object of a JSON file; empty where there is no file.
 
-    Raises
-    ------
-    RunError
-        If it cannot be read, or holds something else.
+    Raises RunError if it cannot be read, or holds something else.
     """
     try:
         found = json.loads(path.read_text("utf-8"))

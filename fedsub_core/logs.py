@@ -53,10 +53,7 @@ class _Stderr(logging.StreamHandler[IO[str]]):
 def set_up_logs() -> None:
     """Have this process write its logs as the environment says; once more changes nothing.
 
-    Raises
-    ------
-    ConfigError
-        If the environment says neither ``text`` nor ``json``.
+    Raises ConfigError if the environment says neither ``text`` nor ``json``.
     """
     wanted = os.environ.get(LOG_FORMAT, TEXT)
     if wanted not in (TEXT, JSON):

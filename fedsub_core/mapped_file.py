@@ -29,10 +29,7 @@ _AROUND = 2**16
 class MappedFile:
     """A file of arrays that are written one after another.
 
-    Raises
-    ------
-    OSError
-        Where it cannot be written: its folder is full, or lacks.
+    Raises OSError where it cannot be written: its folder is full, or lacks.
     """
 
     def __init__(self) -> None:
@@ -66,10 +63,7 @@ class MappedFile:
 def mapped(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     """Return arrays as they lie in a new file, in their order.
 
-    Raises
-    ------
-    OSError
-        As :class:`MappedFile`.
+    Raises OSError; as :class:`MappedFile`.
     """
     file = MappedFile()
     file.put(arrays)

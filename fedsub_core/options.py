@@ -155,10 +155,7 @@ def option_values(options: object) -> dict[str, Value]:
 def read_options(options: type[T], texts: Mapping[str, str], where: str) -> T:
     """Return the dataclass `options` with the texts of a command line in its fields.
 
-    Raises
-    ------
-    ConfigError
-        Where a key does not exist or a value is of the wrong kind; it names `where`.
+    Raises ConfigError where a key does not exist or a value is of the wrong kind; it names `where`.
     """
     known = {o.key: o for o in describe(options)}
     for key in texts:
@@ -171,10 +168,7 @@ def read_options(options: type[T], texts: Mapping[str, str], where: str) -> T:
 def key_values(texts: Iterable[str], where: str, example: str) -> dict[str, str]:
     """Return the keys and values of texts ``KEY=VALUE``, such as `example`.
 
-    Raises
-    ------
-    ConfigError
-        Where a text has no key; it names `where`.
+    Raises ConfigError where a text has no key; it names `where`.
     """
     pairs = {}
     for text in texts:

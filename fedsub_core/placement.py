@@ -33,10 +33,8 @@ class Placement:
     columns : int64, indices of axis 1, ascending; None: all.
     elements : bool ``[*shape]``, single numbers, row-major; alone.
 
-    Raises
-    ------
-    ValueError
-        If indices do not ascend from 0 on, something has another type, or elements are not alone.
+    Raises ValueError if indices do not ascend from 0 on, something has another type, or elements
+    are not alone.
     """
 
     rows: NDArray[np.int64] | None = None
@@ -61,10 +59,7 @@ class Placement:
     def leading(cls, part: Sequence[int], whole: Sequence[int]) -> Placement:
         """Return where a tensor of shape `part` stands that has a whole one's first entries alone.
 
-        Raises
-        ------
-        ValueError
-            If they have not as many axes, or the shapes differ behind the first two.
+        Raises ValueError if they have not as many axes, or the shapes differ behind the first two.
         """
         import numpy as np
 
@@ -83,10 +78,7 @@ class Placement:
     def of(self, inner: Placement) -> Placement:
         """Return where in a whole tensor stands what stands at `inner` in the part that this takes.
 
-        Raises
-        ------
-        ValueError
-            If both are some of a tensor's numbers, and either is single elements.
+        Raises ValueError if both are some of a tensor's numbers, and either is single elements.
         """
         if inner.everywhere or self.everywhere:
             return self if inner.everywhere else inner
@@ -106,10 +98,7 @@ class Placement:
     def shape(self, whole: Sequence[int]) -> Shape:
         """Return the shape of the values in a tensor of shape `whole`; single numbers': ``[n]``.
 
-        Raises
-        ------
-        ValueError
-            If there is no such place in the tensor.
+        Raises ValueError if there is no such place in the tensor.
         """
         if self.everywhere:
             return tuple(whole)

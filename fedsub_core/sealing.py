@@ -52,10 +52,7 @@ def seals() -> bool:
 def seal(data: bytes, name: str) -> bytes:
     """Return a block sealed under a name; as it is where no passphrase is asked for.
 
-    Raises
-    ------
-    Locked
-        If the passphrase's file cannot be read, or its passphrase is too short.
+    Raises Locked if the passphrase's file cannot be read, or its passphrase is too short.
     """
     if not seals():
         return data
@@ -70,12 +67,8 @@ def seal(data: bytes, name: str) -> bytes:
 def unseal(data: bytes, name: str) -> bytes:
     """Return the content of a block that was sealed under a name; a plain block as it is.
 
-    Raises
-    ------
-    Locked
-        If it is sealed, and there is no passphrase or another one.
-    NotOpened
-        If it was changed since, or sealed under another name.
+    Raises Locked if it is sealed, and there is no passphrase or another one. Raises NotOpened if it
+    was changed since, or sealed under another name.
     """
     if not is_sealed(data):
         return data
@@ -104,10 +97,7 @@ def unseal(data: bytes, name: str) -> bytes:
 def passphrase(environment: Mapping[str, str] = os.environ) -> bytes:
     """Return the passphrase: the file's text without the end of its line.
 
-    Raises
-    ------
-    Locked
-        If the file cannot be read, or holds fewer than SHORTEST characters.
+    Raises Locked if the file cannot be read, or holds fewer than SHORTEST characters.
     """
     path = Path(environment[FILE])
     try:

@@ -81,10 +81,8 @@ def target_errors(
 def read_target_errors(record: Mapping[str, Any], client: str, round: int) -> TargetErrors:
     """Return the errors in a message's record of metrics.
 
-    Raises
-    ------
-    MessageRefused
-        If a number is missing or outside its range, as of a device that tests classes.
+    Raises MessageRefused if a number is missing or outside its range, as of a device that tests
+    classes.
     """
     try:
         mae, rmse, r2, loss, examples = (

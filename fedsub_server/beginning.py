@@ -85,10 +85,7 @@ def begin_with_earlier(
     card : the run's, where it is known.
     clients : whose states are kept with the run's; None: real devices keep their own.
 
-    Raises
-    ------
-    RunError, ConfigError
-        As :func:`earlier_run`.
+    Raises RunError or ConfigError; as :func:`earlier_run`.
     """
     if database.classes() or not (before := earlier_run(config, strategy.card.name, card)):
         return
@@ -102,13 +99,9 @@ def earlier_run(config: RunConfig, name: str, card: Card | None) -> EarlierRun |
 
     `card` is the run's, where it is known.
 
-    Raises
-    ------
-    RunError
-        If there is no such run, if it finished no round, or if its models are of another kind: it
-        names what came and what was expected.
-    ConfigError
-        If its configuration cannot be read.
+    Raises RunError if there is no such run, if it finished no round, or if its models are of
+    another kind: it names what came and what was expected. Raises ConfigError if its configuration
+    cannot be read.
     """
     if not config.from_run:
         return None
@@ -185,10 +178,7 @@ def _check_card(before: Card | None, now: Card | None, folder: Path) -> None:
 def check_card(config: RunConfig, name: str, had: tuple[str, ...]) -> None:
     """Refuse the card of a run's data that a run of other classes cannot go on with.
 
-    Raises
-    ------
-    RunError, ConfigError
-        As :meth:`strategies.strategy.PersonalizedStrategy.connect`.
+    Raises RunError or ConfigError; as :meth:`strategies.strategy.PersonalizedStrategy.connect`.
     """
     if had and (card := card_here(config.data)) is not None:
         check_gained(had, card.classes, f"{config.data}: federation.toml")

@@ -108,10 +108,7 @@ def drive(
     progress : told the round that the run goes on from, and every one that is finished.
     at_end : what is measured once, after the last round.
 
-    Raises
-    ------
-    PeopleLeft
-        After a round in which somebody left, unless it was the last.
+    Raises PeopleLeft after a round in which somebody left, unless it was the last.
     """
     finished, state = database.load()
     if state:

@@ -83,10 +83,7 @@ class Ending:
     def after(self, round: int, rows: Sequence[MetricRow]) -> bool:
         """Return whether a round is the last, and keep it.
 
-        Raises
-        ------
-        RunError
-            If the user's function fails; it names method and round.
+        Raises RunError if the user's function fails; it names method and round.
         """
         if not (self.function or self.settings.patience):
             return False

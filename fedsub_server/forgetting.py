@@ -43,12 +43,8 @@ def forget(folder: Path, client: str) -> str:
     again: by :mod:`fedsub_server.forgotten` it knows whom to leave out. Whatever stops this
     half-way, it can be done again.
 
-    Raises
-    ------
-    CannotForget
-        If nothing in it is of such a client, or a method cannot forget it.
-    RunError
-        If the folder is no run's, or cannot be written.
+    Raises CannotForget if nothing in it is of such a client, or a method cannot forget it. Raises
+    RunError if the folder is no run's, or cannot be written.
     """
     if not (folder / RUN_FILE).is_file():
         raise RunError(f"{folder}: no {RUN_FILE} there: not a run's folder")

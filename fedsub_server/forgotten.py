@@ -59,10 +59,7 @@ class Forgotten:
 def read_forgotten(folder: Path) -> Forgotten:
     """Return the forgotten people of the run in `folder`.
 
-    Raises
-    ------
-    RunError
-        If its file is damaged: then nobody knows who must not take part.
+    Raises RunError if its file is damaged: then nobody knows who must not take part.
     """
     path = folder / FORGOTTEN_FILE
     try:

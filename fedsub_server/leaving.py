@@ -49,10 +49,7 @@ def take_leaves(folder: Path, clients: Collection[str]) -> None:
 
     Who cannot be forgotten, as of secure sums, is still asked no more.
 
-    Raises
-    ------
-    RunError
-        If the folder cannot be written. What was done is kept, and can be done again.
+    Raises RunError if the folder cannot be written. What was done is kept, and can be done again.
     """
     for client in sorted(clients):
         deleted, remains = DELETED, REMAINS

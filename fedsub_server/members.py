@@ -20,10 +20,7 @@ def is_elsewhere(client: str, members: Collection[str] | None) -> bool:
 def read_members(folder: Path) -> frozenset[str] | None:
     """Return the client ids of the people who take part in the run in `folder`; None: everybody.
 
-    Raises
-    ------
-    RunError
-        If the list cannot be read, or a line of it is no client id.
+    Raises RunError if the list cannot be read, or a line of it is no client id.
     """
     path = folder / MEMBERS_FILE
     try:

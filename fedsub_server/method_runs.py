@@ -135,10 +135,7 @@ class MethodRun:
 def method_runs(folder: Path, config: RunConfig | None, names: Iterable[str]) -> list[MethodRun]:
     """Return the runs of methods that a run's folder holds, in the order of `names`.
 
-    Raises
-    ------
-    RunError
-        If a database cannot be read.
+    Raises RunError if a database cannot be read.
     """
     runs = []
     for name in names:

@@ -17,10 +17,7 @@ def read_roster(folder: Path) -> bytes:
 
     Who signed it the server does not know; each device does.
 
-    Raises
-    ------
-    RunError
-        If the file cannot be read, is no roster, or is too large.
+    Raises RunError if the file cannot be read, is no roster, or is too large.
     """
     path = folder / ROSTER_FILE
     try:

@@ -33,10 +33,7 @@ from fedsub_server.tuned import read_tuned
 def method_summaries(folder: Path) -> list[MethodSummary]:
     """Summarise every method of a run folder, in the order of its configuration.
 
-    Raises
-    ------
-    RunError
-        If the folder holds no method's database, or one that cannot be read.
+    Raises RunError if the folder holds no method's database, or one that cannot be read.
     """
     names = {path.parent.name for path in folder.glob(f"*/{DATABASE_FILE}")}
     if not names:
@@ -61,10 +58,7 @@ def summarise_run(folder: Path) -> dict[str, Any]:
     samples were divided in which way, and what bends the numbers (``data.json`` names everybody);
     ``done`` a paragraph of how it was done, and each method's resolved model.
 
-    Raises
-    ------
-    RunError
-        If the folder holds no method's database, or one that cannot be read.
+    Raises RunError if the folder holds no method's database, or one that cannot be read.
     """
     # JSON has no nan and no infinity.
     methods = {

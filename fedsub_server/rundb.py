@@ -42,12 +42,8 @@ class RunDatabase(RunNotes):
     package : str
         Version and code of the package that offers the method, "" of FedSub's own.
 
-    Raises
-    ------
-    ConfigError
-        If `config` is nested or holds something that JSON cannot.
-    RunError
-        If the file is missing, corrupt, of another schema version or of another configuration.
+    Raises ConfigError if `config` is nested or holds something that JSON cannot. Raises RunError if
+    the file is missing, corrupt, of another schema version or of another configuration.
     """
 
     def __init__(
@@ -76,12 +72,9 @@ class RunDatabase(RunNotes):
         server : seconds that the method's own server half took in these rounds, and how many these
             are, where it is known
 
-        Raises
-        ------
-        RunError
-            If the round was committed before, a row is of another round or comes twice, a client
-            was forgotten meanwhile, or the file cannot be written. Whatever is raised, the
-            database is as it was before.
+        Raises RunError if the round was committed before, a row is of another round or comes twice,
+        a client was forgotten meanwhile, or the file cannot be written. Whatever is raised, the
+        database is as it was before.
         """
         with self._writing():
             if self.forgotten() != self._forgotten:
@@ -112,10 +105,7 @@ class RunDatabase(RunNotes):
 
         Parameters and rule are those of :class:`fedsub_server.rundb_thinning.Thinning`.
 
-        Raises
-        ------
-        RunError
-            If the file cannot be written; then it is as it was.
+        Raises RunError if the file cannot be written; then it is as it was.
         """
         with self._reading():
             due = self._thinning.due(self._last_round() or 0, whole, end)
@@ -163,10 +153,7 @@ class RunDatabase(RunNotes):
 
         None before the first round's end.
 
-        Raises
-        ------
-        RunError
-            If they are damaged.
+        Raises RunError if they are damaged.
         """
         with self._reading():
             return agreed_classes(self._connection)
@@ -183,10 +170,8 @@ class RunDatabase(RunNotes):
 
         Also of what the client was, nothing is left in the file.
 
-        Raises
-        ------
-        RunError
-            If it cannot be written, or a round was committed since; then the database is as it was.
+        Raises RunError if it cannot be written, or a round was committed since; then the database
+        is as it was.
         """
         with database_errors(self.path, "written"):
             self._connection.execute("PRAGMA secure_delete=ON")

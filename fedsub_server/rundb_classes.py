@@ -23,10 +23,7 @@ _FACTS = "federation.facts"
 def agreed_classes(connection: sqlite3.Connection) -> tuple[str, ...]:
     """Return the names of label 0, 1, ...; none before the first commit of a server's state.
 
-    Raises
-    ------
-    sqlite3.DatabaseError
-        If they are damaged.
+    Raises sqlite3.DatabaseError if they are damaged.
     """
     query = "SELECT crc, tensors FROM state WHERE name = ?"
     crc, blob = connection.execute(query, (SERVER,)).fetchone() or (None, None)

@@ -58,12 +58,8 @@ def connect(
 
     `package` is version and code of the package that offers its method, "" of FedSub's own.
 
-    Raises
-    ------
-    ConfigError
-        If `config` is nested or holds something that JSON cannot.
-    RunError
-        If the file is missing, corrupt, of another schema version or of another configuration.
+    Raises ConfigError if `config` is nested or holds something that JSON cannot. Raises RunError if
+    the file is missing, corrupt, of another schema version or of another configuration.
     """
     wanted = None if config is None else _plain(config)
     if wanted is None and not path.is_file():

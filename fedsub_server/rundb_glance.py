@@ -81,10 +81,7 @@ class Glance:
 def glance(path: Path) -> Glance:
     """Look at the database at `path`.
 
-    Raises
-    ------
-    RunError
-        If it is none of a run's, of another version, or cannot be read.
+    Raises RunError if it is none of a run's, of another version, or cannot be read.
     """
     if not path.is_file():
         raise RunError(f"{path}: there is no run's database here; check the run folder's name")

@@ -79,10 +79,7 @@ def columns(metrics: Iterable[MetricRow], path: Path, last: int | None, round: i
     path : of the database, which messages begin with.
     last, round : the last committed round, None before the first; and the one to commit.
 
-    Raises
-    ------
-    RunError
-        If a row is of none of the rounds between, or its class is below 0.
+    Raises RunError if a row is of none of the rounds between, or its class is below 0.
     """
     return sorted((_row(one, path, last, round) for one in metrics), key=lambda row: row[:4])
 

@@ -60,12 +60,8 @@ class RunNotes(OpenDatabase):
 
         Of what stood there before, nothing is left in the file.
 
-        Raises
-        ------
-        Locked
-            If it is sealed by another passphrase; the database is as it was.
-        RunError
-            If it cannot be written; then, too.
+        Raises Locked if it is sealed by another passphrase; the database is as it was. Raises
+        RunError if it cannot be written; then, too.
         """
         self._connection.execute("PRAGMA secure_delete=ON")
         with self._writing():

@@ -57,10 +57,7 @@ def sealed(connection: sqlite3.Connection) -> Iterator[None]:
 def metrics_checksum(rows: Iterator[Row]) -> int:
     """Return the CRC of a commit's metrics, in the order of their key.
 
-    Raises
-    ------
-    sqlite3.DatabaseError
-        Where something is no number or text that should be.
+    Raises sqlite3.DatabaseError where something is no number or text that should be.
     """
     crc = 0
     while chunk := list(islice(rows, _CHUNK)):
@@ -106,10 +103,7 @@ class Checked:
     def __call__(self, metrics: bool = False) -> None:
         """Look, inside a transaction, also at all `metrics` if they are to be read.
 
-        Raises
-        ------
-        sqlite3.DatabaseError
-            Where something is not as it was written.
+        Raises sqlite3.DatabaseError where something is not as it was written.
         """
         version = self._connection.execute("PRAGMA data_version").fetchone()[0]
         if version != self._version:

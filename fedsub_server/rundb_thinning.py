@@ -134,10 +134,7 @@ class Thinning:
     def events(self, metric: str) -> dict[str, list[int]]:
         """Return, by client, the rounds that went in which an event's metric was above 0.
 
-        Raises
-        ------
-        sqlite3.DatabaseError
-            If they are damaged.
+        Raises sqlite3.DatabaseError if they are damaged.
         """
         query = f"SELECT client, rounds, crc FROM {THINNED} WHERE metric = ? ORDER BY client"
         found = self._connection.execute(query, (metric,)) if self.any else ()

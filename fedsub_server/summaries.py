@@ -57,10 +57,7 @@ def summarise(values: Sequence[float]) -> OverClients:
     Fewer than :data:`FEWEST` clients have no interval (None). Leave clients without test samples
     out; a nan is kept, so that a model that diverged shows.
 
-    Raises
-    ------
-    ValueError
-        If there are no values.
+    Raises ValueError if there are no values.
     """
     if not len(values):
         raise ValueError("summarise: got no values, expected one for each client")

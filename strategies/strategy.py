@@ -78,10 +78,7 @@ class PersonalizedStrategy(Strategy):
         whatever must survive is written there.
     half : the method's; by default the one that its card names.
 
-    Raises
-    ------
-    ConfigError
-        If it wants noise on means, and what counts its epsilon is not installed.
+    Raises ConfigError if it wants noise on means, and what counts its epsilon is not installed.
     """
 
     #: The run's clients, their models, and the way to them, once they have been asked.
@@ -164,11 +161,9 @@ class PersonalizedStrategy(Strategy):
 
         `evaluate_fn` gets the server's state after every round, and before the first.
 
-        Raises
-        ------
-        ConfigError
-            If `initial_arrays`, `train_config` or `evaluate_config` hold something: devices draw
-            the first model from the run's seed, and take their settings from its configuration.
+        Raises ConfigError if `initial_arrays`, `train_config` or `evaluate_config` hold something:
+        devices draw the first model from the run's seed, and take their settings from its
+        configuration.
         """
         for name, given in (
             ("initial_arrays", initial_arrays),
@@ -265,12 +260,8 @@ class PersonalizedStrategy(Strategy):
     def _gain_classes(self) -> None:
         """Go on with the classes of the run's card, where these are more than the run had.
 
-        Raises
-        ------
-        RunError
-            If its card lists others in the first places, or not all that the run had.
-        ConfigError
-            If the method cannot go on with more.
+        Raises RunError if its card lists others in the first places, or not all that the run had.
+        Raises ConfigError if the method cannot go on with more.
         """
         agreed, classes = self.memory.agreed, self.classes
         if agreed is None or classes in (None, agreed.classes):

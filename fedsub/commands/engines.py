@@ -12,10 +12,7 @@ from fedsub_core.errors import ConfigError
 class EngineAsked:
     """Where training is asked for: ``local``, or ``ray`` on a cluster.
 
-    Raises
-    ------
-    ConfigError
-        Where an address is given to an engine that has none.
+    Raises ConfigError where an address is given to an engine that has none.
     """
 
     engine: str

@@ -15,10 +15,7 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
     out : new folder for the page; None: below ``inspections``.
     as_json : print the numbers as JSON instead.
 
-    Raises
-    ------
-    DataError
-        Where the federation cannot be read, or `fedsub run` would refuse it.
+    Raises DataError where the federation cannot be read, or `fedsub run` would refuse it.
     """
     from fedsub_core.data.samples import NODE, TOKENS
     from fedsub_core.data.sources import load_outlines

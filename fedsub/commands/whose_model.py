@@ -96,10 +96,8 @@ def find_model(client: str, folder: Path | None = None, method: str | None = Non
     folder : a run's; None is the newest below ``runs`` that left models.
     method : whose model; None is the one that the run is of.
 
-    Raises
-    ------
-    RunError
-        Where there is no such run, it has no such method, or it left no model of that client.
+    Raises RunError where there is no such run, it has no such method, or it left no model of that
+    client.
     """
     from fedsub_server.run_folder import MODELS, RUN_FILE
 

@@ -52,10 +52,7 @@ def make_certificates(
     bound : bool
         Whether the CA can sign for these names alone (RFC 5280, 4.2.1.10), as phones need it.
 
-    Raises
-    ------
-    RunError
-        If a name is empty or no ASCII, a file exists already or cannot be written.
+    Raises RunError if a name is empty or no ASCII, a file exists already or cannot be written.
     """
     alternatives = [_alternative(name) for name in names]
     if not alternatives or days < 1 or ca_days < 1:
@@ -92,11 +89,8 @@ def renew_server(
     ----------
     names : as for :func:`make_certificates`; none keeps those of the certificate before.
 
-    Raises
-    ------
-    RunError
-        If the CA or its key is missing, damaged or expired, they do not belong together, or a file
-        cannot be written. Then the pair before is still in place.
+    Raises RunError if the CA or its key is missing, damaged or expired, they do not belong
+    together, or a file cannot be written. Then the pair before is still in place.
     """
     ca, ca_key = _read(folder / "ca.crt", folder / "ca.key")
     if ca is None or ca_key is None or ca.public_key() != ca_key.public_key():

@@ -32,10 +32,7 @@ def new_code() -> str:
 def plain(code: str) -> str:
     """Return a code's symbols alone, as somebody may have typed them.
 
-    Raises
-    ------
-    ConfigError
-        If it is no code.
+    Raises ConfigError if it is no code.
     """
     symbols = "".join(code.split()).replace("-", "").upper()
     symbols = symbols.translate(str.maketrans("OIL", "011"))
@@ -66,10 +63,7 @@ def seal_of(code: str, client: str, key: str) -> str:
 def checked_url(url: str) -> str:
     """Return the address of a server's port for devices, without a slash at its end.
 
-    Raises
-    ------
-    ConfigError
-        If it is none with https, a host and a port.
+    Raises ConfigError if it is none with https, a host and a port.
     """
     parts, port = urlsplit(url), None
     with suppress(ValueError):

@@ -212,10 +212,7 @@ def serve(
     visitors : answers at the devices' port to who is no SuperNode.
     keys : of uvicorn's Config: TLS, logs.
 
-    Raises
-    ------
-    RunError
-        If one of the two addresses cannot be listened at.
+    Raises RunError if one of the two addresses cannot be listened at.
     """
     sockets = [bound_socket(host, port)]
     answers: App = app

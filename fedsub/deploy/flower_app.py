@@ -21,10 +21,7 @@ COMPONENTS = {"serverapp": "fedsub_server.app:app", "clientapp": "fedsub_client.
 def write_defaults(path: Path) -> None:
     """Put all keys of a run, with their defaults, into the table of an app's ``pyproject.toml``.
 
-    Raises
-    ------
-    RunError
-        If the file cannot be read or written, or holds no such table.
+    Raises RunError if the file cannot be read or written, or holds no such table.
     """
     keys = {key: value for key, value in to_flat(RunConfig()).items() if "." not in key}
     try:
@@ -44,10 +41,7 @@ def write_app(folder: Path, config: RunConfig) -> None:
 
     Flower lets only keys that stand in an app's file be given another value for a run, so all do.
 
-    Raises
-    ------
-    RunError
-        If the folder is there already or cannot be made.
+    Raises RunError if the folder is there already or cannot be made.
     """
     # Flower reads versions strictly; one of a source tree is no such version.
     release = re.match(r"\d+(\.\d+)*", VERSION)

@@ -40,10 +40,7 @@ def flower_environment(home: Path) -> dict[str, str]:
 def flower_program(name: str) -> str:
     """Return the path of one of Flower's programs, or one of ours, installed beside this Python.
 
-    Raises
-    ------
-    RunError
-        If it is not there.
+    Raises RunError if it is not there.
     """
     program = _BIN / name
     if not program.is_file():
@@ -87,10 +84,7 @@ def is_healthy(url: str, ca: Path | None = None) -> bool:
 def as_setting(value: str | int | float | bool) -> str:
     """Return a value as Flower's ``key=value`` arguments take it.
 
-    Raises
-    ------
-    RunError
-        If a text holds both kinds of quotes or a line break.
+    Raises RunError if a text holds both kinds of quotes or a line break.
     """
     if not isinstance(value, str):
         return str(value).lower()

@@ -141,10 +141,7 @@ def demand_signers_own(key: bytes, context: grpc.ServicerContext) -> None:
 def guard_grpc() -> Any:
     """Put the guard into 1.39's module of the SuperLink's command, and return it.
 
-    Raises
-    ------
-    RunError
-        If Flower no longer has what is to be replaced.
+    Raises RunError if Flower no longer has what is to be replaced.
     """
 
     def fleet_server(
@@ -182,10 +179,7 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
     page : folder of the page that devices' browsers load.
     invitations : folder of the invitations with which devices join.
 
-    Raises
-    ------
-    RunError
-        If Flower no longer has what is to be replaced.
+    Raises RunError if Flower no longer has what is to be replaced.
     """
     # Flower's SuperLink brings both, and 1.39's guard needs neither.
     from fastapi import HTTPException

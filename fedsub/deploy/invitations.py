@@ -67,10 +67,8 @@ def new_invitations(
     days : after which they end.
     clients : whose each is, by name; "" for whoever has it.
 
-    Raises
-    ------
-    ConfigError
-        If there are none, a name is none or comes twice, or the days are too few or too many.
+    Raises ConfigError if there are none, a name is none or comes twice, or the days are too few or
+    too many.
     """
     named = [client for client in clients if client]
     wrong = next((client for client in named if not is_client_id(client)), None)
@@ -107,10 +105,7 @@ def folder_of_invitations(folder: Path) -> None:
 def write_batch(folder: Path, invitations: Sequence[Invitation]) -> Path:
     """Write a batch into a server's folder, and return its file.
 
-    Raises
-    ------
-    RunError
-        If there is a batch of this second already, or it cannot be written.
+    Raises RunError if there is a batch of this second already, or it cannot be written.
     """
     path = folder / f"{invitations[0].number.partition('/')[0]}.csv"
     folder_of_invitations(folder)
@@ -123,10 +118,7 @@ def write_batch(folder: Path, invitations: Sequence[Invitation]) -> Path:
 def read_batches(folder: Path) -> dict[str, Invitation]:
     """Return all invitations of a server's folder, by the hash of their token.
 
-    Raises
-    ------
-    RunError
-        If the folder or a batch cannot be read.
+    Raises RunError if the folder or a batch cannot be read.
     """
     every = [one for path in sorted(folder.glob("*.csv")) for one in _read(path)]
     return {one.token_hash: one for one in every}
@@ -139,10 +131,7 @@ def withdraw(folder: Path, numbers: Iterable[str]) -> list[str]:
     ----------
     numbers : of invitations, or of whole batches.
 
-    Raises
-    ------
-    RunError
-        If there is none of a number. Then all stay.
+    Raises RunError if there is none of a number. Then all stay.
     """
     wanted = set(numbers)
     batches = {path: _read(path) for path in sorted(folder.glob("*.csv"))}

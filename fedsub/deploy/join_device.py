@@ -26,10 +26,7 @@ SECONDS, MOST_BYTES = 30.0, 2**16
 def fingerprint(path: Path) -> str:
     """Return the SHA-256 fingerprint of a certificate in a file, 64 hexadecimal digits.
 
-    Raises
-    ------
-    RunError
-        If it is none.
+    Raises RunError if it is none.
     """
     try:
         return _fingerprint(path.read_bytes())
@@ -55,12 +52,8 @@ def join(
     ca : the certificate of the authority that signed the server's; None: those of this machine.
     expected : the fingerprint of that authority, which the server then tells; None: `ca` counts.
 
-    Raises
-    ------
-    ConfigError
-        If URL or code is none.
-    RunError
-        If the server is another, does not answer or refuses, or a file cannot be written.
+    Raises ConfigError if URL or code is none. Raises RunError if the server is another, does not
+    answer or refuses, or a file cannot be written.
     """
     url, token = checked_url(url), token_of(code)
     if not is_client_id(client):

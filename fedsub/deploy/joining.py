@@ -96,10 +96,7 @@ def _database(folder: Path, mode: str = "rwc") -> Iterator[sqlite3.Connection]:
 def read_joined(folder: Path) -> list[Joined]:
     """Return the people who have joined, in the order in which they came.
 
-    Raises
-    ------
-    RunError
-        If the file cannot be read.
+    Raises RunError if the file cannot be read.
     """
     if not (folder / JOINED_FILE).exists():
         return []
@@ -110,10 +107,7 @@ def read_joined(folder: Path) -> list[Joined]:
 def write_keys(path: Path, people: Sequence[Joined]) -> None:
     """Write people's public keys with their seals, for the owner of a roster.
 
-    Raises
-    ------
-    RunError
-        If the file cannot be written.
+    Raises RunError if the file cannot be written.
     """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -130,10 +124,7 @@ class Joins:
     folder : of invitations.
     nodes : the devices that the SuperLink knows.
 
-    Raises
-    ------
-    RunError
-        If the folder or a file in it cannot be used.
+    Raises RunError if the folder or a file in it cannot be used.
     """
 
     def __init__(self, folder: Path, nodes: Nodes) -> None:
@@ -146,12 +137,9 @@ class Joins:
     def join(self, request: JoinRequest) -> Joined:
         """Register a device's key, and return what is known of it; again for the same request.
 
-        Raises
-        ------
-        JoinRefused
-            If the code is unknown, used or ended, the key did not sign, or name or key are taken.
-        RunError
-            If a file cannot be read or written. The same request may come again.
+        Raises JoinRefused if the code is unknown, used or ended, the key did not sign, or name or
+        key are taken. Raises RunError if a file cannot be read or written. The same request may
+        come again.
         """
         hashed = token_hash(request.token)
         claim = next((one for one in read_joined(self._folder) if one.token_hash == hashed), None)

@@ -21,10 +21,7 @@ from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 def node_key_files(folder: Path, name: str) -> tuple[Path, Path]:
     """Return where a device's private key lies and where its public half.
 
-    Raises
-    ------
-    RunError
-        If `name` is no name of a device.
+    Raises RunError if `name` is no name of a device.
     """
     if not is_client_id(name):
         raise RunError(f"key: got the name {name!r}, expected {CLIENT_ID_RULE}")
@@ -36,10 +33,7 @@ def make_node_key(path: Path) -> None:
 
     Both are in OpenSSH's format, the only one that Flower's SuperNode takes, on curve P-384.
 
-    Raises
-    ------
-    RunError
-        If a file exists already or cannot be written.
+    Raises RunError if a file exists already or cannot be written.
     """
     public = path.with_name(f"{path.name}.pub")
     refuse_existing([path, public])
@@ -52,10 +46,7 @@ def make_node_key(path: Path) -> None:
 def make_secret(path: Path) -> None:
     """Write the secret that a SuperLink or SuperNode shares with the SuperExec beside it.
 
-    Raises
-    ------
-    RunError
-        If the file exists already or cannot be written.
+    Raises RunError if the file exists already or cannot be written.
     """
     refuse_existing([path])
     write_new(path, secrets.token_hex(32).encode(), 0o600)

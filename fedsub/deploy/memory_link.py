@@ -28,10 +28,7 @@ class KeptNodes:
     ----------
     path : its owner's alone; made with the first device.
 
-    Raises
-    ------
-    RunError
-        If another process has it, or its folder is not there.
+    Raises RunError if another process has it, or its folder is not there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,10 +46,7 @@ class KeptNodes:
     def read(self) -> list[NodeInfo]:
         """Return the devices.
 
-        Raises
-        ------
-        RunError
-            If the file cannot be read, or is none of such.
+        Raises RunError if the file cannot be read, or is none of such.
         """
         try:
             listed = json.loads(self.path.read_text(encoding="utf-8"))
@@ -69,10 +63,7 @@ class KeptNodes:
     def write(self, nodes: list[NodeInfo]) -> None:
         """Write the devices; who was answered is in the file, also after a kill.
 
-        Raises
-        ------
-        RunError
-            If it cannot be written.
+        Raises RunError if it cannot be written.
         """
         listed = [
             {name: getattr(one, name) for name in KEPT}

@@ -27,10 +27,7 @@ SECONDS = 120.0
 def newest() -> str:
     """Return the newest release of Flower in the package index.
 
-    Raises
-    ------
-    RunError
-        If pip finds none, as without a network.
+    Raises RunError if pip finds none, as without a network.
     """
     told = _pip("index", "versions", "flwr")
     if (found := re.search(r"^flwr \((\S+)\)", told, re.MULTILINE)) is None:
@@ -41,10 +38,7 @@ def newest() -> str:
 def lacking_in(release: str) -> Iterator[str]:
     """Yield each part of Flower that FedSub uses and a release lacks: a module, or names of one.
 
-    Raises
-    ------
-    RunError
-        If the release cannot be fetched.
+    Raises RunError if the release cannot be fetched.
     """
     with tempfile.TemporaryDirectory() as folder:
         how = "--no-deps", "--only-binary=:all:", "--quiet"  # no code of it runs

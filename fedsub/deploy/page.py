@@ -84,11 +84,8 @@ def asset(name: str, body: bytes, type: str) -> Asset:
 def read_page(folder: Path) -> dict[str, Asset]:
     """Return the files of a page, by path; ``index.html`` is at ``/``.
 
-    Raises
-    ------
-    RunError
-        If there is no ``index.html``, a link, a name or an ending that no browser needs, or more
-        than a page may have.
+    Raises RunError if there is no ``index.html``, a link, a name or an ending that no browser
+    needs, or more than a page may have.
     """
     found, total = dict[str, Asset](), 0
     for path in sorted(folder.rglob("*")):

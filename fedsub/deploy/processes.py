@@ -110,10 +110,7 @@ class Supervisor:
     ) -> Child:
         """Start a child whose output is appended to the file `log`.
 
-        Raises
-        ------
-        RunError
-            If there is no such command, or the log cannot be written.
+        Raises RunError if there is no such command, or the log cannot be written.
         """
         process = self._launch(command, env, log)
         child = Child(name, command, env, log, rank, task, restart, process)
@@ -123,13 +120,8 @@ class Supervisor:
     def wait_until(self, condition: Callable[[], bool], what: str, timeout: float) -> None:
         """Return once `condition` holds.
 
-        Raises
-        ------
-        RunError
-            If it does not within `timeout` s; says for what was waited, in the words `what`. As
-            :meth:`check`.
-        Interrupted
-            If a signal asked us to end.
+        Raises RunError if it does not within `timeout` s; says for what was waited, in the words
+        `what`. As :meth:`check`. Raises Interrupted if a signal asked us to end.
         """
         deadline = time.monotonic() + timeout
         while not condition():
@@ -141,13 +133,8 @@ class Supervisor:
     def finish(self, tasks: Sequence[Child], timeout: float, well: bool = True) -> None:
         """Wait until all `tasks` have ended, `well` unless that does not matter.
 
-        Raises
-        ------
-        RunError
-            If one is not done within `timeout` s or fails, with the end of its log. As
-            :meth:`check`.
-        Interrupted
-            If a signal asked us to end.
+        Raises RunError if one is not done within `timeout` s or fails, with the end of its log. As
+        :meth:`check`. Raises Interrupted if a signal asked us to end.
         """
         names = ", ".join(task.name for task in tasks)
         self.wait_until(lambda: all(t.process.poll() is not None for t in tasks), names, timeout)
@@ -159,12 +146,8 @@ class Supervisor:
     def check(self) -> None:
         """Look after the children: start again what should be.
 
-        Raises
-        ------
-        RunError
-            If one has ended that should not, with the end of its log.
-        Interrupted
-            If a signal asked us to end.
+        Raises RunError if one has ended that should not, with the end of its log. Raises
+        Interrupted if a signal asked us to end.
         """
         self.signals.raise_received()
         for child in self.children:

@@ -34,10 +34,7 @@ INDICES = {"object_children": "child_id", "run_objects": "object_id", "message_i
 def wait_for_locks() -> None:
     """Have the SuperLink's databases that are opened from now on wait LOCK_SECONDS for a lock.
 
-    Raises
-    ------
-    RunError
-        If Flower no longer opens them as it did.
+    Raises RunError if Flower no longer opens them as it did.
     """
     sql = database("SQLITE_PRAGMAS", "create_engine")
     pragmas = dict(sql.SQLITE_PRAGMAS)
@@ -159,10 +156,8 @@ class QuickLinkState(SqlLinkState):
     def store_traffic(self, run_id: int, *, bytes_sent: int, bytes_recv: int) -> None:
         """Add bytes to a run's sums, which are written once in a moment.
 
-        Raises
-        ------
-        ValueError
-            If one is negative or both are zero. Bytes of a run that is gone are dropped.
+        Raises ValueError if one is negative or both are zero. Bytes of a run that is gone are
+        dropped.
         """
         if min(bytes_sent, bytes_recv) < 0 or max(bytes_sent, bytes_recv) == 0:
             super().store_traffic(run_id, bytes_sent=bytes_sent, bytes_recv=bytes_recv)

@@ -22,10 +22,7 @@ _BACKLOG = 1024
 def bound_socket(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to an address; any free port for 0.
 
-    Raises
-    ------
-    RunError
-        If it cannot be bound.
+    Raises RunError if it cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family)

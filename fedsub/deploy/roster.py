@@ -36,10 +36,7 @@ def joined_keys(path: Path, codes: Mapping[str, str]) -> dict[str, str]:
     path : what ``fedsub deploy people --keys`` wrote on the server.
     codes : the owner's, by number of the invitation; people of other numbers are left out.
 
-    Raises
-    ------
-    RunError
-        If it is none, comes twice, or a seal is not that of the code, name and key.
+    Raises RunError if it is none, comes twice, or a seal is not that of the code, name and key.
     """
     try:
         rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
@@ -70,11 +67,8 @@ def add_to_roster(
     files : each person's public key, by id.
     joined : keys of people who joined, as lines.
 
-    Raises
-    ------
-    RunError
-        If a key is none, is somebody else's or another than before, or a file cannot be read or
-        written.
+    Raises RunError if a key is none, is somebody else's or another than before, or a file cannot be
+    read or written.
     """
     path, key = folder / ROSTER_FILE, folder / OWNER_FILE
     added = {**joined, **{client: _key(client, file) for client, file in files.items()}}

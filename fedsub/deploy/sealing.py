@@ -23,14 +23,9 @@ def seal_folder(folder: Path, plain: bool) -> list[str]:
     Each database is changed in one transaction, each file as a whole: stopped half-way, each is
     the old one or the new, and both can be read with the passphrase.
 
-    Raises
-    ------
-    ConfigError
-        If no passphrase is named.
-    Locked
-        If the passphrase cannot be read, or something is sealed by another one.
-    RunError
-        If the folder is no run's and no state-dir, or cannot be written.
+    Raises ConfigError if no passphrase is named. Raises Locked if the passphrase cannot be read, or
+    something is sealed by another one. Raises RunError if the folder is no run's and no state-dir,
+    or cannot be written.
     """
     if not seals():
         raise ConfigError(f"{FILE}: got nothing, expected the name of a file with a passphrase")

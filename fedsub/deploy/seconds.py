@@ -18,10 +18,7 @@ def read_seconds(
 ) -> float | Default:
     """Return the seconds, `least` to `most`, that the variable `name` says; `default` without it.
 
-    Raises
-    ------
-    ConfigError
-        If it says something that is no such time.
+    Raises ConfigError if it says something that is no such time.
     """
     if (said := os.environ.get(name)) is None:
         return default

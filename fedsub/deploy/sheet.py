@@ -43,10 +43,7 @@ def write_sheet(folder: Path, invitations: Mapping[str, Invitation], fingerprint
     invitations : by code.
     fingerprint : of the authority that signed the server's certificate; "" for a public one.
 
-    Raises
-    ------
-    RunError
-        If the folder holds something, or cannot be written.
+    Raises RunError if the folder holds something, or cannot be written.
     """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -63,10 +60,7 @@ def write_sheet(folder: Path, invitations: Mapping[str, Invitation], fingerprint
 def read_codes(path: Path) -> dict[str, str]:
     """Return the codes of a ``codes.csv``, by number.
 
-    Raises
-    ------
-    RunError
-        If it is none.
+    Raises RunError if it is none.
     """
     try:
         table = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))

@@ -23,11 +23,8 @@ def own_options(arguments: Sequence[str], release: str) -> tuple[dict[str, Path 
     ----------
     release : Flower's that is installed.
 
-    Raises
-    ------
-    RunError
-        If there is such a folder and the release speaks gRPC; if the state is to be in memory and
-        in a database.
+    Raises RunError if there is such a folder and the release speaks gRPC; if the state is to be in
+    memory and in a database.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--page", type=Path)

@@ -44,10 +44,7 @@ def verified(
     owner : the public key of the owner of the device's roster, which is in `state`.
     key : the transcript's key.
 
-    Raises
-    ------
-    RunError
-        If a file cannot be read, or there are no receipts of the transcript's run.
+    Raises RunError if a file cannot be read, or there are no receipts of the transcript's run.
     """
     data = _bytes(transcript)
     try:

@@ -175,10 +175,7 @@ class Visitors:
 def request_of(body: bytes) -> JoinRequest:
     """Return the join in a request's body.
 
-    Raises
-    ------
-    JoinRefused
-        If it is none.
+    Raises JoinRefused if it is none.
     """
     try:
         told = json.loads(body)
@@ -202,10 +199,7 @@ def refusal(status: int, said: str) -> Answer:
 def visitors_of(app: Any, page: Path | None, invitations: Path | None) -> Visitors:
     """Return the answers of a SuperLink's application to who is no SuperNode.
 
-    Raises
-    ------
-    RunError
-        If a folder cannot be used, or there are invitations while any key may come.
+    Raises RunError if a folder cannot be used, or there are invitations while any key may come.
     """
     ca, found = fleet_authority(app), dict[str, Asset]()
     if page is not None:

@@ -28,10 +28,7 @@ def simulation_link(home: Path) -> Iterator[dict[str, str]]:
 
     `home` becomes FLWR_HOME: configuration, database and logs. Ports are free ones on loopback.
 
-    Raises
-    ------
-    RunError
-        If the link is not healthy within 30 s.
+    Raises RunError if the link is not healthy within 30 s.
     """
     env = flower_environment(home)
     (port,) = free_ports(1)
@@ -56,10 +53,7 @@ def flower_run(
 ) -> None:
     """Run the app in folder `app` on `clients` simulated SuperNodes, until it has completed.
 
-    Raises
-    ------
-    RunError
-        If Flower does not report the run as completed, with the end of its log.
+    Raises RunError if Flower does not report the run as completed, with the end of its log.
     """
     settings = " ".join(f"{key}={as_setting(value)}" for key, value in run_config.items())
     flwr = flower_program("flwr")

@@ -103,10 +103,7 @@ class SimulationGrid(InProcessGrid):
     def load_state(self, state: Mapping[str, State]) -> None:
         """Inverse of :meth:`state`.
 
-        Raises
-        ------
-        RunError
-            If a client of the federation is not in `state`.
+        Raises RunError if a client of the federation is not in `state`.
         """
 
     @abstractmethod

@@ -46,12 +46,8 @@ class PageRehearsal(Rehearsal):
     visit : gets a tab, the address with a code, and the client; ends when it has joined and has
         recordings. None: what the data have is replayed as the sensors would give it.
 
-    Raises
-    ------
-    RunError
-        As :func:`demand_page`.
-    DataError
-        If a phone cannot measure the data's features.
+    Raises RunError; as :func:`demand_page`. Raises DataError if a phone cannot measure the data's
+    features.
     """
 
     def __init__(

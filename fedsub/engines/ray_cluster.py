@@ -27,12 +27,8 @@ def cluster(address: str | None) -> Iterator[Any]:
 
     `address` is ``HOST:PORT``; None: RAY_ADDRESS, or the cluster that runs on this machine.
 
-    Raises
-    ------
-    ConfigError
-        If Ray is not installed.
-    RunError
-        If no cluster answers, or one of its nodes has another fedsub.
+    Raises ConfigError if Ray is not installed. Raises RunError if no cluster answers, or one of its
+    nodes has another fedsub.
     """
     ray = _ray()
     _connect(ray, address)

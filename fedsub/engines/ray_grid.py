@@ -49,10 +49,7 @@ class RayGrid(SimulationGrid):
     settings : what the configuration says to the device half of the method.
     card, clients : the federation, split.
 
-    Raises
-    ------
-    RunError
-        If the cluster has no CPU.
+    Raises RunError if the cluster has no CPU.
     """
 
     #: What many are sent alike goes to a worker once.
@@ -185,10 +182,7 @@ class RayGrid(SimulationGrid):
 def in_files(states: States) -> States:
     """Return states of people whose tensors lie in a file, if they are many; each once.
 
-    Raises
-    ------
-    RunError
-        If they cannot be written. It names the folder, and what to do.
+    Raises RunError if they cannot be written. It names the folder, and what to do.
     """
     tensors = {id(tensor): tensor for own in states.values() for tensor in own.values()}
     here = sorted(tensors.items(), key=lambda one: -one[1].element_size())  # each where it may lie

@@ -57,10 +57,8 @@ class Rehearsal:
     say : told what has been reached, in words.
     progress : told how many rounds have finished, of all methods together.
 
-    Raises
-    ------
-    DataError, RunError
-        If the clients cannot be trained on, or the folder ``<out>/deploy-<time>`` cannot be made.
+    Raises DataError or RunError if the clients cannot be trained on, or the folder
+    ``<out>/deploy-<time>`` cannot be made.
     """
 
     def __init__(self, config: RunConfig, clients: int, say: Say, progress: Rounds) -> None:
@@ -87,13 +85,9 @@ class Rehearsal:
     def __call__(self) -> Path:
         """Start everything, run all rounds, end everything; return the run's folder.
 
-        Raises
-        ------
-        RunError
-            If a process does not come up, the run fails or no round ends for too long; with the
-            end of the log that tells why.
-        Interrupted
-            If a signal asked us to end. Whatever is raised, no process is left.
+        Raises RunError if a process does not come up, the run fails or no round ends for too long;
+        with the end of the log that tells why. Raises Interrupted if a signal asked us to end.
+        Whatever is raised, no process is left.
         """
         with self.up():
             for finished in self.follow(self.submit()):
@@ -132,10 +126,7 @@ class Rehearsal:
     def follow(self, run: str) -> Iterator[int]:
         """Look after everything until the run has completed; yield the rounds finished so far.
 
-        Raises
-        ------
-        RunError
-            If the run fails, or no round ends for too long.
+        Raises RunError if the run fails, or no round ends for too long.
         """
         follower = self._flwr("run", "log", run, CONNECTION, "--stream")
         # A round is two exchanges, and before the first comes the handshake.

@@ -72,10 +72,7 @@ class Workplace:
 def choose_clients(config: RunConfig, count: int) -> Federation:
     """Return the first `count` clients of the run's data.
 
-    Raises
-    ------
-    DataError
-        If there are fewer, or they cannot be trained on.
+    Raises DataError if there are fewer, or they cannot be trained on.
     """
     ids = client_ids(config.data)
     if not 0 < count <= len(ids):
@@ -97,10 +94,7 @@ def choose_clients(config: RunConfig, count: int) -> Federation:
 def make_workplace(out: Path, federation: Federation) -> Workplace:
     """Make ``<out>/deploy-<time>`` with certificates, keys, and each device's data and state.
 
-    Raises
-    ------
-    RunError, DataError
-        If something of it cannot be made.
+    Raises RunError or DataError if something of it cannot be made.
     """
     place = Workplace(stamped_folder(out.resolve(), "deploy"))
     for folder in (place.credentials.ca.parent, place.credentials.secret.parent):

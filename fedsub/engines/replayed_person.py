@@ -53,10 +53,7 @@ async (places, windows, label, step, gap) => {
 def check_measurable(card: Card) -> list[tuple[str, str, float]]:
     """Return each feature's place in an event: part, axis, and the size of its unit there.
 
-    Raises
-    ------
-    DataError
-        If a phone does not measure it, or the card does not say how windows are cut.
+    Raises DataError if a phone does not measure it, or the card does not say how windows are cut.
     """
     if not card.sampling_rate_hz or not card.window_s or not isinstance(card.overlap, float | int):
         raise DataError("--browser: the card says no rate, length or overlap of windows")

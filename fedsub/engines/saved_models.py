@@ -22,10 +22,7 @@ def save_models(grid: SimulationGrid, strategy: PersonalizedStrategy, folder: Pa
 
     What many were sent alike, and have in their models to the bit, lies in ``<folder>/common/``.
 
-    Raises
-    ------
-    RunError
-        If something cannot be written.
+    Raises RunError if something cannot be written.
     """
     make_folder(folder)
     remove_drafts(folder)

@@ -54,10 +54,7 @@ def build_grid(config: RunConfig, name: str, federation: Federation) -> CohortGr
 def ray_grids(address: str | None) -> Iterator[MakeGrid]:
     """Yield a maker of federations on the workers of a Ray cluster.
 
-    Raises
-    ------
-    RunError
-        As :func:`fedsub.engines.ray_cluster.cluster`.
+    Raises RunError; as :func:`fedsub.engines.ray_cluster.cluster`.
     """
     with cluster(address) as ray:
 
@@ -79,12 +76,8 @@ def split_clients(
 ) -> list[SplitClient]:
     """Return every client's data, split, with what each one's device can hold.
 
-    Raises
-    ------
-    DataError
-        Which clients cannot be split, all of them, and why the first few.
-    ConfigError
-        If `capacities`, or the data card's, name somebody else.
+    Raises DataError, which names all clients that cannot be split, and says why of the first few.
+    Raises ConfigError if `capacities`, or the data card's, name somebody else.
     """
     people, refused = [], dict[str, DataError]()
     card, clients = federation.card, list(federation.clients)
@@ -109,12 +102,8 @@ def split_clients(
 def unseen_people(config: RunConfig, federation: Federation) -> tuple[str, ...]:
     """Return the people who are held out until the last rounds, ascending; () for none.
 
-    Raises
-    ------
-    DataError
-        If nobody could be, or nobody would be left.
-    ConfigError
-        If capacities name somebody else.
+    Raises DataError if nobody could be, or nobody would be left. Raises ConfigError if capacities
+    name somebody else.
     """
     if config.split != "unseen":
         return ()

@@ -40,12 +40,8 @@ def write_bundle(
         Largest difference between the file's probabilities and the model's, as
         :func:`~fedsub.export.formats.export` does.
 
-    Raises
-    ------
-    ConfigError
-        Where the format holds no program of its own, or the model sees no windows.
-    RunError
-        Where `path` is taken or cannot be written.
+    Raises ConfigError where the format holds no program of its own, or the model sees no windows.
+    Raises RunError where `path` is taken or cannot be written.
     """
     if format not in _MODELS:
         raise ConfigError(f"bundle: got format {format!r}, expected {' or '.join(_MODELS)}")

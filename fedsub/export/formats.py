@@ -63,13 +63,9 @@ def export(model: PersonalModel, format: str, path: Path, force: bool = False) -
         Largest difference between the file's probabilities and the model's on random samples;
         None where nothing is installed that could run the file.
 
-    Raises
-    ------
-    ConfigError
-        Where the format is unknown or its packages are not installed.
-    RunError
-        Where `path` exists and not `force`, it cannot be written, or the file does not compute
-        what the model does; `path` then stays as it was.
+    Raises ConfigError where the format is unknown or its packages are not installed. Raises
+    RunError where `path` exists and not `force`, it cannot be written, or the file does not compute
+    what the model does; `path` then stays as it was.
     """
     if format not in FORMATS:
         raise ConfigError(f"format {format!r}: expected {', '.join(FORMATS)}")

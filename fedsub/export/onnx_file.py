@@ -27,10 +27,7 @@ def encode_onnx(module: nn.Module, x: Tensor, facts: Mapping[str, str]) -> bytes
     x : an example of two samples or more.
     facts : the model's metadata.
 
-    Raises
-    ------
-    ConfigError
-        Where the packages it takes are not installed.
+    Raises ConfigError where the packages it takes are not installed.
     """
     require("format onnx", "onnx", "onnxscript")
     import onnx

@@ -50,14 +50,10 @@ def weak_model(
         and the share is one of that.
     given : what names code, as the user gives it, by option.
 
-    Raises
-    ------
-    ConfigError
-        If the run names code that is not known (:mod:`fedsub_core.models.known_code`), the method's
-        models have no part that predicts alone, devices choose theirs by their own samples, or
-        `own` is smaller than the part.
-    RunError
-        If the run's state cannot be read.
+    Raises ConfigError if the run names code that is not known
+    (:mod:`fedsub_core.models.known_code`), the method's models have no part that predicts alone,
+    devices choose theirs by their own samples, or `own` is smaller than the part. Raises RunError
+    if the run's state cannot be read.
     """
     card = method(own.method)
     if own.described is not None or card.weak.narrow == "encoder":

@@ -36,10 +36,7 @@ class FleetClock(Clock):
     def skip(self, moment: float) -> None:
         """Go on to a moment, if it is still to come.
 
-        Raises
-        ------
-        DaysOver
-            If that is the end, or after it.
+        Raises DaysOver if that is the end, or after it.
         """
         self._now = max(self._now, moment)
         if self._now >= self.end:

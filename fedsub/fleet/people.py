@@ -19,10 +19,7 @@ def fleet_of(federation: Federation, people: int, samples: int, seed: int) -> Fe
     Person after person is made of the next real one: of each class a stretch in the order of the
     file, drawn by the seed. So stretches of the same real person overlap where there are many.
 
-    Raises
-    ------
-    ConfigError
-        Of a card with capacities, which are of real people.
+    Raises ConfigError for a card with capacities, which are of real people.
     """
     card = federation.card
     if card.capacities:

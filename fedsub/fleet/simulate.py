@@ -72,12 +72,8 @@ def simulate_fleet(
 ) -> Simulated:
     """Run the rounds of so many days; the folder is that of any run, with a row a day beside it.
 
-    Raises
-    ------
-    ConfigError, DataError
-        If the run or its data cannot be used so.
-    RunError
-        If a round fails, or none ended.
+    Raises ConfigError or DataError if the run or its data cannot be used so. Raises RunError if a
+    round fails, or none ended.
     """
     if len(config.methods) > 1:
         raise ConfigError(f"beside: got {config.beside!r}, expected '': a fleet runs one method")

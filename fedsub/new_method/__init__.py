@@ -24,10 +24,7 @@ def write_package(name: str, out: Path | None = None) -> Path:
     ----------
     out : the folder, which must not be there; ``fedsub-NAME`` if left out.
 
-    Raises
-    ------
-    ConfigError
-        If the name can be none, is taken, or the folder is there or cannot be made.
+    Raises ConfigError if the name can be none, is taken, or the folder is there or cannot be made.
     """
     package = f"fedsub_{name}"
     _check(name, package)

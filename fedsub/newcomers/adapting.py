@@ -59,12 +59,9 @@ def adapted(
     ----------
     known : ``add`` or ``replace``.
 
-    Raises
-    ------
-    DataError
-        If somebody's samples are none that the run's encoder and classes are for.
-    ConfigError, RunError
-        If samples of a known person are to be replaced that nobody can take out.
+    Raises DataError if somebody's samples are none that the run's encoder and classes are for.
+    Raises ConfigError or RunError if samples of a known person are to be replaced that nobody can
+    take out.
     """
     plain = source.for_person()
     fits = {name: fitting(people.card, data, plain) for name, data in people.clients.items()}

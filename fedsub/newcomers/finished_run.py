@@ -81,12 +81,8 @@ class FinishedRun:
     folder : the run's.
     method : one of the run's; None: the main one.
 
-    Raises
-    ------
-    RunError
-        If there is no such run or method, it is not finished, or holds no sums.
-    ConfigError
-        If the method solves nothing of sums.
+    Raises RunError if there is no such run or method, it is not finished, or holds no sums. Raises
+    ConfigError if the method solves nothing of sums.
     """
 
     def __init__(self, folder: Path, method: str | None = None) -> None:

@@ -36,11 +36,8 @@ FEWEST = 3
 def write_newcomers(run: FinishedRun, path: Path, force: bool = False) -> ForNewcomers:
     """Write what newcomers get of a run; return it.
 
-    Raises
-    ------
-    RunError
-        If the sums are over fewer than :data:`FEWEST` people, `path` exists and not `force`, or it
-        cannot be written.
+    Raises RunError if the sums are over fewer than :data:`FEWEST` people, `path` exists and not
+    `force`, or it cannot be written.
     """
     check_new(path, force)
     if run.summed.people < FEWEST:
@@ -85,10 +82,7 @@ def is_newcomers_file(path: Path) -> bool:
 def read_newcomers(path: Path) -> ForNewcomers:
     """Return the sums for newcomers in a file.
 
-    Raises
-    ------
-    RunError
-        If it is none, is not whole, or was changed.
+    Raises RunError if it is none, is not whole, or was changed.
     """
     if not is_newcomers_file(path):
         raise RunError(

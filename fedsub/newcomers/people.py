@@ -50,10 +50,7 @@ class NewPeople:
     def those(self, people: Collection[str]) -> NewPeople:
         """Return some people alone; () is all.
 
-        Raises
-        ------
-        ConfigError
-            If one is not there.
+        Raises ConfigError if one is not there.
         """
         for one in people:
             if one not in self.clients:
@@ -69,10 +66,7 @@ class NewPeople:
 def read_people(source: str) -> NewPeople:
     """Return the people of a federation's folder, whose files need not have labels ``y``.
 
-    Raises
-    ------
-    DataError
-        If there is none, or a file cannot be used.
+    Raises DataError if there is none, or a file cannot be used.
     """
     if source == WATCH:
         return NewPeople.of(load_federation(source))
@@ -104,10 +98,8 @@ def _without_labels(path: Path, card: Card) -> ClientData | None:
 def fitting(card: Card, data: ClientData, given: ForNewcomers) -> tuple[Card, ClientData]:
     """Return a person's card and samples with the run's labels.
 
-    Raises
-    ------
-    DataError
-        If classes are not the run's, or samples are of another kind, length, features or units.
+    Raises DataError if classes are not the run's, or samples are of another kind, length, features
+    or units.
     """
     where = f"client {data.client!r}"
     if unknown := [name for name in card.classes if name not in given.classes]:

@@ -16,11 +16,8 @@ from fedsub_core.metric_names import OWN_HEADS
 def source_of(where: Path, method: str | None = None) -> Source:
     """Return a finished run's folder, or a file for newcomers, as what newcomers get.
 
-    Raises
-    ------
-    RunError, ConfigError
-        As :class:`~fedsub.newcomers.finished_run.FinishedRun` and
-        :func:`~fedsub.newcomers.newcomers_file.read_newcomers`; if a method of a file is named.
+    Raises RunError or ConfigError; as :class:`~fedsub.newcomers.finished_run.FinishedRun` and
+    :func:`~fedsub.newcomers.newcomers_file.read_newcomers`; if a method of a file is named.
     """
     if where.is_dir():
         return FinishedRun(where, method)
@@ -54,10 +51,7 @@ def row_of(one: Adapted) -> dict[str, Any]:
 def save_models(folder: Path, found: Sequence[Adapted]) -> list[Path]:
     """Write each person's model to ``<folder>/<person>.safetensors``, all of them or none.
 
-    Raises
-    ------
-    RunError
-        If the folder already holds something, or cannot be written.
+    Raises RunError if the folder already holds something, or cannot be written.
     """
     check_new_folder(folder, RunError)
     with whole_folder(folder, RunError) as draft:

@@ -28,12 +28,8 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 
     Rows are written as they come, so there may be more than memory holds.
 
-    Raises
-    ------
-    ConfigError
-        If it is Parquet, and DuckDB is not installed.
-    RunError
-        If there is no row, rows differ in their columns, or the file cannot be written.
+    Raises ConfigError if it is Parquet, and DuckDB is not installed. Raises RunError if there is no
+    row, rows differ in their columns, or the file cannot be written.
     """
     make_folder(path.parent)
     if path.suffix != ".parquet":
@@ -51,10 +47,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 def read_predictions(path: Path) -> list[Predicted]:
     """Return the predictions of a CSV file, as they were written.
 
-    Raises
-    ------
-    RunError
-        If a row is not one of a prediction; it is named.
+    Raises RunError if a row is not one of a prediction; it is named.
     """
     found = []
     with path.open(newline="", encoding="utf-8") as file:

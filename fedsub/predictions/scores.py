@@ -112,10 +112,7 @@ def scores_named(names: Sequence[str], regression: bool) -> list[tuple[str, Scor
 def score_named(name: str, scores: Mapping[str, Score] = SCORES) -> tuple[str, Score]:
     """Return a score's column and function: one of `scores`, or ``my.py:function``.
 
-    Raises
-    ------
-    ConfigError
-        If there is none of that name, or no such function.
+    Raises ConfigError if there is none of that name, or no such function.
     """
     if is_place(name):
         return name.rpartition(":")[2], builder_at(name, "metric", TAKES)
@@ -128,10 +125,7 @@ def score_named(name: str, scores: Mapping[str, Score] = SCORES) -> tuple[str, S
 def scored(one: Predicted, scores: Sequence[tuple[str, Score]]) -> dict[str, float]:
     """Return a person's scores by column.
 
-    Raises
-    ------
-    ConfigError
-        If a function fails, or returns no number.
+    Raises ConfigError if a function fails, or returns no number.
     """
     found = {}
     for name, score in scores:

@@ -45,10 +45,7 @@ def tested_in(folder: Path, methods: tuple[str, ...] = ()) -> Iterator[Tested]:
     ----------
     methods : some of them; (): all.
 
-    Raises
-    ------
-    RunError
-        As :class:`.tested.RunSamples`; if a study's run has not finished.
+    Raises RunError; as :class:`.tested.RunSamples`; if a study's run has not finished.
     """
     if not (folder / STUDY_FILE).is_file():
         run = RunSamples(folder)

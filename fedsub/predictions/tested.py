@@ -69,10 +69,7 @@ class RunSamples:
     given : the data, where they do not lie where the run found them; None: they do.
     code : places of code that makes the model and the encoder, by option, where files name it.
 
-    Raises
-    ------
-    RunError
-        If there is no run, or the data are not those of the run.
+    Raises RunError if there is no run, or the data are not those of the run.
     """
 
     folder: Path
@@ -134,10 +131,8 @@ class RunSamples:
         ----------
         methods : some of the run's; (): all.
 
-        Raises
-        ------
-        RunError
-            If a method is not the run's, has not been tested, or a tested person has no model here.
+        Raises RunError if a method is not the run's, has not been tested, or a tested person has no
+        model here.
         """
         there = {one.method: one for one in method_summaries(self.folder)}
         for name in methods or self.config.methods:

@@ -135,12 +135,8 @@ def perform(file: ServiceFile, who: Caller | str, act: str, arguments: Arguments
     ----------
     who : the caller, or the code of a token.
 
-    Raises
-    ------
-    ActRefused
-        If the token is none, has ended, or its role is too low; or there is no such act.
-    ConfigError, RunError
-        If an argument cannot be used.
+    Raises ActRefused if the token is none, has ended, or its role is too low; or there is no such
+    act. Raises ConfigError or RunError if an argument cannot be used.
     """
     caller = who if isinstance(who, Caller) else None
     try:

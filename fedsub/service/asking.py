@@ -31,12 +31,8 @@ def perform_here(folder: str, act: str, arguments: Mapping[str, Any]) -> str:
 def ask(url: str, ca: Path | None, act: str, arguments: Mapping[str, Any]) -> str:
     """Have an act performed by the endpoint at `url`, and return its answer.
 
-    Raises
-    ------
-    ConfigError
-        If there is no token, or the URL is none with https, a host and a port.
-    RunError
-        If it is refused, or nobody answers.
+    Raises ConfigError if there is no token, or the URL is none with https, a host and a port.
+    Raises RunError if it is refused, or nobody answers.
     """
     if not (code := os.environ.get(TOKEN, "")):
         raise ConfigError(f"{url}: got no token, expected one in {TOKEN}")

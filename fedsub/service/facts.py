@@ -88,10 +88,7 @@ def service_status(folder: Path, certificate: Path | None = None) -> Status:
 def lock_folder(folder: Path) -> IO[str]:
     """Return the lock of a folder, which this process holds until it is closed.
 
-    Raises
-    ------
-    RunError
-        If another process serves the folder.
+    Raises RunError if another process serves the folder.
     """
     file = (folder / LOCK_FILE).open("a")
     try:

@@ -75,10 +75,7 @@ class Schedule:
     def parse(cls, text: str) -> Schedule:
         """Return the schedule that a text describes.
 
-        Raises
-        ------
-        ConfigError
-            If it is none, never comes, or lacks its time zone.
+        Raises ConfigError if it is none, never comes, or lacks its time zone.
         """
         words = " ".join(text.split())
         rest, zone = _without_zone(words)

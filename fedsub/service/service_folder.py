@@ -24,13 +24,9 @@ JOIN_SECONDS = 600.0
 def make_service(folder: Path, config: RunConfig, settings: Settings) -> None:
     """Make a new service's folder, whole or not at all.
 
-    Raises
-    ------
-    ConfigError
-        If the schedule is none, the number of rounds decides what the method does in one, or the
-        run would end by itself.
-    RunError
-        If the folder is there already, or cannot be made.
+    Raises ConfigError if the schedule is none, the number of rounds decides what the method does in
+    one, or the run would end by itself. Raises RunError if the folder is there already, or cannot
+    be made.
     """
     Schedule.parse(settings.when)
     if why := why_rounds_stay(config):

@@ -32,12 +32,9 @@ def serve_folder(
 ) -> None:
     """Serve a service's folder until a signal ends it.
 
-    Raises
-    ------
-    ConfigError
-        If it is to listen beyond loopback without TLS: tokens would be read on the way.
-    RunError
-        If it is no service's folder, another process serves it, or nothing can listen there.
+    Raises ConfigError if it is to listen beyond loopback without TLS: tokens would be read on the
+    way. Raises RunError if it is no service's folder, another process serves it, or nothing can
+    listen there.
     """
     if not sys.stderr.isatty():  # a journal has no width at which lines are to end
         logging.basicConfig(format="%(message)s", level=logging.WARNING, force=True)

@@ -97,10 +97,7 @@ class ServiceState:
 class ServiceFile:
     """The file of a service's state; each change is one transaction.
 
-    Raises
-    ------
-    RunError
-        If there is none in the folder, or it is of another release.
+    Raises RunError if there is none in the folder, or it is of another release.
     """
 
     def __init__(self, folder: Path) -> None:

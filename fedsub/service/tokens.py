@@ -72,10 +72,8 @@ def owner_of_files() -> Caller:
 def make_token(file: ServiceFile, name: str, role: str, days: float) -> str:
     """Make a token, and return its code, which is kept nowhere.
 
-    Raises
-    ------
-    ConfigError
-        If the name is none or taken, there is no such role, or the days are too few or too many.
+    Raises ConfigError if the name is none or taken, there is no such role, or the days are too few
+    or too many.
     """
     if not _NAME.fullmatch(name):
         expected = "letters, digits, '.', '_' and '-'"
@@ -108,10 +106,7 @@ def tokens_of(file: ServiceFile) -> Sequence[Token]:
 def caller_of(file: ServiceFile, code: str, act: str) -> Caller:
     """Return the caller that shows a code.
 
-    Raises
-    ------
-    ActRefused
-        If it is no token's, or the token has ended.
+    Raises ActRefused if it is no token's, or the token has ended.
     """
     try:
         digest = token_hash(token_of(code))

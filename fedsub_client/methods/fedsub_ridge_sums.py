@@ -118,10 +118,7 @@ class SummedRidgeLearner(FedSubRidgeLearner):
     def vector(self, upload: Bundle, received: Bundle, levels: Levels) -> Words:
         """Return the vector of one client: of what it was asked for.
 
-        Raises
-        ------
-        ValueError
-            If it was asked for nothing.
+        Raises ValueError if it was asked for nothing.
         """
         sent = upload.tensors
         if CLASSES in sent:

@@ -27,10 +27,7 @@ from fedsub_core.wire.v2 import exchange_pb2 as pb
 def least_of(node: Mapping[str, Any], client: str) -> int:
     """Return of how many people at least a device's owner wants a sum to be; 0: as the run says.
 
-    Raises
-    ------
-    DataError
-        If the node config has no such number: it would protect nobody.
+    Raises DataError if the node config has no such number: it would protect nobody.
     """
     least = node.get("secure-least", 0)
     if type(least) is not int or least < 0:
@@ -70,11 +67,8 @@ class AcceptedSum:
         ----------
         origin : :meth:`Participant.masked`'s.
 
-        Raises
-        ------
-        MessageRefused
-            If another vector was sent before; if this one is in a sum that was opened of others; or
-            if there is none that may be added up.
+        Raises MessageRefused if another vector was sent before; if this one is in a sum that was
+        opened of others; or if there is none that may be added up.
         """
         data = payload.to_bytes() if isinstance(payload, LazyMessage) else payload
         address = Address(self.person.client, self.plan.name.round)
@@ -100,12 +94,9 @@ def accepted(
     ----------
     config : the run's configuration, as it came.
 
-    Raises
-    ------
-    MessageRefused
-        If the person cannot go by it, or it is of another run than the download beside it; if
-        people weigh differently in it, where what one adds is to be bounded; or if numbers are
-        rounded by other levels than sums over its people can bear.
+    Raises MessageRefused if the person cannot go by it, or it is of another run than the download
+    beside it; if people weigh differently in it, where what one adds is to be bounded; or if
+    numbers are rounded by other levels than sums over its people can bear.
     """
     reader = Reader(person.client, told.turn.round)
     plan = reader.plan(content[SECURE])
@@ -150,10 +141,7 @@ def rounded_again(
     before : the saved vector's weight and each; None where what was saved is an upload.
     again : makes the vector that is to be sent of the saved one, and the levels of that.
 
-    Raises
-    ------
-    MessageRefused
-        If what was saved is no vector.
+    Raises MessageRefused if what was saved is no vector.
     """
     if before is None:
         got, expected = "a round that was answered with an upload itself", "one answered in sums"

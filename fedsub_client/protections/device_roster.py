@@ -26,11 +26,8 @@ PASSED_ON_FILE = "roster-passed-on.txt"
 def signer_of(node: Mapping[str, Any], client: str) -> Signer | None:
     """Return the signer of a person's part in sums, by the node config; None without a roster.
 
-    Raises
-    ------
-    DataError
-        If the node config is not complete, a file is none, the person is not in the roster with
-        this device's key, or the roster is not the last one with people added at most.
+    Raises DataError if the node config is not complete, a file is none, the person is not in the
+    roster with this device's key, or the roster is not the last one with people added at most.
     """
     files = {name: str(node[name]) for name in (ROSTER, OWNER, KEY) if node.get(name)}
     if not files:
@@ -63,10 +60,8 @@ def take_roster(node: Mapping[str, Any], client: str, data: bytes) -> None:
     A server that has an older one is behind, and nothing changes. Without a roster of its own a
     device takes none: it has no key of an owner.
 
-    Raises
-    ------
-    DataError
-        If another key signed it, or somebody is gone or has another key; or it cannot be written.
+    Raises DataError if another key signed it, or somebody is gone or has another key; or it cannot
+    be written.
     """
     if (signer := signer_of(node, client)) is None:
         return
@@ -90,10 +85,8 @@ def _longer(one: Roster, other: Roster) -> Roster:
 def _see(path: Path, client: str, owner: str, data: bytes, roster: Roster) -> None:
     """Compare a roster with the last one, and keep it in place of that.
 
-    Raises
-    ------
-    DataError
-        If it is not the last one with people added at most, or that cannot be read or written.
+    Raises DataError if it is not the last one with people added at most, or that cannot be read or
+    written.
     """
     kept = f"{owner}\n".encode() + data
     try:

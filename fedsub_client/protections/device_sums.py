@@ -51,10 +51,7 @@ class DeviceSums:
     opened : where the person keeps the sums that it opened.
     config : the run's configuration, as it came.
 
-    Raises
-    ------
-    DataError
-        If the node config's ``secure-least`` is no whole number.
+    Raises DataError if the node config's ``secure-least`` is no whole number.
     """
 
     def __init__(
@@ -79,10 +76,7 @@ class DeviceSums:
         And one of sums over a class or a unit that are of fewer people than its owner wants:
         these go by the run's number, and the device sees of nothing but the whole how many it has.
 
-        Raises
-        ------
-        MessageRefused
-            For such a run.
+        Raises MessageRefused for such a run.
         """
         if self._shows_sums_alone() and not self.settings.secure_aggregation:
             got = "a run whose server sees single uploads"
@@ -101,12 +95,8 @@ class DeviceSums:
 
         `moments` is :func:`answered`'s.
 
-        Raises
-        ------
-        RunError
-            Where the run is of no sums.
-        DataError
-            Where the roster of its node config cannot be used.
+        Raises RunError where the run is of no sums. Raises DataError where the roster of its node
+        config cannot be used.
         """
         with store.lock():
             run = str(record.get("run", ""))
@@ -139,12 +129,9 @@ class DeviceSums:
         ----------
         work : does the round of a download; with a part in a sum its upload is a masked vector.
 
-        Raises
-        ------
-        MessageRefused
-            Where the person cannot go by the sum's plan; or where there is none beside the
-            download, and nothing may leave that tells of this person alone: by the run, by its
-            owner, or because the person has sent something under masks in this run.
+        Raises MessageRefused where the person cannot go by the sum's plan; or where there is none
+        beside the download, and nothing may leave that tells of this person alone: by the run, by
+        its owner, or because the person has sent something under masks in this run.
         """
         if SECURE not in content:
             of_sums = self.settings.secure_aggregation

@@ -75,10 +75,7 @@ def promised(config: Mapping[str, Any], method: str) -> dict[str, float]:
 def note_receipt(node: Mapping[str, Any], client: str, run: str, facts: Mapping[str, Any]) -> None:
     """Keep a receipt, or that its sum was opened; nothing without a state-dir.
 
-    Raises
-    ------
-    RunError
-        Where it cannot be written, as on a full disk.
+    Raises RunError where it cannot be written, as on a full disk.
     """
     if not node.get(FOLDER):
         return
@@ -105,10 +102,7 @@ def receipts_file(folder: Path, run: str) -> Path:
 def read_receipts(path: Path) -> tuple[list[Receipt], int]:
     """Return the receipts in a file, the last of each session, and how many lines are damaged.
 
-    Raises
-    ------
-    OSError
-        If it cannot be read.
+    Raises OSError if it cannot be read.
     """
     found, damaged = dict[str, Receipt](), 0
     for line in path.read_bytes().splitlines():

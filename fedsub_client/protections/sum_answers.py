@@ -33,10 +33,7 @@ def answered(
     kept : the vector of the round before it was masked, if there is one.
     config : the run's configuration, as it came.
 
-    Raises
-    ------
-    MessageRefused
-        If the person does not answer it.
+    Raises MessageRefused if the person does not answer it.
     """
     if (phase := record.get("phase")) == MOMENTS or (phase == AGAIN and "of" in record):
         said = _masked_moments(person, record, moments, config)

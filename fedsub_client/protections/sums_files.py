@@ -22,10 +22,7 @@ def load_sums(own: Path, before: Path, run: str) -> bytes | None:
     ----------
     own, before : the run's file, and the one of earlier releases.
 
-    Raises
-    ------
-    RunError
-        Where there is a file that cannot be read.
+    Raises RunError where there is a file that cannot be read.
     """
     if (kept := _bytes(own)) is not None or (older := _bytes(before)) is None:
         return kept
@@ -35,10 +32,7 @@ def load_sums(own: Path, before: Path, run: str) -> bytes | None:
 def save_sums(own: Path, before: Path, kept: bytes) -> None:
     """Replace the file of a run's secrets, whole or not at all.
 
-    Raises
-    ------
-    OSError
-        Where it cannot be written, as on a full disk.
+    Raises OSError where it cannot be written, as on a full disk.
     """
     replace_file(own, seal(kept, own.parent.name))
     # Whoever asked first has noted that a damaged one may have named its run; no other run need.

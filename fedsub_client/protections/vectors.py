@@ -55,10 +55,8 @@ class Vectors:
 
         ``NO_VECTOR`` where it may not: then the client is silent, and not in the sum.
 
-        Raises
-        ------
-        ValueError
-            If there is nothing that it could have moved from, or nothing was asked for.
+        Raises ValueError if there is nothing that it could have moved from, or nothing was asked
+        for.
         """
         if not self.adds:
             return uploads.of_upload(upload, received, self.sends, levels)

@@ -89,10 +89,7 @@ def of_equations(
 def classes_in(total: Total, people: int) -> NDArray[np.int64]:
     """Return the number of people who have each class, int64 [classes], of so many in a sum.
 
-    Raises
-    ------
-    ValueError
-        If a class has more people, or less than none.
+    Raises ValueError if a class has more people, or less than none.
     """
     found: NDArray[np.int64] = np.rint(total.sum).astype(np.int64)
     if found.min() < 0 or found.max() > people:
@@ -104,10 +101,7 @@ def classes_in(total: Total, people: int) -> NDArray[np.int64]:
 def statistics_in(total: Total, features: int, classes: int, people: int) -> Statistics:
     """Return the statistics that a sum over so many people says.
 
-    Raises
-    ------
-    ValueError
-        If no samples can have led to them, as where somebody sent another vector.
+    Raises ValueError if no samples can have led to them, as where somebody sent another vector.
     """
     whole = np.rint(total.sum).astype(np.int64)
     gram, cross = np.split(whole, [packed(features)])
@@ -133,10 +127,7 @@ def equations_in(
     ----------
     rounded : by how much rounding moved a number of the sum at most.
 
-    Raises
-    ------
-    ValueError
-        If no candidates can have led to them.
+    Raises ValueError if no candidates can have led to them.
     """
     mean: NDArray[np.float64] = total.sum / max(total.weight, 1)
     _, _, diagonal = triangle(candidates)

@@ -55,10 +55,7 @@ def check_capacities(text: str) -> None:
 def read_capacities(text: str) -> tuple[tuple[float, ...], dict[str, float]]:
     """Return the shares to draw from, or, where there are none, whose share is which.
 
-    Raises
-    ------
-    ConfigError
-        As :func:`check_capacities`.
+    Raises ConfigError; as :func:`check_capacities`.
     """
     said = []
     for i, part in enumerate(text.split(",")):
@@ -83,10 +80,7 @@ def read_capacities(text: str) -> tuple[tuple[float, ...], dict[str, float]]:
 def sizes(text: str) -> tuple[float, ...]:
     """Return the shares that `text` says, such as ``1,1/2,1/4``, each once; () of an empty one.
 
-    Raises
-    ------
-    ConfigError
-        If one is no share, or comes twice.
+    Raises ConfigError if one is no share, or comes twice.
     """
     found = tuple(
         _share(part.strip(), f"size {part.strip()!r}") for part in text.split(",") if text

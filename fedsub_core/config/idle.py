@@ -88,10 +88,7 @@ def check_given(config: RunConfig, given: Collection[str], where: str) -> None:
     given : keys that were given.
     where : such as the command line, which the message begins with.
 
-    Raises
-    ------
-    ConfigError
-        It names the option, the run's methods, and why it changes nothing.
+    Raises ConfigError; it names the option, the run's methods, and why it changes nothing.
     """
     values = option_values(config)
     for key, why in idle(config).items():

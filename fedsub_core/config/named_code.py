@@ -47,10 +47,7 @@ def note_option(option: str, value: str) -> None:
 def check_deployed(config: RunConfig) -> None:
     """Refuse a file as the loss or augmentation of devices that are not this machine.
 
-    Raises
-    ------
-    ConfigError
-        It names option and file.
+    Raises ConfigError; it names option and file.
     """
     for option in TRAINING_CODE:
         for place in places_in(option, str(getattr(config, option))):
@@ -76,10 +73,7 @@ def check_named(
     given : what the user gives, by option.
     spelling : how to give an option, for the message.
 
-    Raises
-    ------
-    ConfigError
-        If code was never named, or was changed since, or there is none at its place.
+    Raises ConfigError if code was never named, or was changed since, or there is none at its place.
     """
     for option in ALL_CODE:
         own = [str(given.get(option, ""))]

@@ -51,10 +51,8 @@ class Part:
         taken : how many of the function's first parameters are not the part's.
         given : names of further parameters that are not the part's.
 
-        Raises
-        ------
-        ConfigError
-            If the function has no such parameter, or lacks one; the nearest name is suggested.
+        Raises ConfigError if the function has no such parameter, or lacks one; the nearest name is
+        suggested.
         """
         arguments = self.arguments(function, option, taken, given)
         return partial(function, **arguments) if arguments else function
@@ -96,10 +94,7 @@ class Part:
 def parts(text: str, option: str) -> tuple[Part, ...]:
     """Return the parts of an option's text, in their order; "" has none.
 
-    Raises
-    ------
-    ConfigError
-        If the text is not one of names with arguments.
+    Raises ConfigError if the text is not one of names with arguments.
     """
     found, end = [], 0
     while end < len(text):

@@ -49,10 +49,7 @@ def read_values(
     where : the file or the command line, which messages begin with.
     as_text : whether text is read as the option's type.
 
-    Raises
-    ------
-    ConfigError
-        Where a key does not exist, or a value is of the wrong kind or out of range.
+    Raises ConfigError where a key does not exist, or a value is of the wrong kind or out of range.
     """
     values: dict[str, Value] = {}
     for key, value in items:

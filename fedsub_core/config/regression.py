@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 def check_regression(config: RunConfig, where: str) -> None:
     """Refuse, in a run of a target, methods and options that need classes.
 
-    Raises
-    ------
-    ConfigError
-        It names the methods or the option.
+    Raises ConfigError; it names the methods or the option.
     """
     got = expected = ""
     if not config.regression:
@@ -47,10 +44,7 @@ def check_regression(config: RunConfig, where: str) -> None:
 def check_task(loss: str, regression: bool, card: Card) -> None:
     """Refuse a run of classes on data of a target, and a run of a target on data of classes.
 
-    Raises
-    ------
-    ConfigError
-        It names the loss, and what the data have.
+    Raises ConfigError; it names the loss, and what the data have.
     """
     if regression == (card.target is not None):
         return

@@ -39,10 +39,7 @@ class RobustSettings:
     def parse(cls, text: str, share: float, most_examples: float = 3.0) -> RobustSettings:
         """Return the settings of a list of filters, such as ``clip,trimmed-mean``.
 
-        Raises
-        ------
-        ConfigError
-            For an unknown filter, for ``none`` with others, or for two means.
+        Raises ConfigError for an unknown filter, for ``none`` with others, or for two means.
         """
         parts = [part.strip() for part in text.split(",") if part.strip()]
         for part in parts:

@@ -30,10 +30,7 @@ def check_run(config: RunConfig, where: str) -> None:
     ----------
     where : the file or the command line, which messages begin with.
 
-    Raises
-    ------
-    ConfigError
-        It names the option, what it stands beside, and what was expected.
+    Raises ConfigError; it names the option, what it stands beside, and what was expected.
     """
     if config.split == "unseen" and config.unseen_rounds >= config.rounds:
         raise ConfigError(

@@ -158,11 +158,9 @@ def read_config(
     overrides : flat keys of the command line, such as ``rounds`` or ``fedsub.fusion``. Text is
         read as the option's type.
 
-    Raises
-    ------
-    ConfigError
-        Where the file cannot be read, or a key does not exist, or a value is of the wrong kind
-        or out of range. It names the file or the command line, the key, and the nearest name.
+    Raises ConfigError where the file cannot be read, or a key does not exist, or a value is of the
+    wrong kind or out of range. It names the file or the command line, the key, and the nearest
+    name.
     """
     values: dict[str, Value] = {}
     if path is not None:

@@ -53,10 +53,7 @@ SCHEDULES = {one.__name__: one for one in (constant, cosine, linear, steps, warm
 def rate_factor(text: str, round: int) -> float:
     """Return the product of a schedule's factors in a round, from 1 on.
 
-    Raises
-    ------
-    ConfigError
-        If there is no such schedule, it lacks an argument, or its factor is below 0.
+    Raises ConfigError if there is no such schedule, it lacks an argument, or its factor is below 0.
     """
     product = 1.0
     for part in parts(text, "schedule"):

@@ -101,11 +101,8 @@ _KNOWN = [f.name for f in fields(Card)]
 def read_card(folder: Path | str) -> Card:
     """Return the card of the federation in `folder`.
 
-    Raises
-    ------
-    DataError
-        Where the folder or its card is missing, is no TOML, lacks a key, has one that does not
-        exist (a misspelt ``overlap`` would let a split leak), or a value of the wrong kind.
+    Raises DataError where the folder or its card is missing, is no TOML, lacks a key, has one that
+    does not exist (a misspelt ``overlap`` would let a split leak), or a value of the wrong kind.
     """
     path = Path(folder, CARD_FILE)
     if not path.parent.is_dir():

@@ -32,11 +32,8 @@ from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
 def read_client(path: Path | str, card: Card) -> ClientData:
     """Return the client in the file `path`, checked against `card`.
 
-    Raises
-    ------
-    DataError
-        Where the file is missing or damaged, lacks an array, or has one of a wrong type, shape
-        or value; the message names the file and the first offending row.
+    Raises DataError where the file is missing or damaged, lacks an array, or has one of a wrong
+    type, shape or value; the message names the file and the first offending row.
     """
     path = Path(path)
     if not path.is_file():
@@ -73,10 +70,7 @@ def check_client(
     card : the federation's.
     names : of all arrays that there are, for the message; None: of `arrays`.
 
-    Raises
-    ------
-    DataError
-        As :func:`read_client`.
+    Raises DataError; as :func:`read_client`.
     """
 
     def refused(what: str, got: object, expected: str, do: str) -> DataError:

@@ -18,10 +18,7 @@ class FeatureStore:
     The file has no name, is gone with the process, and is mapped: what is read of it takes memory
     only until something else needs that.
 
-    Raises
-    ------
-    DataError
-        Where the file cannot be written.
+    Raises DataError where the file cannot be written.
     """
 
     def __init__(self, memory: int = MEMORY) -> None:

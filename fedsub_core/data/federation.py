@@ -78,12 +78,9 @@ def read_federation(folder: Path | str) -> Federation:
 
     Features beyond a bound stay on disk until read (:mod:`fedsub_core.data.feature_store`).
 
-    Raises
-    ------
-    DataError
-        As :func:`read_card`, :func:`client_files` and :func:`read_client`, with what is wrong with
-        every client's file; and where there is no client or where clients differ in the shape of
-        their features.
+    Raises DataError; as :func:`read_card`, :func:`client_files` and :func:`read_client`, with what
+    is wrong with every client's file; and where there is no client or where clients differ in the
+    shape of their features.
     """
     folder = Path(folder)
     card = read_card(folder)
@@ -104,10 +101,7 @@ def read_outlines(folder: Path | str, see: Callable[[ClientData, Card], None]) -
     at a time. What comes back is for whatever asks only how many samples there are, of which shape,
     when, and which are the same (:meth:`fedsub_core.data.client_data.ClientData.outline`).
 
-    Raises
-    ------
-    DataError
-        As :func:`read_federation`; some clients may have been shown by then.
+    Raises DataError; as :func:`read_federation`; some clients may have been shown by then.
     """
     folder = Path(folder)
     card = read_card(folder)
@@ -143,10 +137,7 @@ def client_files(folder: Path | str) -> list[Path]:
     What macOS keeps beside files, ``._<id>.npz``, is passed over; what else lies there is named in
     the log.
 
-    Raises
-    ------
-    DataError
-        Where a file's ending differs from .npz in its case: it would be left out.
+    Raises DataError where a file's ending differs from .npz in its case: it would be left out.
     """
     place = Path(folder) / "clients"
     there = sorted(place.iterdir()) if place.is_dir() else []
@@ -170,11 +161,8 @@ def write_federation(
     files : mapping of str to str or None
         Further texts by file name, such as where the data come from.
 
-    Raises
-    ------
-    DataError
-        Where the folder already holds something or cannot be written, or the federation could
-        not be read back.
+    Raises DataError where the folder already holds something or cannot be written, or the
+    federation could not be read back.
     """
     folder = Path(folder)
     check_new_folder(folder, DataError)

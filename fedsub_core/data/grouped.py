@@ -64,10 +64,7 @@ def grouped_tests(
 def grouped_fold(client: ClientData, fold: Fold) -> BoolArray:
     """Return the mask of the samples of a fold, bool [n]: successive groups, in order of time.
 
-    Raises
-    ------
-    DataError
-        Where there are fewer groups than folds.
+    Raises DataError where there are fewer groups than folds.
     """
     number, of = fold
     groups = [] if client.group is None else _latest_first(client)[::-1]

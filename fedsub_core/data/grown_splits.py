@@ -56,10 +56,7 @@ def split_grown(
     are dropped. So are, where the file is split in time or by groups, new samples that are the same
     as one of the other part; else they go where that is.
 
-    Raises
-    ------
-    DataError
-        Where the first part leaves no training or no test sample.
+    Raises DataError where the first part leaves no training or no test sample.
     """
     if list(sizes) != sorted(set(sizes)) or sizes[-1] != len(client.y):
         raise ValueError(f"got sizes {list(sizes)}, expected ascending up to {len(client.y)}")

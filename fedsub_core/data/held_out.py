@@ -33,10 +33,7 @@ def unseen_clients(
     capacities : by client; 1 where it is not named.
     named : the clients themselves; (): they are drawn.
 
-    Raises
-    ------
-    DataError
-        If nobody could be held out, nobody would be left, or a named one is not there.
+    Raises DataError if nobody could be held out, nobody would be left, or a named one is not there.
     """
     ordered = sorted(set(ids))
     if named:

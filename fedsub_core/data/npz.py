@@ -50,12 +50,8 @@ def read_npz(
 
     None wants all.
 
-    Raises
-    ------
-    ValueError
-        Where it is no npz, or declares more than a file of its size holds.
-    Exception
-        Nearly anything else, where the zip is damaged.
+    Raises ValueError where it is no npz, or declares more than a file of its size holds. Raises
+    nearly anything else where the zip is damaged.
     """
     # The file is opened here, because numpy leaves one of its own open where the zip is damaged.
     with open(path, "rb") as opened:

@@ -112,10 +112,7 @@ def facts_of(shape: tuple[int, ...]) -> dict[str, Any]:
 def shape_with(shape: tuple[int, ...], facts: dict[str, Any]) -> tuple[int, ...]:
     """Inverse of :func:`facts_of`; other facts are passed over.
 
-    Raises
-    ------
-    ValueError
-        If no sample is of that kind.
+    Raises ValueError if no sample is of that kind.
     """
     if "vocabulary" in facts:
         vocabulary: Any = facts["vocabulary"]

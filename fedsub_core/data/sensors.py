@@ -52,10 +52,8 @@ def sensors_of(shape: tuple[int, ...]) -> Sensors:
 def check_sensors(value: object, channels: int) -> Sensors:
     """Return sensors, in the order given and each with its channels ascending.
 
-    Raises
-    ------
-    ValueError
-        If they are no lists of channels below `channels`, or a channel is named twice.
+    Raises ValueError if they are no lists of channels below `channels`, or a channel is named
+    twice.
     """
     expected = (
         f"expected a list for each sensor of its 2 to {AXES} channels, whole numbers below "
@@ -83,10 +81,7 @@ def facts_of_sensors(shape: Windows) -> dict[str, Any]:
 def sensors_in(value: object, shape: tuple[int, ...]) -> Sensors:
     """Return the sensors of :func:`facts_of_sensors`.
 
-    Raises
-    ------
-    ValueError
-        If they are none of windows of such a shape.
+    Raises ValueError if they are none of windows of such a shape.
     """
     if not isinstance(value, list) or len(shape) != 2 or len(value) != shape[0]:
         raise ValueError(

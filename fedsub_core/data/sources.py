@@ -53,10 +53,7 @@ def load_outlines(source: str, see: Callable[[ClientData, Card], None]) -> Feder
 def card_here(source: str) -> Card | None:
     """Return the card in the folder `source`, None where this machine has none there.
 
-    Raises
-    ------
-    DataError
-        If it has one that cannot be read.
+    Raises DataError if it has one that cannot be read.
     """
     return read_card(source) if Path(source, CARD_FILE).is_file() else None
 

@@ -79,10 +79,7 @@ def split(
     counts windows instead of seconds: ``ceil(overlap / (1 - overlap))`` are dropped at a boundary,
     across classes where the order is known to be that in time, within each class elsewhere.
 
-    Raises
-    ------
-    DataError
-        Where the client would have no training or no test sample.
+    Raises DataError where the client would have no training or no test sample.
     """
     tested = _Tested(test_share, fold)
     if kind == "stratified":
@@ -122,10 +119,7 @@ def split_kind(wanted: str, client: ClientData, card: Card) -> SplitKind:
     order is known and the split is in time, too. So it is, in the order of the file, where the
     card says that nobody knows whether samples overlap, and there is no ``t``.
 
-    Raises
-    ------
-    DataError
-        Where groups or parts are wanted that the file does not have.
+    Raises DataError where groups or parts are wanted that the file does not have.
     """
     if wanted in ("stratified", "blocked"):
         return "stratified" if wanted == "stratified" else "blocked"

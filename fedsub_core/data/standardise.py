@@ -123,10 +123,7 @@ def _moments_of_bytes(x: Samples) -> Moments:
 def pool(parts: Sequence[Moments]) -> Moments:
     """Return the moments of several clients together, whatever their order.
 
-    Raises
-    ------
-    DataError
-        Where there is none, or where they differ in the number of features.
+    Raises DataError where there is none, or where they differ in the number of features.
     """
     widths = sorted({len(m.sum) for m in parts})
     if len(widths) != 1:
@@ -148,10 +145,7 @@ def median_pool(parts: Sequence[Moments]) -> Moments:
     Per feature the median of the means, and the median of the mean squares about it. However wrong
     fewer than half of the clients are, both lie among those of the others.
 
-    Raises
-    ------
-    DataError
-        As :func:`pool`.
+    Raises DataError; as :func:`pool`.
     """
     pool(parts)  # the same border
     means = np.stack([m.sum / m.count for m in parts])

@@ -85,10 +85,7 @@ def read_target(table: dict[str, Any], path: Path) -> tuple[Target | None, dict[
 
     None where it has none.
 
-    Raises
-    ------
-    DataError
-        Where a key is missing or unknown, or the range has no two ends.
+    Raises DataError where a key is missing or unknown, or the range has no two ends.
     """
     if (value := table.get("target")) is None:
         return None, table

@@ -44,11 +44,8 @@ class ArraysOnly(_PurePython):  # type: ignore[misc]
     One array of objects is let through, of Python values of these kinds: ``numpy.save`` wraps a
     dict in it.
 
-    Raises
-    ------
-    pickle.UnpicklingError
-        Where the pickle names anything else, or gives an array another state than numpy writes;
-        nothing of it has run. A damaged one raises nearly anything.
+    Raises pickle.UnpicklingError where the pickle names anything else, or gives an array another
+    state than numpy writes; nothing of it has run. A damaged one raises nearly anything.
     """
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]]

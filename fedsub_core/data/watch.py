@@ -59,10 +59,7 @@ def watch_federation() -> Federation:
     a person follow each other in the file's order with a window's length between them (the
     true pauses are not known), so windows of different recordings never overlap in time.
 
-    Raises
-    ------
-    DataError
-        Where the recordings are not there, or not those that came with FedSub.
+    Raises DataError where the recordings are not there, or not those that came with FedSub.
     """
     people: dict[str, list[tuple[NDArray[np.float32], int]]] = {}
     for signal, label, person in _recordings(watch_file()):
@@ -73,10 +70,7 @@ def watch_federation() -> Federation:
 def watch_file() -> Path:
     """Return where the recordings lie: in the checkout, or where pip put them.
 
-    Raises
-    ------
-    DataError
-        Where they are at neither place.
+    Raises DataError where they are at neither place.
     """
     # Flower runs an app's Python files from a folder of its own: pip's is asked for by name.
     spec = find_spec(PACKAGE)

@@ -26,10 +26,8 @@ _KINDS: dict[str, Callable[[int, int, Shape], Encoder]] = {
 def build_encoder(text: str, seed: int, shape: Shape) -> Encoder | None:
     """Return the encoder that `text` names, for samples of `shape`; None for ``none``.
 
-    Raises
-    ------
-    ConfigError
-        If there is none of that name, it cannot take such samples, or its module is none.
+    Raises ConfigError if there is none of that name, it cannot take such samples, or its module is
+    none.
     """
     if text == NONE:
         return None

@@ -95,10 +95,7 @@ class Encoder(ABC):
     seed : of the run.
     input_shape : of one sample.
 
-    Raises
-    ------
-    ConfigError
-        Where it cannot take such samples.
+    Raises ConfigError where it cannot take such samples.
     """
 
     size: int

@@ -41,11 +41,8 @@ def frozen(name: str, seed: int, shape: Shape) -> tuple[nn.Module, int]:
     seed : of the run, from which weights are drawn that the builder draws.
     shape : of one sample.
 
-    Raises
-    ------
-    ConfigError
-        If the files are others than the digest says, there is no such builder, it makes no module
-        of float32, the weights do not fit, or its outputs are no features.
+    Raises ConfigError if the files are others than the digest says, there is no such builder, it
+    makes no module of float32, the weights do not fit, or its outputs are no features.
     """
     named = NamedModule.parse(name)
     assert named is not None
@@ -100,10 +97,8 @@ def _shape_in(tensors: dict[str, Tensor], name: str) -> object:
 def _tried(module: nn.Module, seed: int, shape: Shape) -> int:
     """Return how many features a module makes, once it has made some of random samples.
 
-    Raises
-    ------
-    ConfigError
-        If it fails, or its outputs are no features, draw at random, or depend on the batch.
+    Raises ConfigError if it fails, or its outputs are no features, draw at random, or depend on the
+    batch.
     """
     stream = np.random.default_rng(derive_seed(seed, "", 0, "encoder trial"))
     x = stream.standard_normal((TRIED, *shape)).astype(np.float32)

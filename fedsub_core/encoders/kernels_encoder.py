@@ -154,12 +154,8 @@ def encode(
     table : ``[kernels, ROW]``, of which every dilation and channel is one that the windows have.
     steps : ``[n, channels, time]``.
 
-    Raises
-    ------
-    MemoryError
-        Where there is no room for a window.
-    ValueError
-        Where a kernel wants a channel that the windows do not have.
+    Raises MemoryError where there is no room for a window. Raises ValueError where a kernel wants a
+    channel that the windows do not have.
     """
     steps = np.ascontiguousarray(steps)
     count, shape = len(table), steps.shape

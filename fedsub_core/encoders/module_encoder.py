@@ -82,10 +82,7 @@ class ModuleEncoder(Encoder):
     def module(self) -> nn.Module:
         """The module, in evaluation mode.
 
-        Raises
-        ------
-        ConfigError
-            As :func:`frozen`, or if it makes another number of features.
+        Raises ConfigError; as :func:`frozen`, or if it makes another number of features.
         """
         require(f"encoder {self.given!r}", "torch")
         module, features = frozen(self.name, self.seed, self.input_shape)
@@ -96,10 +93,7 @@ class ModuleEncoder(Encoder):
     def as_named(self, given: str) -> Self:
         """Return the encoder with its code and weights where the user says that they lie.
 
-        Raises
-        ------
-        ConfigError
-            If the user names none, or as :func:`frozen`.
+        Raises ConfigError if the user names none, or as :func:`frozen`.
         """
         own, named = NamedModule.parse(self.name), NamedModule.parse(given)
         assert own is not None
@@ -120,10 +114,7 @@ class ModuleEncoder(Encoder):
     def narrow(self, capacity: float) -> Self:
         """Return the encoder itself for a capacity of 1; a part of a module is not known.
 
-        Raises
-        ------
-        ConfigError
-            For less.
+        Raises ConfigError for less.
         """
         if capacity == 1:
             return self

@@ -71,10 +71,7 @@ class NamedModule:
     def digest_here(self) -> str:
         """Return the digest of what lies here; "" of code that is in no file.
 
-        Raises
-        ------
-        ConfigError
-            If a file cannot be read.
+        Raises ConfigError if a file cannot be read.
         """
         where, files = self.place.rpartition(":")[0], [Path(self.weights)] if self.weights else []
         needed = [*files, Path(where)] if where.endswith(".py") else files

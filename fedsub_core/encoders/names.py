@@ -52,10 +52,7 @@ def check_encoder(text: str) -> None:
 def pinned_encoder(text: str) -> str:
     """Return `text`, where it names a module with a digest of the module's files.
 
-    Raises
-    ------
-    ConfigError
-        As :func:`check_encoder`, or if such a file cannot be read.
+    Raises ConfigError; as :func:`check_encoder`, or if such a file cannot be read.
     """
     check_encoder(text)
     named = NamedModule.parse(text)
@@ -65,11 +62,8 @@ def pinned_encoder(text: str) -> str:
 def parse_encoder(text: str) -> Parsed:
     """Return the parts of ``kernels:N``, ``kernels:N+statistics``, ``relu:N`` or ``ranks:N``.
 
-    Raises
-    ------
-    ConfigError
-        For another text, no kernel at all, groups that are none, come twice or in another order,
-        or more features than :data:`LARGEST`.
+    Raises ConfigError for another text, no kernel at all, groups that are none, come twice or in
+    another order, or more features than :data:`LARGEST`.
     """
     expected = (
         f"expected {AUTO}, {NONE}, {KERNELS}:N with N from 1, alone or with +{WHOLE_GROUPS}, "

@@ -224,12 +224,8 @@ def describe(
 ) -> None:
     """Fill ``levels [n, statistics]`` in of ``steps [n, channels, time]``.
 
-    Raises
-    ------
-    MemoryError
-        Where there is no room for a window.
-    ValueError
-        Where a sensor has a channel that the windows do not have.
+    Raises MemoryError where there is no room for a window. Raises ValueError where a sensor has a
+    channel that the windows do not have.
     """
     steps = np.ascontiguousarray(steps)
     of, table = sensor_table(sensors), turns(length_of(steps.shape[2]))

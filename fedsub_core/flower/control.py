@@ -84,10 +84,7 @@ def ask_superlink(
     ca : the authority that signed its certificate, PEM; None: whom this machine trusts.
     most : runs that are asked for.
 
-    Raises
-    ------
-    RunError
-        If none answers there within half a minute, or it answers with an error.
+    Raises RunError if none answers there within half a minute, or it answers with an error.
     """
     with _asked(address, ca) as client:
         nodes = client.ListNodes(ListNodesRequest())

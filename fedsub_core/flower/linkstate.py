@@ -34,10 +34,7 @@ __all__ = [
 def replace_state(flowers: type[Any], ours: type[Any]) -> None:
     """Have SuperLinks that start from now on keep their state in `ours`, made from Flower's.
 
-    Raises
-    ------
-    RunError
-        If Flower's no longer has something that `ours` replaces.
+    Raises RunError if Flower's no longer has something that `ours` replaces.
     """
     for name in ours.REPLACED:
         made = getattr(flowers, name, None)

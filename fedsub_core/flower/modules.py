@@ -21,10 +21,7 @@ def demand_deployable() -> str:
 
     A guard that Flower no longer asks is none, and nobody would notice.
 
-    Raises
-    ------
-    RunError
-        Names what is installed, and both releases.
+    Raises RunError; names what is installed, and both releases.
     """
     got = version("flwr")
     for series in (GRPC, HTTP):
@@ -42,10 +39,7 @@ def enter_bare(package: str) -> None:
     Its packages of programs import all of these, and so SQLAlchemy, Alembic and Uvicorn: 30 MiB of
     memory, and half a second of a core, in each process that needs but one program.
 
-    Raises
-    ------
-    RunError
-        If there is no such package.
+    Raises RunError if there is no such package.
     """
     if package in sys.modules:
         return
@@ -61,10 +55,7 @@ def enter_bare(package: str) -> None:
 def flower_module(module: str, *names: str) -> Any:
     """Return a module of Flower's that has these names, which are to be replaced.
 
-    Raises
-    ------
-    RunError
-        If it no longer has one of them.
+    Raises RunError if it no longer has one of them.
     """
     # A package can give a module's name to a function in it: no import statement.
     found = import_module(module)

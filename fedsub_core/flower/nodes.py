@@ -43,12 +43,7 @@ class LinkNodes:
     def add(self, name: str, key: bytes) -> int:
         """Register a key as `flwr supernode register` does, and return its node's id.
 
-        Raises
-        ------
-        ValueError
-            If the key is known.
-        RuntimeError
-            If Flower did not register it.
+        Raises ValueError if the key is known. Raises RuntimeError if Flower did not register it.
         """
         added = self._state().create_node(
             owner_aid=NOOP_FLWR_AID,

@@ -51,10 +51,7 @@ def programs(*names: str) -> Any:
 def send_heartbeat(spec: ExecutionSpec) -> None:
     """Send the heartbeat of a task, whose app does not run yet, to the SuperNode.
 
-    Raises
-    ------
-    Exception
-        Whatever Flower's or httpx's raise where the SuperNode cannot be reached.
+    Raises whatever Flower's or httpx's raise where the SuperNode cannot be reached.
     """
     certificates = spec.root_certificates_path
     client = RuntimeHttpClient.from_server_address(

@@ -109,10 +109,7 @@ def verified(key: bytes, stamp: str, signature: bytes) -> bool:
 def parse_address(address: str) -> tuple[str, int]:
     """Return host and port of an address as Flower's options take it.
 
-    Raises
-    ------
-    RunError
-        If it is none.
+    Raises RunError if it is none.
     """
     found = address_parts(address)
     if found is None:

@@ -37,10 +37,7 @@ class Call:
 
         What is not `written` to is copied where a client's numbers do not lie together.
 
-        Raises
-        ------
-        ValueError
-            If it is of other numbers, or lies where they cannot reach or write.
+        Raises ValueError if it is of other numbers, or lies where they cannot reach or write.
         """
         if tensor is None:
             return Buffer()
@@ -142,10 +139,7 @@ def _misfit(got: str, expected: str) -> ValueError:
 def forward(kernels: Kernels, model: Sequence[Known], params: Params, x: Tensor) -> Tensor:
     """Return outputs ``[clients, n, units * made]`` of a chain for ``x [clients, n, *features]``.
 
-    Raises
-    ------
-    ValueError
-        If tensors do not fit the model.
+    Raises ValueError if tensors do not fit the model.
     """
     clients, samples = x.shape[:2]
     shape = clients, samples, model[-1].units * model[-1].made
@@ -181,10 +175,7 @@ def relevance_sums(
     sums : one ``[clients, classes, units]`` per layer with units
     logits : ``[clients, n, classes]``, 0 where padded
 
-    Raises
-    ------
-    ValueError
-        If tensors do not fit the model.
+    Raises ValueError if tensors do not fit the model.
     """
     classes, call = model[-1].units, Call()
     affine = [layer.kind == AFFINE for layer in model]

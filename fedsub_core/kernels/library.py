@@ -129,12 +129,8 @@ _REFUSED = {
 def check(returned: int) -> None:
     """Raise an error if a call of the kernels computed nothing.
 
-    Raises
-    ------
-    MemoryError
-        If there was none for a batch of samples.
-    ValueError
-        If it was given what does not fit together: nothing was read or written.
+    Raises MemoryError if there was none for a batch of samples. Raises ValueError if it was given
+    what does not fit together: nothing was read or written.
     """
     if returned in _REFUSED:
         raise ValueError(f"compiled kernels: expected {_REFUSED[returned]}; nothing was computed")
@@ -148,10 +144,8 @@ _switched_off = False
 def kernels() -> Kernels | None:
     """Return the kernels; None where they are not built, or switched off.
 
-    Raises
-    ------
-    ConfigError
-        If ``FEDSUB_KERNELS`` names an instruction set that this processor does not have.
+    Raises ConfigError if ``FEDSUB_KERNELS`` names an instruction set that this processor does not
+    have.
     """
     return None if _switched_off else _found(os.environ.get(VARIABLE, ""))
 

@@ -56,10 +56,7 @@ class SubModelHyperparameters(ReceivedHyperparameters):
 def ascending_shares(key: str, text: str) -> tuple[float, ...]:
     """Return the shares that an option's text lists, such as ``0.25,0.5,1``.
 
-    Raises
-    ------
-    ConfigError
-        If they do not ascend, or one is none; it names `key`.
+    Raises ConfigError if they do not ascend, or one is none; it names `key`.
     """
     try:
         shares = tuple(map(float, text.split(",")))

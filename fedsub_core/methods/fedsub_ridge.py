@@ -97,10 +97,7 @@ def check(hyper: FedSubRidgeHyperparameters, rounds: int) -> None:
 def sends(model: Architecture, hyper: FedSubRidgeHyperparameters) -> Declaration:
     """Declare statistics, which are sent when samples are new, and equations, when sums are.
 
-    Raises
-    ------
-    ConfigError
-        Where there are so many features that their products would not fit.
+    Raises ConfigError where there are so many features that their products would not fit.
     """
     features = prod(model.input_shape)
     if features > MOST_FEATURES:

@@ -81,10 +81,7 @@ class Architecture(ABC):
     def affine(self) -> tuple[LayerWithUnits, ...]:
         """The layers that have units, from input to output.
 
-        Raises
-        ------
-        ConfigError
-            If units of this model are not known.
+        Raises ConfigError if units of this model are not known.
         """
 
     @property
@@ -125,10 +122,7 @@ class Architecture(ABC):
     def head(self, layers: int = 1) -> tuple[str, ...]:
         """Names of the last `layers` layers with units: the head; the others are the body.
 
-        Raises
-        ------
-        ConfigError
-            If either would be empty.
+        Raises ConfigError if either would be empty.
         """
         names = self.layer_names
         if not 0 < layers < len(names):

@@ -26,10 +26,7 @@ def builder_at(place: str, option: str = "model", takes: str = TAKES) -> Callabl
     option : that names it.
     takes : what it is called with, in words.
 
-    Raises
-    ------
-    ConfigError
-        If there is no such file, module or builder, or importing it fails.
+    Raises ConfigError if there is no such file, module or builder, or importing it fails.
     """
     where, _, name = place.rpartition(":")
     try:

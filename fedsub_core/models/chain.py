@@ -40,10 +40,7 @@ def require_chain(
 ) -> Chain:
     """Return the model, which is a chain; `why` it must be one.
 
-    Raises
-    ------
-    ConfigError
-        If it is another kind of model.
+    Raises ConfigError if it is another kind of model.
     """
     if not isinstance(model, Chain):
         others = isinstance(model.input_shape, (Nodes, Tokens))
@@ -228,10 +225,7 @@ def describe(model: Chain) -> list[dict[str, Any]]:
 def described(layers: Sequence[dict[str, Any]], input_shape: Shape) -> Chain:
     """Inverse of :func:`describe`; lists may stand for tuples, as in JSON.
 
-    Raises
-    ------
-    RunError
-        For a layer that this version does not know.
+    Raises RunError for a layer that this version does not know.
     """
     made = []
     for layer in layers:

@@ -71,11 +71,8 @@ def drawn(build: Builder, input_shape: Shape, classes: int, seed: int) -> tuple[
 
     That stream is put back as it was.
 
-    Raises
-    ------
-    ConfigError
-        If the builder fails, makes no module, or one that does not make a logit a class of such
-        samples.
+    Raises ConfigError if the builder fails, makes no module, or one that does not make a logit a
+    class of such samples.
     """
     with drawing(seed), torch.enable_grad():
         module = built(build, (input_shape, classes), TAKES)

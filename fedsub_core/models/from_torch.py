@@ -41,10 +41,8 @@ def from_torch(module: nn.Sequential, input_shape: Shape) -> tuple[Chain, Params
 
     The result computes what `module` computes, in training as in tests, and has its parameters.
 
-    Raises
-    ------
-    ConfigError
-        For a layer, or an option of one, that has no counterpart; it names the layer.
+    Raises ConfigError for a layer, or an option of one, that has no counterpart; it names the
+    layer.
     """
     layers: list[Layer | Affine] = []
     params: Params = {}

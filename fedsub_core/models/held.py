@@ -52,10 +52,7 @@ class Held:
         capacity : share of the encoder's kernels, or of each hidden layer's units, that the device
             holds, in (0, 1].
 
-        Raises
-        ------
-        ConfigError
-            If the encoder cannot take such samples, or there is no such model.
+        Raises ConfigError if the encoder cannot take such samples, or there is no such model.
         """
         text = resolve_encoder(settings.encoder, card.training.encodes, shape)
         encoder = build_encoder(text, seed, shape)

@@ -59,10 +59,7 @@ class Writes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def check_initial(module: nn.Module, writes: Writes) -> None:
     """Refuse a module of supported layers that begins otherwise, or is not trained as a whole.
 
-    Raises
-    ------
-    ConfigError
-        It names the layer and its parameter.
+    Raises ConfigError; it names the layer and its parameter.
     """
     for where, layer in module.named_modules():
         own = dict(layer.named_parameters(recurse=False))

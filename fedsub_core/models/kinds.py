@@ -92,10 +92,7 @@ def build_model(
     hidden : units of each hidden layer of ``mlp``, with commas.
     narrow : whether only narrow models of it are wanted: a module is then not held whole.
 
-    Raises
-    ------
-    ConfigError
-        If there is none of that name, or it cannot take such samples.
+    Raises ConfigError if there is none of that name, or it cannot take such samples.
     """
     check_kind(kind)
     auto, kind = kind == AUTO, resolve_kind(kind, input_shape)

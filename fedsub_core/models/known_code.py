@@ -56,10 +56,8 @@ def check_code(
     give : how to name it, for the message; "" is the command line's option.
     option : that has the place.
 
-    Raises
-    ------
-    ConfigError
-        If the code was never named, or was changed since, or there is none at the place.
+    Raises ConfigError if the code was never named, or was changed since, or there is none at the
+    place.
     """
     if not is_place(place) or place in named:
         return
@@ -81,10 +79,7 @@ def check_code(
 def _noted(digest: str) -> Path:
     """Return the path of the note on a digest.
 
-    Raises
-    ------
-    RuntimeError
-        If the user has no home.
+    Raises RuntimeError if the user has no home.
     """
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     # A relative one depends on where a command is called, such as in somebody's folder.

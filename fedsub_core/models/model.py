@@ -97,10 +97,7 @@ class Model(Architecture):
     def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
         """Return two models: the body, and the head, which begins with the last layers with units.
 
-        Raises
-        ------
-        ConfigError
-            If the model cannot be cut there.
+        Raises ConfigError if the model cannot be cut there.
         """
 
     @property
@@ -108,10 +105,7 @@ class Model(Architecture):
     def unit_groups(self) -> tuple[UnitGroup, ...]:
         """The units that a smaller model can have fewer of, from input to output.
 
-        Raises
-        ------
-        ConfigError
-            If they cannot be found; it names the layer where.
+        Raises ConfigError if they cannot be found; it names the layer where.
         """
 
     @abstractmethod
@@ -121,10 +115,7 @@ class Model(Architecture):
         What it computes is what this model does with all numbers of other units 0. A norm over
         units, as LayerNorm, is then one over those that are left.
 
-        Raises
-        ------
-        ConfigError
-            If units are not known, or are not those of a group; see :data:`Units`.
+        Raises ConfigError if units are not known, or are not those of a group; see :data:`Units`.
         """
 
     def settled(self, params: Params, data: Stack) -> Params:

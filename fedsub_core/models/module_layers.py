@@ -54,11 +54,8 @@ def module_layers(
         norms that stay at home, are no unit's.
     last : name of the last Linear layer.
 
-    Raises
-    ------
-    ConfigError
-        If a layer with units does not see samples on the first axis, or the last Linear layer has
-        no weights of its own.
+    Raises ConfigError if a layer with units does not see samples on the first axis, or the last
+    Linear layer has no weights of its own.
     """
     # Of a copy, as hooks and norms may change what they see.
     own = copy.deepcopy(module).eval()

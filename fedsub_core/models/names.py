@@ -46,10 +46,7 @@ def resolve_kind(kind: str, input_shape: Shape) -> str:
 def parse_hidden(text: str) -> tuple[int, ...]:
     """Return the units of each hidden layer of ``mlp``, as ``128,512`` says them; "" is none.
 
-    Raises
-    ------
-    ConfigError
-        For anything else.
+    Raises ConfigError for anything else.
     """
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     units = tuple(int(part) for part in parts if part.isascii() and part.isdigit())

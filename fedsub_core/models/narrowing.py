@@ -81,10 +81,7 @@ def hollow(
 def with_units(model: TorchModel, places: Mapping[str, Placement]) -> tuple[nn.Module, Trace]:
     """Return a model's module with the numbers at their places alone, and its trace.
 
-    Raises
-    ------
-    ConfigError
-        If its pass fails now, as where it has sizes written into it.
+    Raises ConfigError if its pass fails now, as where it has sizes written into it.
     """
     shape, classes = model.input_shape, model.classes
     if model.hollow is None:
@@ -136,10 +133,7 @@ def replaced(module: nn.Module, values: Callable[[str, Tensor], Tensor]) -> nn.M
 def retraced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
     """Return the trace of a module with fewer units.
 
-    Raises
-    ------
-    ConfigError
-        If its pass fails now, as where it has sizes written into it.
+    Raises ConfigError if its pass fails now, as where it has sizes written into it.
     """
     try:
         with drawing(0):  # Dropout in a pass of the trace draws

@@ -44,10 +44,8 @@ def kept_at_home(module: nn.Module, norm: str, names: Iterable[str]) -> frozense
 def check_norms(module: nn.Module, norm: str) -> None:
     """Refuse norms that cannot be trained as `norm` says.
 
-    Raises
-    ------
-    ConfigError
-        If there is none where the run says what to do with them, or one counts its batches.
+    Raises ConfigError if there is none where the run says what to do with them, or one counts its
+    batches.
     """
     found = batch_norms(module)
     if norm != AVERAGED and not found:

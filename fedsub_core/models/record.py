@@ -86,10 +86,7 @@ class ModelRecord:
     def from_json(cls, text: str) -> ModelRecord:
         """Inverse of :meth:`as_json`.
 
-        Raises
-        ------
-        RunError
-            If the text is no such record.
+        Raises RunError if the text is no such record.
         """
         try:
             fields = json.loads(text)

@@ -224,10 +224,7 @@ class TorchModel(Model):
     def cut(self, head_layers: int = 1) -> tuple[Model, Model]:
         """Return the module without its last Linear layer, and that layer.
 
-        Raises
-        ------
-        ConfigError
-            If the module does not end in that layer, or more layers are asked for.
+        Raises ConfigError if the module does not end in that layer, or more layers are asked for.
         """
         self.trace.require_end(head_layers)
         return self._cut

@@ -62,10 +62,7 @@ class Trace:
     def require_last(self) -> LastLinear:
         """Return the last Linear layer.
 
-        Raises
-        ------
-        ConfigError
-            If there is none, or layers with parameters come after it.
+        Raises ConfigError if there is none, or layers with parameters come after it.
         """
         if self.last is None or self.layers[-1] != self.last.name:
             raise ConfigError(
@@ -87,10 +84,7 @@ class Trace:
 def traced(module: nn.Module, input_shape: Shape, classes: int) -> Trace:
     """Return the trace of a pass of two samples of zeros, in evaluation mode.
 
-    Raises
-    ------
-    ConfigError
-        If the module does not take such samples, or does not make a logit a class.
+    Raises ConfigError if the module does not take such samples, or does not make a logit a class.
     """
     calls: list[tuple[str, Tensor, Tensor]] = []
 

@@ -51,10 +51,7 @@ class Unbuilt:
         ----------
         named : the builder's place as the user gave it, where it is one.
 
-        Raises
-        ------
-        ConfigError
-            If the user named another, or none, or what it builds has other tensors.
+        Raises ConfigError if the user named another, or none, or what it builds has other tensors.
         """
         if is_place(self.kind) and named != self.kind:
             given = spelt("model", named) if named else f"no {spelt('model')}"

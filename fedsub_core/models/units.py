@@ -77,10 +77,7 @@ def units_at(share: float, units: int) -> int:
 def first_units(model: Model, share: float) -> dict[str, NDArray[np.int64]]:
     """Return the first units of every group: :func:`units_at` a share.
 
-    Raises
-    ------
-    ConfigError
-        If the model's units are not known.
+    Raises ConfigError if the model's units are not known.
     """
     return {group.name: np.arange(units_at(share, group.size)) for group in model.unit_groups}
 
@@ -100,10 +97,8 @@ def placements(
     shapes : of the whole model's tensors.
     units : by group; see :data:`Units`.
 
-    Raises
-    ------
-    ConfigError
-        If a group is unknown, keeps nothing, or its units do not ascend or do not exist.
+    Raises ConfigError if a group is unknown, keeps nothing, or its units do not ascend or do not
+    exist.
     """
     _check(groups, units)
     left: dict[str, list[NDArray[np.int64] | None]] = {name: [None, None] for name in shapes}

@@ -91,10 +91,7 @@ class Line:
 def read_chain(data: bytes) -> list[Line]:
     """Return the lines of a transcript, each of which follows on the one before.
 
-    Raises
-    ------
-    ValueError
-        With the number of the line, if one is damaged, or does not follow.
+    Raises ValueError; with the number of the line, if one is damaged, or does not follow.
     """
     lines, before = list[Line](), ""
     if data and not data.endswith(b"\n"):

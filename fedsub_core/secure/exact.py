@@ -29,10 +29,7 @@ _BYTES = LIMBS * LIMB_BITS // 8
 def words_of(numbers: NDArray[np.float64]) -> Words:
     """Return numbers ``[n]`` as words ``[n * LIMBS]``, each below 2**16.
 
-    Raises
-    ------
-    ValueError
-        If a number is not finite, or not below :data:`LARGEST`.
+    Raises ValueError if a number is not finite, or not below :data:`LARGEST`.
     """
     if not (np.abs(numbers) < LARGEST).all():
         raise ValueError(f"got numbers up to {np.abs(numbers).max()}, expected below {LARGEST:g}")

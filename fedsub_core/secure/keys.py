@@ -38,10 +38,7 @@ def public_of(private: bytes) -> bytes:
 def agreed(private: X25519PrivateKey, public: bytes, purpose: bytes) -> bytes:
     """Return the 32 bytes that the owners of two key pairs alone know, for one purpose.
 
-    Raises
-    ------
-    ValueError
-        If the other's key is none that anybody's secret leads to.
+    Raises ValueError if the other's key is none that anybody's secret leads to.
     """
     shared = private.exchange(X25519PublicKey.from_public_bytes(public))
     return HKDF(SHA256(), KEY_BYTES, None, purpose).derive(shared)
@@ -60,10 +57,7 @@ def seal(key: bytes, message: bytes, about: bytes) -> bytes:
 def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes:
     """Inverse of :func:`seal`.
 
-    Raises
-    ------
-    ValueError
-        If it was sealed with another key or about something else, or was changed.
+    Raises ValueError if it was sealed with another key or about something else, or was changed.
     """
     try:
         return ChaCha20Poly1305(key).decrypt(_NONCE, sealed, about)

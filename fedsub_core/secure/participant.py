@@ -67,10 +67,7 @@ class Participant:
     opened : the sums that it opened in any run, which it adds to.
     signer : signs what it shows, and knows whose the others' keys are; None: without a roster.
 
-    Raises
-    ------
-    ValueError
-        If what was kept is damaged, or of another release.
+    Raises ValueError if what was kept is damaged, or of another release.
     """
 
     def __init__(
@@ -109,10 +106,7 @@ class Participant:
     def answer(self, record: Mapping[str, Any], round: int) -> Record:
         """Answer a question about a round's sum.
 
-        Raises
-        ------
-        MessageRefused
-            If it is none that this person may answer.
+        Raises MessageRefused if it is none that this person may answer.
         """
         reader, phase = Reader(self.client, round), record.get("phase")
         name = reader.name(record)
@@ -130,11 +124,8 @@ class Participant:
     def accept(self, plan: Plan) -> None:
         """Take in the shares that neighbours sealed; from now on these are whom it masks with.
 
-        Raises
-        ------
-        MessageRefused
-            If the neighbours are too few, or others than before, or a share is not one that its
-            sender made for it.
+        Raises MessageRefused if the neighbours are too few, or others than before, or a share is
+        not one that its sender made for it.
         """
         own, reader = self._own, Reader(self.client, plan.name.round)
         own.demand(reader, plan.name)
@@ -170,12 +161,9 @@ class Participant:
         ----------
         origin : what the vector is.
 
-        Raises
-        ------
-        MessageRefused
-            If it is another vector than before, or was made of something else, which would tell of
-            both; if it has been in an opened sum of other people; if it was made as if this person
-            had not been in a sum that it was in; or if somebody's key is none.
+        Raises MessageRefused if it is another vector than before, or was made of something else,
+        which would tell of both; if it has been in an opened sum of other people; if it was made as
+        if this person had not been in a sum that it was in; or if somebody's key is none.
         """
         own, reader = self._own, Reader(self.client, name.round)
         own.demand(reader, name)
@@ -366,10 +354,8 @@ class Participant:
     def _once(self, reader: Reader, origin: Origin, hashed: str) -> str:
         """Return the name of a vector that stays the same; "": it changes.
 
-        Raises
-        ------
-        MessageRefused
-            If it was in opened sums from which the planned one differs by few people.
+        Raises MessageRefused if it was in opened sums from which the planned one differs by few
+        people.
         """
         own, once = self._own, origin.once
         if own.group:  # whoever is in it was in the sum that is made anew

@@ -65,10 +65,7 @@ class Levels:
     def of_people(cls, people: int, weight: int, range: float) -> Levels:
         """Return as many levels as sums over so many people can bear.
 
-        Raises
-        ------
-        ValueError
-            If there are more people, or they weigh more, than 32 bits can bear.
+        Raises ValueError if there are more people, or they weigh more, than 32 bits can bear.
         """
         each = (HALF - 1) // (people * weight)
         if not each:
@@ -123,10 +120,8 @@ class Levels:
         noised : whether it gets noise. Then nobody may learn of it whether these numbers can be,
             which have none.
 
-        Raises
-        ------
-        ValueError
-            If it weighs more than these people can, as where somebody sent another vector.
+        Raises ValueError if it weighs more than these people can, as where somebody sent another
+        vector.
         """
         weight, shortened = (int(one) for one in summed[-BESIDE:])
         if noised:

@@ -101,11 +101,9 @@ class LastSum:
     def group_of(self, reader: Reader, asked: Regrouping, least: int) -> list[str]:
         """Return the group in which a person adds its vector again, the person among it.
 
-        Raises
-        ------
-        MessageRefused
-            If it is of another sum than the one that the person opened last, or of other people; if
-            that sum is not made anew; or if the group is of fewer people than `least`.
+        Raises MessageRefused if it is of another sum than the one that the person opened last, or
+        of other people; if that sum is not made anew; or if the group is of fewer people than
+        `least`.
         """
         client, name = reader.client, asked.name
         said = name.run, name.method, name.round, asked.of.hex()

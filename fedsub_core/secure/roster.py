@@ -68,10 +68,8 @@ class Roster:
         ----------
         owner : its owner's public key, as a line.
 
-        Raises
-        ------
-        ValueError
-            If it is none, is cut off, names somebody or a key twice, or another key signed it.
+        Raises ValueError if it is none, is cut off, names somebody or a key twice, or another key
+        signed it.
         """
         text, _, last = data.rpartition(f"\n{SIGNED} ".encode())
         if not data.startswith(f"{FIRST_LINE}\n".encode()):
@@ -93,10 +91,7 @@ class Roster:
     def demand_after(self, seen: Roster) -> None:
         """Refuse a roster that is not an earlier one, `seen`, with people added at most.
 
-        Raises
-        ------
-        ValueError
-            If it is not; with all who are gone or have another key.
+        Raises ValueError if it is not; with all who are gone or have another key.
         """
         if gone := [one for one in seen.people if one not in self.people]:
             raise ValueError(
@@ -182,10 +177,7 @@ def _people_of(lines: list[str]) -> dict[str, str]:
 def public_line(written: bytes) -> str:
     """Return a public key in OpenSSH's format as one line, without a comment.
 
-    Raises
-    ------
-    ValueError
-        If it is none of curve P-384.
+    Raises ValueError if it is none of curve P-384.
     """
     try:
         key = load_ssh_public_key(written.strip())
@@ -204,10 +196,8 @@ def public_of(private: ec.EllipticCurvePrivateKey) -> str:
 def private_of(path: Path) -> ec.EllipticCurvePrivateKey:
     """Return the private key of a file in OpenSSH's format.
 
-    Raises
-    ------
-    ValueError
-        If it is none of curve P-384, cannot be read, or others than its owner can read it.
+    Raises ValueError if it is none of curve P-384, cannot be read, or others than its owner can
+    read it.
     """
     try:
         mode, written = path.stat().st_mode & 0o777, path.read_bytes()

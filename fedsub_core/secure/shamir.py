@@ -18,10 +18,8 @@ Entropy = Callable[[int], bytes]
 def split(secret: bytes, threshold: int, holders: int, entropy: Entropy) -> list[bytes]:
     """Return one share for each holder: the polynomial's values at 1, 2, ...
 
-    Raises
-    ------
-    ValueError
-        If the secret is not of 32 bytes, or there are fewer holders than the threshold asks for.
+    Raises ValueError if the secret is not of 32 bytes, or there are fewer holders than the
+    threshold asks for.
     """
     if len(secret) != SECRET_BYTES:
         raise ValueError(f"secret: got {len(secret)} bytes, expected {SECRET_BYTES}")
@@ -38,10 +36,7 @@ def value_at(shares: Mapping[int, bytes], at: int) -> bytes:
 
     At 0 it is the secret, with a leading zero byte (Lagrange's interpolation).
 
-    Raises
-    ------
-    ValueError
-        If a share is none of the field's.
+    Raises ValueError if a share is none of the field's.
     """
     values = {place: int.from_bytes(share) for place, share in shares.items()}
     if any(not value < PRIME for value in values.values()):

@@ -67,11 +67,8 @@ def signed_keys(
     shown : the keys of the person's neighbours in it.
     own : the person's own keys.
 
-    Raises
-    ------
-    MessageRefused
-        If somebody is not in the roster, or did not sign its keys for this session; or if others
-        than follow from the session's name are neighbours.
+    Raises MessageRefused if somebody is not in the roster, or did not sign its keys for this
+    session; or if others than follow from the session's name are neighbours.
     """
     name, client = reader.name(record), signer.client
     if SIGNED[0] not in record:
@@ -105,10 +102,7 @@ def demand_one_view(
     sent : who sent a vector by it, of all people.
     people : how many showed keys.
 
-    Raises
-    ------
-    MessageRefused
-        With the name of whoever saw something else.
+    Raises MessageRefused; with the name of whoever saw something else.
     """
     for other, signed in asked.views.items():
         view = signed[:TOLD_BYTES].hex()

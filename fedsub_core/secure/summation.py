@@ -118,10 +118,7 @@ class Summation:
     def take_keys(self, client: str, record: Mapping[str, Any]) -> None:
         """Take somebody's keys.
 
-        Raises
-        ------
-        MessageRefused
-            If they are none, or somebody else's.
+        Raises MessageRefused if they are none, or somebody else's.
         """
         joined, reader = record.get("keys"), Reader(client, self.name.round)
         if not isinstance(joined, bytes) or len(joined) != 3 * KEY_BYTES:
@@ -175,10 +172,7 @@ class Summation:
     def take_shares(self, client: str, record: Mapping[str, Any]) -> None:
         """Take the shares that somebody sealed for its neighbours.
 
-        Raises
-        ------
-        MessageRefused
-            If some lack, or are of another size.
+        Raises MessageRefused if some lack, or are of another size.
         """
         reader = Reader(client, self.name.round)
         self.sealed[client] = reader.values(record, SEALED_BYTES, self._near[client])
@@ -203,10 +197,7 @@ class Summation:
     def take_words(self, client: str, record: Mapping[str, Any]) -> None:
         """Add somebody's masked vector as it comes in the answer to a query.
 
-        Raises
-        ------
-        MessageRefused
-            If it is none of this sum's length.
+        Raises MessageRefused if it is none of this sum's length.
         """
         vector, size = record.get("vector"), 4 * self.length
         if not isinstance(vector, bytes) or len(vector) != size:
@@ -226,10 +217,7 @@ class Summation:
     def take_view(self, client: str, record: Mapping[str, Any]) -> None:
         """Take what somebody saw, signed.
 
-        Raises
-        ------
-        MessageRefused
-            If it is none.
+        Raises MessageRefused if it is none.
         """
         reader, view = Reader(client, self.name.round), record.get("view")
         signature = reader.signature(record)
@@ -240,10 +228,7 @@ class Summation:
     def ask_unmask(self) -> dict[str, Unmask]:
         """Return the requests to those who sent a vector: the masks that each opens.
 
-        Raises
-        ------
-        CannotOpen
-            If fewer sent one than a sum must be of.
+        Raises CannotOpen if fewer sent one than a sum must be of.
         """
         if len(self.sent) < self.opened_of:
             people = f"{len(self.sent)} vectors came, expected {self.opened_of} at least"
@@ -259,10 +244,7 @@ class Summation:
     def take_unmasked(self, client: str, record: Mapping[str, Any]) -> None:
         """Take the shares of others' secrets that somebody holds.
 
-        Raises
-        ------
-        MessageRefused
-            If some lack, or are of another size.
+        Raises MessageRefused if some lack, or are of another size.
         """
         reader = Reader(client, self.name.round)
         held = [client, *self._masked(client)]
@@ -275,11 +257,8 @@ class Summation:
     def open(self) -> Words:
         """Return the sum of the vectors that came, ``[length]`` modulo 2**32.
 
-        Raises
-        ------
-        CannotOpen
-            If somebody's secret cannot be had of the shares that came; or people were told
-            different things, and their masks do not cancel.
+        Raises CannotOpen if somebody's secret cannot be had of the shares that came; or people were
+        told different things, and their masks do not cancel.
         """
         total, length, told = self._sum, self.length, self._told_all()
         self.transcript = told

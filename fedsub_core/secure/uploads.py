@@ -42,10 +42,7 @@ def vector_of(bundle: Bundle) -> Words:
 def of_upload(upload: Bundle, received: Bundle, sends: Declaration, levels: Levels) -> Words:
     """Return the vector of what somebody would send: how it moved from what it received.
 
-    Raises
-    ------
-    ValueError
-        If it received nothing that it could have moved from.
+    Raises ValueError if it received nothing that it could have moved from.
     """
     return levels.vector(change_of(upload, received, sends), upload.examples)
 
@@ -53,10 +50,7 @@ def of_upload(upload: Bundle, received: Bundle, sends: Declaration, levels: Leve
 def change_of(upload: Bundle, received: Bundle, sends: Declaration) -> NDArray[np.float32]:
     """Return how somebody moved from what it received, float32 ``[n]``, tensor after tensor.
 
-    Raises
-    ------
-    ValueError
-        If it received nothing that it could have moved from.
+    Raises ValueError if it received nothing that it could have moved from.
     """
     if lacking := sends.keys() - received.tensors.keys():
         raise ValueError(f"download: got none of {sorted(lacking)}, expected all that is sent")

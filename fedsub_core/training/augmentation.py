@@ -111,11 +111,8 @@ def changes_of(text: str) -> list[tuple[str, Function]]:
 def augmented(step: Step, text: str) -> Step:
     """Return the step on batches that are changed first, each client's samples by themselves.
 
-    Raises
-    ------
-    ConfigError
-        If a function fails, or changes shape or type, or makes numbers that are not finite; it
-        names client and round.
+    Raises ConfigError if a function fails, or changes shape or type, or makes numbers that are not
+    finite; it names client and round.
     """
     changes = changes_of(text)
 

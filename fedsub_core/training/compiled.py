@@ -61,10 +61,7 @@ class Compiled:
     ) -> Tensor:
         """Set ``into = keep * into + gradient``; return the probability that each class got.
 
-        Raises
-        ------
-        ValueError
-            If tensors do not fit the model.
+        Raises ValueError if tensors do not fit the model.
         """
         ready = self._prepared(params, own, into, update=False)
         clients, samples = batch.y.shape
@@ -88,10 +85,7 @@ class Compiled:
         As :func:`fedsub_core.training.passes.each_batch` with SGD's steps; `params` stay as they
         are.
 
-        Raises
-        ------
-        ValueError
-            If tensors do not fit the model.
+        Raises ValueError if tensors do not fit the model.
         """
         whole = torch.contiguous_format
         rows = {name: params[name].clone(memory_format=whole) for name in self.names}

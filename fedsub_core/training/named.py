@@ -14,11 +14,8 @@ from fedsub_core.training.own_losses import OwnLoss, loss_of
 def run_loss(settings: TrainingSettings, model: Model) -> Term:
     """Return the loss that a run names, once all that it names of training fits the model.
 
-    Raises
-    ------
-    ConfigError
-        If there is no such loss, optimiser or augmentation, it does not take its arguments, or does
-        not fit the model's classes or samples.
+    Raises ConfigError if there is no such loss, optimiser or augmentation, it does not take its
+    arguments, or does not fit the model's classes or samples.
     """
     optimiser_of(settings, 1)
     if settings.augment:

@@ -95,10 +95,7 @@ class Adam:
 def optimiser_of(settings: TrainingSettings, round: int) -> Optimiser:
     """Return the run's optimiser before its first step of a round.
 
-    Raises
-    ------
-    ConfigError
-        If there is none of that name, or it does not take such arguments.
+    Raises ConfigError if there is none of that name, or it does not take such arguments.
     """
     ours: dict[str, type[SGD] | type[Adam]] = {"sgd": SGD, "adam": Adam}
     if settings.rule in ours:

@@ -112,11 +112,8 @@ class OwnLoss(Term):
     def loss(self, forward: Forward, own: Params) -> Tensor:
         """See :class:`Term`.
 
-        Raises
-        ------
-        ConfigError
-            If the function fails, or returns another shape, a number that is not finite, or one
-            that does not follow from the logits; it names client and round.
+        Raises ConfigError if the function fails, or returns another shape, a number that is not
+        finite, or one that does not follow from the logits; it names client and round.
         """
         batch, logits = forward.batch, forward.outputs[-1]
         values = []
@@ -162,10 +159,7 @@ class OwnLoss(Term):
 def loss_of(text: str) -> Term:
     """Return the term of a run's ``loss``.
 
-    Raises
-    ------
-    ConfigError
-        If there is no such loss, or it does not take such arguments.
+    Raises ConfigError if there is no such loss, or it does not take such arguments.
     """
     part = only(text, "loss")
     if part.name == CROSS_ENTROPY and part.plain:
@@ -184,10 +178,7 @@ def class_counts(batch: Batch, i: int, classes: int) -> Tensor:
 def _weights(weights: Any, counts: Tensor) -> Tensor:
     """Return the weight of each class, float32 [classes].
 
-    Raises
-    ------
-    ConfigError
-        If they are not one positive number for each class.
+    Raises ConfigError if they are not one positive number for each class.
     """
     if weights is None:
         return torch.ones_like(counts)

@@ -91,10 +91,7 @@ def each_batch(
     fewest : samples of a batch, 1 or 2. Where it is 2, a last batch of one sample joins the one
         before.
 
-    Raises
-    ------
-    ConfigError
-        If a client has fewer samples than `fewest`.
+    Raises ConfigError if a client has fewer samples than `fewest`.
     """
     # Longest first: as epochs end, the clients still training are always a prefix of the stack.
     order = sorted(range(len(data.counts)), key=lambda i: -data.counts[i])

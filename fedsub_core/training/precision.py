@@ -18,10 +18,7 @@ FLOAT32 = "float32"
 def mixed(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """Return the context in which passes have a run's ``precision``.
 
-    Raises
-    ------
-    ConfigError
-        As :func:`check_precision`.
+    Raises ConfigError; as :func:`check_precision`.
     """
     check_precision(precision, device.type)
     if precision == FLOAT32:

@@ -35,10 +35,7 @@ class TorchOptimiser:
         not 0, and ``momentum`` to SGD. All else has PyTorch's defaults, or stands in the name.
     round : whose rate it has.
 
-    Raises
-    ------
-    ConfigError
-        If there is none of that name, or it does not take such arguments.
+    Raises ConfigError if there is none of that name, or it does not take such arguments.
     """
 
     def __init__(self, settings: TrainingSettings, round: int) -> None:

@@ -30,10 +30,7 @@ def encode_tensors(
 
     `reference` is what the receiver holds or is owed, and is changed if it shall `remember`.
 
-    Raises
-    ------
-    ValueError
-        If the bundle is not as declared: a fault of the method.
+    Raises ValueError if the bundle is not as declared: a fault of the method.
     """
     kept = {} if reference is None else reference.tensors
     encoded, before = list[Tensor](), dict[str, Part]()
@@ -57,10 +54,7 @@ def decode_tensors(
 ) -> dict[str, Part]:
     """Return the tensors of a message, by name; with `kept` they are differences from it.
 
-    Raises
-    ------
-    MessageRefused
-        If one is not as the envelope declares it.
+    Raises MessageRefused if one is not as the envelope declares it.
     """
     if not 0 <= header.numbers < len(FORMATS):
         raise envelope.refuse("number format", header.numbers, f"0 to {len(FORMATS) - 1}")

@@ -118,10 +118,8 @@ def _header(
 def decode_upload(data: bytes | LazyMessage, envelope: Envelope) -> Bundle:
     """Return the upload in `data`.
 
-    Raises
-    ------
-    MessageRefused
-        If anything in it does not fit the envelope, or a tensor that is not optional is missing.
+    Raises MessageRefused if anything in it does not fit the envelope, or a tensor that is not
+    optional is missing.
     """
     message, sent = _open(data, envelope)
     kept = None
@@ -147,10 +145,7 @@ def decode_download(
     Differences from a reference that the device does not hold are left out, if the method can do
     without: its next upload, sent without a reference, makes both sides agree again.
 
-    Raises
-    ------
-    MessageRefused
-        If anything in it does not fit the envelope.
+    Raises MessageRefused if anything in it does not fit the envelope.
     """
     message, sent = _open(data, envelope)
     if message.differences and message.reference == 0:

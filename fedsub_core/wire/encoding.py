@@ -57,10 +57,7 @@ class WireSettings:
     def parse(cls, upload: str, download: str, limit: int, largest: float) -> WireSettings:
         """Return the settings of two lists of filters.
 
-        Raises
-        ------
-        ConfigError
-            If a list is wrong, or downloads want what only uploads can have.
+        Raises ConfigError if a list is wrong, or downloads want what only uploads can have.
         """
         up, down = parse_encoding(upload), parse_encoding(download)
         if down.top_k < 1:
@@ -75,10 +72,7 @@ class WireSettings:
 def parse_encoding(text: str) -> Encoding:
     """Return the encoding that a comma-separated list of filters describes.
 
-    Raises
-    ------
-    ConfigError
-        For an unknown filter, two number formats, or top-k without delta.
+    Raises ConfigError for an unknown filter, two number formats, or top-k without delta.
     """
     numbers: list[str] = []
     delta, zstd, top_k = False, False, 1.0

@@ -90,10 +90,7 @@ def unpack(content: Content) -> bytes:
 def require_ours(content: RecordDict, client: str, round: int) -> None:
     """Refuse a device's records that are none of ours, or have too many keys to be looked at.
 
-    Raises
-    ------
-    MessageRefused
-        It names the client, the round, what came and what was expected.
+    Raises MessageRefused; it names the client, the round, what came and what was expected.
     """
     ours = (PAYLOAD, REPORT, METRICS)
     keys = sum(1 + len(key) // 64 for name in ours for key in content.get(name, ()))
@@ -165,10 +162,7 @@ class Instructions:
 def read_instructions(record: Mapping[str, object]) -> Instructions:
     """Inverse of :meth:`Instructions.record`; the record comes from the server, which is trusted.
 
-    Raises
-    ------
-    ValueError
-        If something is missing: the server speaks another language.
+    Raises ValueError if something is missing: the server speaks another language.
     """
     scaling = None
     try:

@@ -46,10 +46,7 @@ def greeting(
 def roster_in(record: ConfigRecord, client: str) -> bytes:
     """Return the roster in a server's greeting; b"": there is none.
 
-    Raises
-    ------
-    MessageRefused
-        If it is no bytes, or too many.
+    Raises MessageRefused if it is no bytes, or too many.
     """
     roster = record.get(ROSTER, b"")
     if not isinstance(roster, bytes) or len(roster) > MOST_ROSTER_BYTES:
@@ -65,10 +62,8 @@ def check_versions(record: ConfigRecord, client: str, version: str = VERSION) ->
     series (:class:`fedsub_core.release.Release`). FedSub's own version may be another. `version` is
     this side's.
 
-    Raises
-    ------
-    MessageRefused
-        Names both sides' versions; `client` is the device's id, on whichever side this is called.
+    Raises MessageRefused; names both sides' versions; `client` is the device's id, on whichever
+    side this is called.
     """
     theirs, schema = (str(record.get(key, "none")) for key in ("version", "schema"))
     got = f"fedsub {theirs} with schema {schema}"
@@ -90,10 +85,7 @@ def check_run(said: Introduction, of_sums: bool, regression: bool) -> None:
     regression : whether the run is of a target, which the device's data must have; else they must
         have classes.
 
-    Raises
-    ------
-    MessageRefused
-        Names both sides' versions, or what the device's data have.
+    Raises MessageRefused; names both sides' versions, or what the device's data have.
     """
     if is_target(said.classes) != regression:
         got = cut(said.classes)
@@ -113,10 +105,7 @@ def check_given(record: ConfigRecord, client: str, unknown: Collection[str]) -> 
 
     Of keys at their defaults nothing is lost: these are what releases without them do.
 
-    Raises
-    ------
-    MessageRefused
-        Names these keys.
+    Raises MessageRefused; names these keys.
     """
     given = record.get("given", list(unknown))
     if lost := sorted(set(unknown) & set(given if isinstance(given, list) else unknown)):
@@ -135,10 +124,7 @@ def check_settings(record: Mapping[str, object], client: str, config: Mapping[st
     record : of the server.
     config : of this run, as Flower hands it to the device's app.
 
-    Raises
-    ------
-    MessageRefused
-        Names the keys that differ.
+    Raises MessageRefused; names the keys that differ.
     """
     theirs = {key: value for key, value in record.items() if key != SALT}
     keys = sorted((theirs.keys() | config.keys()) - PLACES)

@@ -120,11 +120,8 @@ class Introduction:
 def read_introduction(record: ConfigRecord) -> Introduction:
     """Inverse of :meth:`Introduction.record`.
 
-    Raises
-    ------
-    MessageRefused
-        If a value is missing, of another kind, out of its range, or no sum of finite samples of
-        the shape; or if the client's id is none.
+    Raises MessageRefused if a value is missing, of another kind, out of its range, or no sum of
+    finite samples of the shape; or if the client's id is none.
     """
     client = str(record.get("client", "?"))
     if not is_client_id(client):

@@ -59,11 +59,8 @@ def joined(content: RecordDict) -> RecordDict:
 def separate(content: RecordDict, client: str) -> RecordDict:
     """Return the records of a joined message; inverse of :func:`joined`.
 
-    Raises
-    ------
-    MessageRefused
-        If there is a record beside it, one that cannot be joined in it, or a value of a kind that
-        its record does not have. It names `client`, whose message it is.
+    Raises MessageRefused if there is a record beside it, one that cannot be joined in it, or a
+    value of a kind that its record does not have. It names `client`, whose message it is.
     """
     if JOINED not in content:
         return content

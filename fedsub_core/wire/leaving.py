@@ -39,10 +39,7 @@ def leave_record(client: str) -> ConfigRecord:
 def read_left(record: object, client: str) -> Left:
     """Return the record that a server sends of `client`, who left.
 
-    Raises
-    ------
-    MessageRefused
-        If it is no such record.
+    Raises MessageRefused if it is no such record.
     """
     lists = [record.get(key) if isinstance(record, ConfigRecord) else None for key in _KEYS]
     for key, given in zip(_KEYS, lists, strict=True):

@@ -39,10 +39,7 @@ def metric_values(metrics: ClientMetrics | TargetErrors) -> dict[str, float | li
 def read_metrics(record: Mapping[str, Any], client: str, round: int, classes: int) -> ClientMetrics:
     """Inverse of :func:`metric_values`, for labels below `classes`.
 
-    Raises
-    ------
-    MessageRefused
-        If a number is missing or outside its range.
+    Raises MessageRefused if a number is missing or outside its range.
     """
 
     def numbers(names: Iterable[str]) -> dict[str, float]:

@@ -36,12 +36,8 @@ class RawTensor:
     def of(cls, name: str, part: Part, declared: Declared) -> RawTensor:
         """Return a part of a bundle as whoever reads the message would hold it.
 
-        Raises
-        ------
-        ValueError
-            If it stands where the declared tensor has no place.
-        TypeError
-            If whole numbers are not of 16 bits.
+        Raises ValueError if it stands where the declared tensor has no place. Raises TypeError if
+        whole numbers are not of 16 bits.
         """
         if isinstance(part, Bits):
             return cls(name, Bits(_read_only(part.values, np.dtype(np.bool_))), declared)

@@ -104,10 +104,7 @@ def check(hyper: CAAFPHyperparameters, rounds: int) -> None:
 def pruned(model: Architecture, hyper: CAAFPHyperparameters) -> tuple[str, ...]:
     """Return the names of the parameters that may be pruned.
 
-    Raises
-    ------
-    ConfigError
-        If `pruned-layers` names as many layers as the model has, or more.
+    Raises ConfigError if `pruned-layers` names as many layers as the model has, or more.
     """
     if not (layers := hyper.pruned_layers):
         return tuple(model.parameter_shapes)

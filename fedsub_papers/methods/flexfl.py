@@ -35,10 +35,7 @@ class FlexFLHyperparameters(ReceivedHyperparameters):
     def shares(self) -> tuple[float, ...]:
         """Return the pool's shares of the model's numbers.
 
-        Raises
-        ------
-        ConfigError
-            If they do not ascend, or one is none.
+        Raises ConfigError if they do not ascend, or one is none.
         """
         return ascending_shares("flexfl.pool", self.pool)
 

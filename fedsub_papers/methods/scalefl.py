@@ -31,10 +31,7 @@ class ScaleFLHyperparameters(ReceivedHyperparameters):
     def shares(self) -> tuple[float, ...]:
         """Return the capacities of the levels.
 
-        Raises
-        ------
-        ConfigError
-            If they do not ascend, or one is none.
+        Raises ConfigError if they do not ascend, or one is none.
         """
         return ascending_shares("scalefl.levels", self.levels)
 

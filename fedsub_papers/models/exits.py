@@ -126,10 +126,7 @@ def with_all_exits(model: Model) -> Chain:
 
     The chain itself where it has one hidden layer or none.
 
-    Raises
-    ------
-    ConfigError
-        If it is no chain.
+    Raises ConfigError if it is no chain.
     """
     chain = require_chain(model, ONE_PATH)
     hidden = [layer.name for layer in chain.affine[:-1]]
@@ -174,10 +171,7 @@ def with_exits(model: Chain, after: Sequence[str]) -> Exits:
     An exit averages channels to 4 positions (convolutions), flattens, and has one linear layer,
     ``exit1``, ``exit2``, ... in the order of the chain.
 
-    Raises
-    ------
-    ConfigError
-        If a layer is none of the model's hidden ones.
+    Raises ConfigError if a layer is none of the model's hidden ones.
     """
     hidden = [layer.name for layer in model.affine[:-1]]
     if unknown := [name for name in after if name not in hidden]:

@@ -12,11 +12,8 @@ def slice_groups(model: Model) -> tuple[UnitGroup, ...]:
 
     Units that a frozen layer reads always stay: what is frozen has no 0 for those left out.
 
-    Raises
-    ------
-    ConfigError
-        If the model's units are not known, or a norm is over all units of a group: what a device
-        was not sent is 0, which such a norm counts in.
+    Raises ConfigError if the model's units are not known, or a norm is over all units of a group:
+    what a device was not sent is 0, which such a norm counts in.
     """
     shapes, found = model.parameter_shapes, []
     for group in model.unit_groups:

@@ -43,10 +43,7 @@ def balanced(
     rest follows what is left; `counts` says how many. What does not fill a place of everybody is
     left out.
 
-    Raises
-    ------
-    DataError
-        Where there are less than two samples for each client.
+    Raises DataError where there are less than two samples for each client.
     """
     pool = pooled(federation)
     size = len(pool.y) // options.clients

@@ -34,10 +34,7 @@ def domains(
     The feature shift of Digit5 and PACS: each client has data of one domain (Li et al., FedBN,
     ICLR 2021). A domain is what was a client before.
 
-    Raises
-    ------
-    DataError
-        Where a domain would have no client, or too few samples for its clients.
+    Raises DataError where a domain would have no client, or too few samples for its clients.
     """
     names = list(federation.clients)
     if options.clients < len(names):

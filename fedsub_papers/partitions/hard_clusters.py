@@ -74,14 +74,10 @@ def hard_clusters(
 
     With an odd number of classes, the last default group has three.
 
-    Raises
-    ------
-    ConfigError
-        Where groups share a class, name one without samples, or are fewer than two or more than
-        the clients.
-    DataError
-        Where disjoint clients with `least` samples each would still want more than a class, or all
-        classes, have; where there are more clients than samples.
+    Raises ConfigError where groups share a class, name one without samples, or are fewer than two
+    or more than the clients. Raises DataError where disjoint clients with `least` samples each
+    would still want more than a class, or all classes, have; where there are more clients than
+    samples.
     """
     pool = pooled(federation)
     least = options.least if options.disjoint else 1

@@ -47,12 +47,8 @@ def subgraphs(
     neighbour meets its nodes, and each goes, the largest first, to the client with the fewest
     nodes. Edges between two clients are left out: nobody sees another's nodes.
 
-    Raises
-    ------
-    ConfigError
-        Where the package that it is done by is not installed.
-    DataError
-        Where the federation is no graph, or has fewer than two nodes for each client.
+    Raises ConfigError where the package that it is done by is not installed. Raises DataError where
+    the federation is no graph, or has fewer than two nodes for each client.
     """
     if federation.card.sample != NODE:
         raise DataError(

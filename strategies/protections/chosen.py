@@ -35,10 +35,7 @@ def protection_of(run: ProtectedRun, ledger: NoiseLedger) -> Protection:
     ----------
     ledger : of noise, which begins here where the run asks for it.
 
-    Raises
-    ------
-    ConfigError
-        If noise would break what is sent, or a protection does not go with the run.
+    Raises ConfigError if noise would break what is sent, or a protection does not go with the run.
     """
     if (noise := run.half.settings.noise).dp_noise:
         ledger.begin(run.connection.simulated, run.connection.rounds.seed)

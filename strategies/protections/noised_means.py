@@ -40,10 +40,7 @@ class NoisedMeans:
     ledger : is written on.
     sends : the tensors whose mean it is.
 
-    Raises
-    ------
-    ConfigError
-        If these are running statistics, too: noise makes variances negative.
+    Raises ConfigError if these are running statistics, too: noise makes variances negative.
     """
 
     settings: NoiseSettings

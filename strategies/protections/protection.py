@@ -91,10 +91,7 @@ class Protection(ABC):
     def wanted(cls, run: ProtectedRun) -> Self | None:
         """Return the protection of a run that asks for this one; None: it does not.
 
-        Raises
-        ------
-        ConfigError
-            If it asks for something else, too, that does not go with it.
+        Raises ConfigError if it asks for something else, too, that does not go with it.
         """
 
     def begin(self, state: State, round: Round, clients: list[str]) -> Begun:

@@ -73,13 +73,8 @@ class SecureSums:
         weight : as how many samples one person counts at most.
         longest : greatest L2 norm of a person's change where sums get noise; infinite: they do not.
 
-        Raises
-        ------
-        TooFew
-            If they are fewer than a sum must be of.
-        RunError
-            If they have more samples than sums can bear, or rounding moves a change by too much of
-            what it may be long.
+        Raises TooFew if they are fewer than a sum must be of. Raises RunError if they have more
+        samples than sums can bear, or rounding moves a change by too much of what it may be long.
         """
         timeout, most = connection.rounds.round_timeout, connection.most_of(len(asked.clients))
         nodes = connection.population.nodes
@@ -189,10 +184,7 @@ class SecureSums:
         of : the sum, and as what it is made anew where it says what cannot be.
         value_of : :meth:`Anew.if_needed`'s.
 
-        Raises
-        ------
-        CannotOpen
-            If its masks cannot be taken off.
+        Raises CannotOpen if its masks cannot be taken off.
         """
         one, delivery, summed = of.opened, self.transport.delivery, None
         silent = delivery.silent

@@ -46,10 +46,7 @@ class SumTranscript:
     path : its file; None: nothing is written, and plans have no head.
     run, method : whose sums it is of.
 
-    Raises
-    ------
-    RunError
-        If the file is damaged, is of another run, or its key is missing.
+    Raises RunError if the file is damaged, is of another run, or its key is missing.
     """
 
     def __init__(self, path: Path | None = None, run: str = "", method: str = "") -> None:
@@ -149,10 +146,7 @@ class SumTranscript:
 def forget_in_transcript(path: Path, client: str) -> None:
     """Take a client's name, keys and signatures out of a transcript, whose chain holds without.
 
-    Raises
-    ------
-    RunError
-        If it is damaged, or cannot be written.
+    Raises RunError if it is damaged, or cannot be written.
     """
     if not path.is_file():
         return

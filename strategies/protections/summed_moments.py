@@ -41,11 +41,8 @@ def summed_moments(
     part : what the moments are of, :data:`SAMPLES` or :data:`FEATURES`.
     numbers : how many of these each sample has.
 
-    Raises
-    ------
-    RunError
-        If people are too few or too many, or their sum cannot be opened, or is one that no
-        samples have.
+    Raises RunError if people are too few or too many, or their sum cannot be opened, or is one that
+    no samples have.
     """
     if len(nodes) > exact.MOST_PEOPLE:
         expected = f"{exact.MOST_PEOPLE} at most, or standardise = client or none"

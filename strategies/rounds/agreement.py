@@ -84,10 +84,8 @@ class Agreement:
 def check_gained(had: tuple[str, ...], classes: tuple[str, ...], where: str) -> None:
     """Refuse the classes of a card, `where`, that are not those a run had, and others behind them.
 
-    Raises
-    ------
-    RunError
-        If it lists others in the first places, or not all: labels are places in this list.
+    Raises RunError if it lists others in the first places, or not all: labels are places in this
+    list.
     """
     if classes[: len(had)] != had:
         raise RunError(

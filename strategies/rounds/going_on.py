@@ -31,10 +31,8 @@ class GoesOn(ABC):
         `now` has all classes of `before`, in their places, and may have others behind them. What
         they add is as a run begins with it. Here the state may hold what a run begins with alone.
 
-        Raises
-        ------
-        ConfigError
-            If it holds other tensors, or of other shapes; or if the method can gain no classes.
+        Raises ConfigError if it holds other tensors, or of other shapes; or if the method can gain
+        no classes.
         """
         self.check_gains(before.model.classes, now.model.classes)
         return in_front(self.card, state, self.init(before), self.init(now))

@@ -47,12 +47,9 @@ def agree(
     client id that is taken is turned away and named; and who does not send the moments of as many
     features of an encoder as `features` says of a sample's shape, if it says any.
 
-    Raises
-    ------
-    RunError
-        If fewer than ``min-clients`` could be admitted and there was no sign of life for
-        ``join-timeout`` seconds, if no more than half of them say the same, or if simulated nodes
-        are fewer than the people in their data.
+    Raises RunError if fewer than ``min-clients`` could be admitted and there was no sign of life
+    for ``join-timeout`` seconds, if no more than half of them say the same, or if simulated nodes
+    are fewer than the people in their data.
     """
     _await_answers(registry, link, settings, all_answers=True, card=card)
     if not registry.online:
@@ -85,10 +82,8 @@ def gather(
 
     With `all_answers` also until every connected node has said who it is.
 
-    Raises
-    ------
-    RunError
-        If there are fewer than ``min-clients``, and no sign of life for ``join-timeout`` seconds.
+    Raises RunError if there are fewer than ``min-clients``, and no sign of life for
+    ``join-timeout`` seconds.
     """
     _await_answers(registry, link, settings, all_answers, agreed)
     _turn_away_misfits(registry, agreed)

@@ -46,10 +46,7 @@ class BoundedArray:
     def inflate(object_content: bytes, children: dict[str, Any] | None = None) -> Array:
         """Return the array.
 
-        Raises
-        ------
-        ValueError
-            If its bytes are more than the thread's budget.
+        Raises ValueError if its bytes are more than the thread's budget.
         """
         sizes = {name: len(chunk.data) for name, chunk in (children or {}).items()}
         _budget.spend(sizes, sum(sizes[name] for name in chunks_of(object_content)))

@@ -125,11 +125,8 @@ class PastRounds:
         usable : the round of the client's last upload that was used; 0: none was.
         known : everybody who takes part.
 
-        Raises
-        ------
-        MessageRefused
-            If the round was undone, the client was forgotten meanwhile or now holds a model of
-            another shape, or an upload of the same or a later round of its was used.
+        Raises MessageRefused if the round was undone, the client was forgotten meanwhile or now
+        holds a model of another shape, or an upload of the same or a later round of its was used.
         """
         refuse = Sender(client, replace(now.turn, round=number)).refuse
         if client not in known:

@@ -121,10 +121,7 @@ class Link:
     def push(self, messages: Sequence[Message]) -> list[Fault | None]:
         """Send messages; return for each what went wrong, None where nothing did.
 
-        Raises
-        ------
-        Exception
-            Whatever Flower's raises where the link itself is gone.
+        Raises whatever Flower's raises where the link itself is gone.
         """
         if not messages:
             return []
@@ -152,10 +149,7 @@ class Link:
     def pull(self, ids: Iterable[str]) -> dict[str, Message | Fault]:
         """Return the replies that have come, by the id of the message that they answer.
 
-        Raises
-        ------
-        Exception
-            Whatever Flower's raises where the link itself is gone.
+        Raises whatever Flower's raises where the link itself is gone.
         """
         wanted = set(ids)
         if self.in_process:

@@ -57,12 +57,8 @@ class Newcomers:
             of its samples the sums hold.
         replaces : whether they are taken out of the sums before.
 
-        Raises
-        ------
-        ConfigError
-            If they are to be taken out, and sums without them may not be released.
-        RunError
-            If nobody can take them out: the sums are secure ones.
+        Raises ConfigError if they are to be taken out, and sums without them may not be released.
+        Raises RunError if nobody can take them out: the sums are secure ones.
         """
         change = self._half.with_other_samples if replaces else self._half.with_nothing
         state: State = change(self._state, client)

@@ -42,10 +42,7 @@ class OnDisk:
     def put(self, client: str, uploads: dict[str, Bundle]) -> None:
         """Note that a client's upload stands among `uploads`, and put there what lies in a file.
 
-        Raises
-        ------
-        RunError
-            As :func:`put_away`.
+        Raises RunError; as :func:`put_away`.
         """
         if not (kept := self._of(uploads[client])):
             return
@@ -71,10 +68,7 @@ class OnDisk:
 def put_away(state: Mapping[str, Tensor], keeps: Collection[str]) -> dict[str, Tensor]:
     """Return a state whose kept tensors lie in files, if those in memory are many.
 
-    Raises
-    ------
-    RunError
-        If they cannot be written. It names the folder, and what to do.
+    Raises RunError if they cannot be written. It names the folder, and what to do.
     """
     here = {key: t.numpy() for key, t in state.items() if is_kept(key, keeps)}
     here = {key: array for key, array in here.items() if not is_mapped(array)}
@@ -98,10 +92,7 @@ def as_it_lies(array: NDArray[Any]) -> Tensor:
 def written(arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     """Return arrays as they lie in a new file, in their order.
 
-    Raises
-    ------
-    RunError
-        If they cannot be written. It names the folder, and what to do.
+    Raises RunError if they cannot be written. It names the folder, and what to do.
     """
     size = sum(array.nbytes for array in arrays)
     try:

@@ -39,10 +39,7 @@ class RoundMetrics:
     def take(self, client: str, content: Content) -> None:
         """Note a client's metrics of its test part.
 
-        Raises
-        ------
-        MessageRefused
-            If it says nothing, or a number outside its range.
+        Raises MessageRefused if it says nothing, or a number outside its range.
         """
         record = exchange.numbers_of(content, exchange.METRICS)
         if record is None:

@@ -58,10 +58,7 @@ class ServerHalf(GoesOn, ABC):
     def of(cls, settings: ServerSettings) -> ServerHalf:
         """Return the server half that settings are for, by its card.
 
-        Raises
-        ------
-        ConfigError
-            If the card, which may be another package's, names none.
+        Raises ConfigError if the card, which may be another package's, names none.
         """
         card = method(settings.method)
         try:
@@ -165,12 +162,8 @@ class ServerHalf(GoesOn, ABC):
     def summed_people(self, state: State, round: Round) -> SummedPeople:
         """Return the people whose sums a device is sent that joins after the last round.
 
-        Raises
-        ------
-        ConfigError
-            If the method solves nothing of sums, as here.
-        RunError
-            If the run had too few rounds for that.
+        Raises ConfigError if the method solves nothing of sums, as here. Raises RunError if the run
+        had too few rounds for that.
         """
         raise ConfigError(
             f"method {self.card.name!r}: got a method that trains models in rounds, expected "

@@ -140,10 +140,7 @@ class Transport:
 
         `most`, `enough`: as :meth:`Delivery.exchange`; `sends` bounds an answer's size.
 
-        Raises
-        ------
-        ValueError
-            If a message is to a node that is no client's, or two are to one client.
+        Raises ValueError if a message is to a node that is no client's, or two are to one client.
         """
         link.most_bytes = Envelope("", 0, sends, limit=self.wire.limit).most_bytes
         asked = self._addressed(messages, {node: client for client, node in nodes.items()})
@@ -197,10 +194,7 @@ class Transport:
     def decode(self, client: str, content: Content, round: Round) -> Bundle:
         """Decode an upload of a round.
 
-        Raises
-        ------
-        MessageRefused, ValueError
-            If it is not one of ours or is not as declared.
+        Raises MessageRefused or ValueError if it is not one of ours or is not as declared.
         """
         wire, sends, reference = self.wire, round.uploaded_by(client), self.references.get(client)
         envelope = Envelope(client, round.number, sends, reference, wire.limit, wire.largest)

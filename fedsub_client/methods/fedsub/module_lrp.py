@@ -66,10 +66,7 @@ class Propagation(Following):
     def compute(self, kind: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Compute as `func` does, with relevance for a gradient.
 
-        Raises
-        ------
-        ConfigError
-            If there is no rule for it.
+        Raises ConfigError if there is no rule for it.
         """
         if kind in AFFINE:
             return self._affine(func, args, kwargs)
@@ -156,10 +153,7 @@ def _depends(values: Any) -> bool:
 def require_rules(model: TorchModel, rule: AlphaBeta) -> None:
     """Refuse a module through which relevance cannot pass.
 
-    Raises
-    ------
-    ConfigError
-        That names the function, and the module that calls it.
+    Raises ConfigError that names the function, and the module that calls it.
     """
     module = copy.deepcopy(model.module).eval()
     own = {**dict(module.named_parameters()), **dict(module.named_buffers())}

@@ -137,10 +137,7 @@ def spent_epsilon(noise: PrototypeNoise, releases: int, delta: float) -> float:
     above 20 or so) by Renyi differential privacy, a bound some 5 % above. Classes share no samples,
     so the client's most often released class counts.
 
-    Raises
-    ------
-    ConfigError
-        If `delta` is not between 0 and 1.
+    Raises ConfigError if `delta` is not between 0 and 1.
     """
     if not 0 < delta < 1:
         raise ConfigError(f"delta: got {delta}, expected 0 < delta < 1")

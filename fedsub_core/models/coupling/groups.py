@@ -22,10 +22,8 @@ def unit_groups(module: nn.Module, input_shape: Shape) -> tuple[UnitGroup, ...]:
 
     The module is not changed.
 
-    Raises
-    ------
-    ConfigError
-        If they cannot be followed through its pass; it names the layer and what it does.
+    Raises ConfigError if they cannot be followed through its pass; it names the layer and what it
+    does.
     """
     tracer = Tracer(sharing(module).eval(), LAYERS | RECURRENT | OPERATIONS)
     tracer.follow(zeros(input_shape))

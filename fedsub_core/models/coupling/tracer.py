@@ -78,10 +78,8 @@ class Tracer(TorchFunctionMode):
     def follow(self, x: Tensor) -> None:
         """Run the module, in the mode in which it is, on samples ``x``.
 
-        Raises
-        ------
-        ConfigError
-            Where the pass does with units what is not known, or what a part of them cannot do.
+        Raises ConfigError where the pass does with units what is not known, or what a part of them
+        cannot do.
         """
         self._seen[id(x)] = x, torch.tensor(FIXED).expand(x.shape)
         hooks = []

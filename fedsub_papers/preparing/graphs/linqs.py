@@ -35,12 +35,9 @@ def prepare_linqs(
     ----------
     source : the archive as fetched, a folder that holds it, or the folder unpacked from it.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, there twice, damaged or not UTF-8; at a paper of another number of
-        words than the first, or with what is no 0 or 1; at an unknown topic, a paper that is there
-        twice, or a citation of other than two papers.
+    Raises DataError where a file is missing, there twice, damaged or not UTF-8; at a paper of
+    another number of words than the first, or with what is no 0 or 1; at an unknown topic, a paper
+    that is there twice, or a citation of other than two papers.
     """
     wanted = (f"{name}.content", f"{name}.cites")
     papers, cites = _Papers(classes), list[tuple[str, str]]()

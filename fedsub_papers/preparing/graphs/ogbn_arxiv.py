@@ -40,11 +40,8 @@ def prepare(source: Path, options: NothingToChoose, workers: int, progress: Prog
     ----------
     source : arxiv.zip as fetched, a folder that holds it, or the folder ``arxiv`` unpacked from it.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, damaged, empty or holds what is no number; where labels are not as
-        many as papers or none of the 40, or a citation is of no paper.
+    Raises DataError where a file is missing, damaged, empty or holds what is no number; where
+    labels are not as many as papers or none of the 40, or a citation is of no paper.
     """
     wanted = (*_TABLES, _NAMES)
     expected = f"{', '.join(wanted)}, all .csv.gz, of ogbn-arxiv"

@@ -36,10 +36,8 @@ def read_batches(
     source : the archive as fetched, a folder that holds it, or its unpacked folder `folder`.
     names : the official files; others are passed over.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, there twice, damaged, or holds anything but plain values.
+    Raises DataError where a file is missing, there twice, damaged, or holds anything but plain
+    values.
     """
     left = set(names)
     path = _located(source, folder, min(left))
@@ -56,10 +54,7 @@ def read_batches(
 def pictures_in(content: Content, where: str) -> Pictures:
     """Return a batch's pictures, uint8 [n, 3, 32, 32].
 
-    Raises
-    ------
-    DataError
-        Where `data` is missing or of another type or shape.
+    Raises DataError where `data` is missing or of another type or shape.
     """
     data = content.get("data")
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2:
@@ -73,10 +68,7 @@ def pictures_in(content: Content, where: str) -> Pictures:
 def labels_in(content: Content, key: str, where: str) -> NDArray[np.int64]:
     """Return a batch's labels under `key`, int64 [n].
 
-    Raises
-    ------
-    DataError
-        Where they are missing or no list of whole numbers.
+    Raises DataError where they are missing or no list of whole numbers.
     """
     labels = content.get(key)
     if not isinstance(labels, list) or not all(type(one) is int for one in labels):
@@ -90,10 +82,7 @@ def labels_in(content: Content, key: str, where: str) -> NDArray[np.int64]:
 def names_in(content: Content, key: str, count: int, where: str) -> tuple[str, ...]:
     """Return the names of the classes under `key`.
 
-    Raises
-    ------
-    DataError
-        Where they are not `count` different texts.
+    Raises DataError where they are not `count` different texts.
     """
     names = content.get(key)
     texts = isinstance(names, list) and all(isinstance(one, str) and one for one in names)

@@ -20,10 +20,7 @@ TEST, META = "test_batch", "batches.meta"
 def prepare(source: Path, options: NothingToChoose, workers: int, progress: Progress) -> Prepared:
     """Return CIFAR-10, uint8 [n, 3, 32, 32], as the clients ``train`` and ``test``.
 
-    Raises
-    ------
-    DataError
-        Where a batch is missing, damaged, holds code, another shape or a wrong label.
+    Raises DataError where a batch is missing, damaged, holds code, another shape or a wrong label.
     """
     batches = {}
     total = len(TRAIN) + 2

@@ -18,10 +18,7 @@ def prepare(source: Path, options: CIFAR100Options, workers: int, progress: Prog
 
     The names of the classes are those of the file ``meta``.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, damaged, holds code, another shape or a wrong label.
+    Raises DataError where a file is missing, damaged, holds code, another shape or a wrong label.
     """
     parts: dict[str, Part] = {}
     classes: tuple[str, ...] = ()

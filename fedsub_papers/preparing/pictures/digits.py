@@ -32,10 +32,7 @@ def prepare(source: Path, options: DigitsOptions, workers: int, progress: Progre
     ----------
     source : MNIST's official files, as for MNIST itself.
 
-    Raises
-    ------
-    DataError
-        As MNIST's preparer, and where it has too few digits for two domains.
+    Raises DataError; as MNIST's preparer, and where it has too few digits for two domains.
     """
     n = options.samples
     of_mnist = mnist.prepare(source, NothingToChoose(), workers, progress)

@@ -41,10 +41,8 @@ def picture_files(source: Path, wanted: str, expected: str) -> Iterator[Files]:
     wanted : regular expression of a file's path below `source`, or of its end from a folder on.
     expected : what should have been there, in words, for the message.
 
-    Raises
-    ------
-    DataError
-        Where there is no such file, also while they are read: where one is damaged or too large.
+    Raises DataError where there is no such file, also while they are read: where one is damaged or
+    too large.
     """
     pattern = re.compile(rf"(?:.*/)?(?:{wanted})")
     try:
@@ -72,11 +70,8 @@ def decoded(
     official : width and height that it must have; None is any.
     size : width and height that it is made smaller or larger to; None leaves it.
 
-    Raises
-    ------
-    DataError
-        Where it is no JPEG or PNG, is damaged or truncated, is of another size than `official`, or
-        has more than 4 million pixels.
+    Raises DataError where it is no JPEG or PNG, is damaged or truncated, is of another size than
+    `official`, or has more than 4 million pixels.
     """
     try:
         # Others, such as EPS, run programs.

@@ -30,10 +30,7 @@ def prepare_idx(
     ----------
     source : a folder or a zip that holds them, packed by gzip or not.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, damaged, truncated, no IDX, or holds a wrong label.
+    Raises DataError where a file is missing, damaged, truncated, no IDX, or holds a wrong label.
     """
     parts = []
     files = 2 * len(_PARTS)
@@ -50,10 +47,8 @@ def prepare_idx(
 def read_idx(member: Member, axes: int) -> Pictures:
     """Return the bytes of an IDX file, uint8 of as many axes.
 
-    Raises
-    ------
-    DataError
-        Where it is no IDX of bytes with that many axes, or is shorter or longer than it says.
+    Raises DataError where it is no IDX of bytes with that many axes, or is shorter or longer than
+    it says.
     """
     with member.open() as raw, unpacked_member(raw, member.size(), str(member)) as file:
         header = file.read(4 + 4 * axes)

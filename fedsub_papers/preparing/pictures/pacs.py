@@ -21,11 +21,8 @@ def prepare(source: Path, options: PACSOptions, workers: int, progress: Progress
     ----------
     source : the folder that holds the four domains' folders, at any depth, or a zip of it.
 
-    Raises
-    ------
-    DataError
-        Where a domain is missing, a folder in one is no class, a picture is damaged or of another
-        size than the first.
+    Raises DataError where a domain is missing, a folder in one is no class, a picture is damaged or
+    of another size than the first.
     """
     wanted = rf"(?:{'|'.join(DOMAINS)})/[^/]+/[^/]+\.(?:jpe?g|png)"
     with picture_files(source, wanted, _EXPECTED) as (names, read):

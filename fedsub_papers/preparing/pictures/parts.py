@@ -56,10 +56,7 @@ def federation_of(
 ) -> Prepared:
     """Return the federation whose clients are `parts`.
 
-    Raises
-    ------
-    DataError
-        As :func:`checked`, and at pictures of another size than the first part's.
+    Raises DataError; as :func:`checked`, and at pictures of another size than the first part's.
     """
     size = parts[0].x.shape[1:]
     clients = {}

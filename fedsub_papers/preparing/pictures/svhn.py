@@ -24,10 +24,7 @@ def prepare(source: Path, options: NothingToChoose, workers: int, progress: Prog
     ----------
     source : the folder with ``train_32x32.mat`` and ``test_32x32.mat``.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, damaged, or has another shape, type or label.
+    Raises DataError where a file is missing, damaged, or has another shape, type or label.
     """
     parts = []
     progress(0, len(_PARTS))

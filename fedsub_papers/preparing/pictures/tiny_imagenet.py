@@ -30,11 +30,8 @@ def prepare(
     The official test pictures have no labels and are passed over. A class is called by its id and
     its first word, in the order of ``wnids.txt``.
 
-    Raises
-    ------
-    DataError
-        Where a list is missing or a line of it is off, a picture is damaged, of another size, of
-        no class or without a label.
+    Raises DataError where a list is missing or a line of it is off, a picture is damaged, of
+    another size, of no class or without a label.
     """
     with picture_files(source, _WANTED, _EXPECTED) as (names, read):
         lists = {end: _lines(source, names, end, read) for end in _LISTS}

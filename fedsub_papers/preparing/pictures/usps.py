@@ -24,10 +24,8 @@ _PLACES = [str(i + 1) for i in range(_SIDE * _SIDE)]
 def prepare(source: Path, options: NothingToChoose, workers: int, progress: Progress) -> Prepared:
     """Return USPS, uint8 [n, 1, 16, 16], as the clients ``train`` and ``test``.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, damaged or truncated, or at a line that is not as above.
+    Raises DataError where a file is missing, damaged or truncated, or at a line that is not as
+    above.
     """
     parts = []
     progress(0, len(_PARTS))

@@ -31,11 +31,8 @@ def prepare(source: Path, options: AGNewsOptions, workers: int, progress: Progre
     ----------
     source : a folder or a zip with both files, or one of them alone, which is then the only client.
 
-    Raises
-    ------
-    DataError
-        Where a file is missing, damaged or not UTF-8; at a row of other than three fields, of an
-        unknown class, or without a word.
+    Raises DataError where a file is missing, damaged or not UTF-8; at a row of other than three
+    fields, of an unknown class, or without a word.
     """
     members = _members(source)
     counts, clients = Counts(), {}

@@ -50,10 +50,7 @@ class KSelection:
 def parse_k_selection(text: str) -> KSelection:
     """Return the meaning of ``dbi``, ``dbi-capped``, ``silhouette`` or ``fixed:K`` (K >= 1).
 
-    Raises
-    ------
-    ConfigError
-        The text is none of these; the message names the nearest.
+    Raises ConfigError; the text is none of these; the message names the nearest.
     """
     rule, colon, number = text.partition(":")
     if rule == "fixed" and number.isascii() and number.isdigit() and int(number) >= 1:
@@ -87,10 +84,7 @@ def cluster(prototypes: NDArray[np.floating[Any]], k_selection: str, seed: int) 
     seed : int
         Seed of k-means++, >= 0, of any size.
 
-    Raises
-    ------
-    ConfigError
-        `k_selection` cannot be parsed.
+    Raises ConfigError if `k_selection` cannot be parsed.
     """
     selection = parse_k_selection(k_selection)
     points, counts, inverse = _distinct(prototypes)

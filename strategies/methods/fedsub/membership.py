@@ -178,10 +178,7 @@ def cluster_weights(
     reading : str
         One of ``fedsub_core.methods.fedsub.READINGS``, of ``avg`` and ``leadership``.
 
-    Raises
-    ------
-    ConfigError
-        Unknown fusion; the message names the nearest.
+    Raises ConfigError for an unknown fusion; the message names the nearest.
     """
     if fusion not in FUSIONS:
         names = ", ".join(FUSIONS)

@@ -113,10 +113,7 @@ def having(state: State, classes: int) -> list[str]:
 def with_classes(state: State, nobody: Statistics) -> State:
     """Return the state with rows of further classes in all sums, 0: as many as `nobody` has.
 
-    Raises
-    ------
-    ConfigError
-        If everybody's are of other features.
+    Raises ConfigError if everybody's are of other features.
     """
     (classes, wide), found = nobody.cross.shape, dict(state)
     got = state[f"{EVERYBODY}.{CROSS}"].shape[1] - 1

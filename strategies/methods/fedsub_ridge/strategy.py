@@ -178,11 +178,8 @@ class FedSubRidgeServer(ServerHalf):
     def taken_over(self, state: State, before: Start, now: Start) -> State:
         """Return the state with sums of further classes, of which nobody has a sample.
 
-        Raises
-        ------
-        ConfigError
-            As of any method; and of sums with noise, whose releases are counted for one run and
-            one list of classes.
+        Raises ConfigError; as of any method; and of sums with noise, whose releases are counted for
+        one run and one list of classes.
         """
         self.check_gains(before.model.classes, now.model.classes)
         if self.hyper.noise:

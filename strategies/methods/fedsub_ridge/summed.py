@@ -280,10 +280,7 @@ class SummedRidgeServer(FedSubRidgeServer):
     def _said(self, state: State, round: Round, opened: Opened) -> State:
         """Return the part of the state that follows from what a sum says.
 
-        Raises
-        ------
-        ValueError
-            If nobody's samples can have led to it.
+        Raises ValueError if nobody's samples can have led to it.
         """
         asked, clients, total = _asked(round), opened.clients, opened.total
         assert asked is not None and total is not None
@@ -335,10 +332,7 @@ class SummedRidgeServer(FedSubRidgeServer):
     def without(self, state: State, client: str) -> State:
         """Return the state without what is known of a person whom the sums do not hold.
 
-        Raises
-        ------
-        RunError
-            If they do: nobody knows what to take out of them.
+        Raises RunError if they do: nobody knows what to take out of them.
         """
         if self._member(state, client).round > 0:
             raise RunError(
