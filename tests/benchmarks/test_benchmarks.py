@@ -33,7 +33,8 @@ WINGS = [wing for wing in ("fedsub_papers",) if find_spec(wing) is None]
 SCRIPTS = [
     path
     for path in sorted(FOLDER.glob("*.py"))
-    if "__main__" in (text := path.read_text("utf-8")) and not any(wing in text for wing in WINGS)
+    if "__name__ ==" in (text := path.read_text("utf-8"))
+    and not any(wing in text for wing in WINGS)
 ]
 
 

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from fedsub.cli import cli
+from fedsub.commands.declared import SHORT
 from fedsub.commands.examples import EXAMPLES
 from fedsub.commands.run import REST, SECTIONS
 from fedsub_core.config.run_config import RunConfig
@@ -63,7 +64,8 @@ def test_options_of_a_run_stand_in_sections() -> None:
     rest = shown[shown.index(f"{REST}:") : shown.index("Examples:")]
     assert "--help" in rest and rest.count("--") == 1, "every other option has its section"
     for option in describe(RunConfig):
-        assert shown.count(f"\n  --{option.key} ") == 1, option.key
+        names = ", ".join([*SHORT.get(option.key, ()), f"--{option.key}"])
+        assert shown.count(f"\n  {names} ") == 1, option.key
 
 
 def test_a_shell_completes_as_the_page_says(tmp_path: Path) -> None:

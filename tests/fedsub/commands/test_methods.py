@@ -52,7 +52,7 @@ def test_shares_of_the_papers_model(sections: dict[str, str]) -> None:
     assert "up: the body (0.956 models at most)" in sections["fedper"]
     # All rows, their masks, and beside them 6 scores and 6 prototypes of 3 features.
     assert "(1.002 models at most) down: rows to replace (0.000 to 1.000" in sections["fedsub"]
-    assert "cost of a round: 2.33 epochs tested" in sections["fedsub"]
+    assert "cost of a round: 1 epoch tested" in sections["fedsub"]
     assert "rounds: what a round does depends on their number" not in sections["fedsub"]
 
 
