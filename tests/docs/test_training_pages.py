@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedsub_core.config.own_training import OwnTraining
@@ -55,6 +56,10 @@ def run_page(page: str, folder: Path) -> str:
     ],
 )
 def test_every_line_of_the_page_runs(page: str, expected: str, tmp_path: Path) -> None:
+    draw = np.random.default_rng(7)
+    rows = [(f"p{i % 4}", *draw.normal(size=2), 70 + 9 * draw.normal()) for i in range(160)]
+    lines = [f"{person},{a:.3f},{b:.3f},{pulse:.1f}" for person, a, b, pulse in rows]
+    (tmp_path / "visits.csv").write_text("\n".join(["person,a,b,pulse", *lines]))
     assert expected in run_page(page, tmp_path)
 
 
