@@ -136,7 +136,7 @@ def tables_of(summaries: Sequence[MethodSummary]) -> list[Table]:
         (tuple(c for c in columns if c is METHOD or any(c.cell(one) != "-" for one in rows)), rows)
         for columns, rows in tables
     ]
-    return [(columns, rows) for columns, rows in filled if columns]
+    return [(columns, rows) for columns, rows in filled if len(columns) > 1]
 
 
 def text_table(summaries: Sequence[MethodSummary], columns: Sequence[Column]) -> str:

@@ -89,7 +89,8 @@ def import_(
     _say(f"{made.people} clients, {made.samples:,} samples: {added}{folder}")
     if inspect:
         inspected(str(folder))
-    _say(f"Train on it: fedsub run --data {quote(str(folder))}")
+    regression = " --method fedsub-ridge --beside local --loss squared" if options.target else ""
+    _say(f"Train on it: fedsub run --data {quote(str(folder))}{regression}")
 
 
 def _folder(out: Path | None, into: Path | None, new_classes: str | None) -> Path:

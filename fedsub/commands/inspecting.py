@@ -41,14 +41,17 @@ def inspected(folder: str, out: Path | None = None, seed: int = 0, as_json: bool
     # Last, for whoever looks at data that cannot be used wants to see what they are like; and what
     # learns is loaded now, when the memory that the look took is free again.
     from fedsub.studies.run import check_data
+    from fedsub_core.config.own_training import SQUARED
     from fedsub_core.config.run_config import read_config
 
     try:
-        # Of texts no units are known, and of nodes no relevance, which the method by default needs;
-        # others train on them.
-        others = federation.card.sample in (NODE, TOKENS)
-        method = {"method": "fedavg"} if others else {}
-        check_data(read_config(None, {"data": folder, **method}), federation)
+        # Of texts no units are known, of nodes no relevance and of targets no classes, which the
+        # method by default needs; others train on them.
+        card = federation.card
+        others = card.sample in (NODE, TOKENS) or card.target is not None
+        keys = {"method": "fedavg"} if others else {}
+        keys |= {"loss": SQUARED, "beside": "local"} if card.target is not None else {}
+        check_data(read_config(None, {"data": folder, **keys}), federation)
     except FedSubError as error:
         raise DataError(f"{folder}: `fedsub run` would refuse it. {error}") from error
 
