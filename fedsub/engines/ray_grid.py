@@ -99,7 +99,7 @@ class RayGrid(SimulationGrid):
         for w, clients in enumerate(self._clients):
             check_clients(state, clients)
             kept = {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)}
-            self._kept[w] = in_files(kept)
+            self._kept[w], self._in_memory[w] = in_files(kept), {}
         self._ask({w: partial(work_of.load, state=kept) for w, kept in enumerate(self._kept)})
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
