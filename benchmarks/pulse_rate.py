@@ -47,8 +47,8 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "own model": ("alone", {"method": "local"}),
     "ditto": ("mixture", {"method": "ditto"}),
 }
-#: Learning rates of trained models.
-RATES = (0.05, 0.2)
+#: Learning rates of trained models; at 0.5 most people's diverge, and a run ends.
+RATES = (0.002, 0.01, 0.02, 0.05, 0.1, 0.2)
 
 
 def pulse_rates(bvp: Signal) -> tuple[Floats, BoolArray]:
@@ -143,7 +143,8 @@ def reached(people: Federation, keys: dict[str, Any], folds: int, rounds: int) -
                 **trained,
             )
             found.append(run.people.assign(fold=number))
-    return pd.concat(found)
+    # No mean leaves out a model that diverged.
+    return pd.concat(found).fillna({"mae": np.inf, "rmse": np.inf})
 
 
 def row_of(name: str, question: str, errors: pd.DataFrame, lr: float | None) -> dict[str, object]:

@@ -24,7 +24,7 @@ from fedsub_server.rundb_file import APPLICATION_ID, SCHEMA_VERSIONS, database_e
 LOOK_BACK = 32
 _COUNTED = ("bytes_up_sent", "bytes_down_sent", "bytes_evaluation_sent", "missing_replies",
             "refused_replies", "late_replies", "slow_replies", "resting", "left_out", "capacity",
-            "macro_f1", "group", ANEW, OWN_HEADS[0])  # fmt: skip
+            "macro_f1", "mae", "group", ANEW, OWN_HEADS[0])  # fmt: skip
 
 #: By client: what a metric was in a round.
 ByClient = dict[str, float]

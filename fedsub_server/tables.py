@@ -96,20 +96,23 @@ BYTES = (
 
 
 def by_capacity(summaries: Sequence[MethodSummary]) -> tuple[Column, ...]:
-    """Return the table of macro F1 by capacity; no column where all hold everything."""
+    """Return the table of macro F1 or MAE by capacity; no column where all hold everything."""
+    of_target = any(summary.mae is not None for summary in summaries)
+    metric, short = ("mae", "MAE") if of_target else ("macro_f1", "F1")
     people: dict[str, set[str]] = {}
     for share, facts in (one for summary in summaries for one in summary.by_capacity.items()):
         people.setdefault(share, set()).add(f"{facts['people']:g}")
 
     def at(share: str) -> Callable[[MethodSummary], str]:
         def cell(summary: MethodSummary) -> str:
-            found = summary.by_capacity.get(share, {}).get("macro_f1")
+            found = summary.by_capacity.get(share, {}).get(metric)
             return "-" if found is None else f"{found:.3f}"
 
         return cell
 
     shares = sorted(people, key=float, reverse=True)
-    columns = [Column(f"F1 at {s},\nof {' or '.join(sorted(people[s]))}", at(s)) for s in shares]
+    of = {share: " or ".join(sorted(people[share])) for share in shares}
+    columns = [Column(f"{short} at {s},\nof {of[s]}", at(s)) for s in shares]
     return (METHOD, *columns) if columns else ()
 
 

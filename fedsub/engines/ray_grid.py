@@ -76,6 +76,8 @@ class RayGrid(SimulationGrid):
         self._workers = [self._start(w, None) for w in range(workers)]
         #: What each worker's clients keep, as of its last reply.
         self._kept: list[States] = [{} for _ in self._workers]
+        #: Of these, what came since a file was written: each part of a round may be small.
+        self._in_memory: list[States] = [{} for _ in self._workers]
         found = self._ask(dict.fromkeys(range(workers), work_of.first))
         self._kept = [in_files(found[w]) for w in range(workers)]
 
@@ -97,7 +99,7 @@ class RayGrid(SimulationGrid):
         for w, clients in enumerate(self._clients):
             check_clients(state, clients)
             kept = {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)}
-            self._kept[w] = in_files(kept)
+            self._kept[w], self._in_memory[w] = in_files(kept), {}
         self._ask({w: partial(work_of.load, state=kept) for w, kept in enumerate(self._kept)})
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
@@ -107,7 +109,7 @@ class RayGrid(SimulationGrid):
             by_worker[self._where[message.metadata.dst_node_id]].append(message)
         found = self._ask({w: partial(work_of.answers, messages=of) for w, of in by_worker.items()})
         for w, (replies, kept) in found.items():
-            self._kept[w] |= in_files(kept)
+            self._keep(w, kept)
             yield from replies
 
     def personal_models(
@@ -128,6 +130,14 @@ class RayGrid(SimulationGrid):
                     asked[w] = partial(work_of.models, turn=turn, scaling=scaling, received=people)
             for models in self._ask(asked).values():
                 yield from models
+
+    def _keep(self, w: int, kept: States) -> None:
+        """Take over what some of a worker's clients keep; what many keep goes into a file."""
+        self._kept[w] |= kept
+        self._in_memory[w] |= kept
+        if (lying := in_files(self._in_memory[w])) is not self._in_memory[w]:
+            self._kept[w] |= lying
+            self._in_memory[w] = {}
 
     def _ask(self, work: Mapping[int, Work[Given]]) -> dict[int, Given]:
         """Let workers work; replace those that die, and let them work again."""

@@ -95,8 +95,9 @@ def rmse(y: Labels, values: Probabilities) -> float:
 
 def r2(y: Labels, values: Probabilities) -> float:
     """Return the share of the variance that is predicted; nan where all values are the same."""
-    spread = np.square(y - y.mean()).sum()
-    return float(1 - np.square(values[:, 0] - y).sum() / spread) if spread > 0 else math.nan
+    if y.min() == y.max():  # their mean may differ from them in its last digits
+        return math.nan
+    return float(1 - np.square(values[:, 0] - y).sum() / np.square(y - y.mean()).sum())
 
 
 #: Of a target.

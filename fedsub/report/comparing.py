@@ -7,7 +7,7 @@ or hard for everybody cancels.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -28,7 +28,9 @@ _AT_ONCE = 4_000_000  # numbers that one block of resamples may take
 
 @dataclass(frozen=True)
 class Pair:
-    """Mean over `n` people of macro F1 of `first` less that of `second`, and its 95 % interval.
+    """Mean over `n` people of the score of `first` less that of `second`, and its 95 % interval.
+
+    Scores are :attr:`Frame.compared`.
 
     `round` says in words of which round, or of which round each.
     """
@@ -78,7 +80,7 @@ def band(grid: Grid, fewest: int = FEWEST_PEOPLE) -> tuple[Floats, Floats]:
 
 
 def differences(frame: Frame, first: str, second: str) -> tuple[str, dict[str, float]]:
-    """Return per person macro F1 of `first` less `second`, and the rounds it is of, in words.
+    """Return per person the score of `first` less `second`, and the rounds it is of, in words.
 
     Where both are finished each is taken as it ended, however many rounds it had; else in the last
     round both tested. A person tested in several seeds has the mean over them. ("", {}) where there
@@ -88,12 +90,12 @@ def differences(frame: Frame, first: str, second: str) -> tuple[str, dict[str, f
     found: dict[str, list[float]] = {}
     last = ""
     theirs_of = frame.of(first if second == OWN else second)
-    others = {trace.repeat: trace for trace in theirs_of}
+    others, score = {trace.repeat: trace for trace in theirs_of}, _score(frame)
     for trace in frame.of(first):
         if trace.repeat not in others:
             continue
         other = others[trace.repeat]
-        a, b = trace.people["macro_f1"], own_heads(other) if second == OWN else _macro_f1(other)
+        a, b = score(trace), own_heads(other) if second == OWN else score(other)
         both = max(set(a.rounds) & set(b.rounds), default=-1)
         ends = both, both
         if trace.finished and other.finished and a.rounds and b.rounds:
@@ -146,8 +148,14 @@ def own_heads(trace: Trace) -> Grid:
     return trace.people.get(OWN_HEADS[0], Grid.of({}))
 
 
-def _macro_f1(trace: Trace) -> Grid:
-    return trace.people["macro_f1"]
+def _score(frame: Frame) -> Callable[[Trace], Grid]:
+    """Return the scores by which people are better or worse off, :attr:`Frame.compared`."""
+
+    def of(trace: Trace) -> Grid:
+        grid = trace.people[frame.score]
+        return replace(grid, values=-grid.values) if frame.score == "mae" else grid
+
+    return of
 
 
 def twin(frame: Frame) -> str:
@@ -156,17 +164,17 @@ def twin(frame: Frame) -> str:
 
 
 def means_of_twins(frame: Frame) -> dict[str, float]:
-    """Return the mean macro F1, over people and seeds, of each twin that there is."""
+    """Return the mean score, over people and seeds, of each twin that there is."""
     names = zip((LOCAL, OWN), _twins(frame), strict=True)
     return {name: float(np.mean(list(of.values()))) for name, of in names if of}
 
 
 def _twins(frame: Frame) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the last macro F1 of `local` and of own heads, by person and seed."""
+    """Return the last scores of `local` and of own heads, by person and seed."""
     alone = frame.of(LOCAL)
     # Beside `local` they are of the same people in the same round.
     beside = alone if any(own_heads(trace).rounds for trace in alone) else frame.traces
-    return _last(alone, _macro_f1), _last(beside, own_heads)
+    return _last(alone, _score(frame)), _last(beside, own_heads)
 
 
 def _last(traces: Sequence[Trace], of: Callable[[Trace], Grid]) -> dict[str, float]:
@@ -180,7 +188,7 @@ def _last(traces: Sequence[Trace], of: Callable[[Trace], Grid]) -> dict[str, flo
 
 
 def gains(frame: Frame) -> dict[str, dict[str, float]]:
-    """Return every person's gain in macro F1 over the twin, by method; empty without a twin."""
+    """Return every person's gain in score over the twin, by method; empty without a twin."""
     over = twin(frame)
     others = [name for name in frame.methods if name != over] if over else []
     found = {name: differences(frame, name, over)[1] for name in others}

@@ -1,26 +1,18 @@
 """Rows of text that compare methods with each other and with their twin."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from fedsub.report.comparing import Pair, differences, twin
+from fedsub.report.comparing import Pair, differences, gains, twin
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.rows import NONE, Rows
 from fedsub_core.metric_names import GAIN
 from fedsub_server.twins import IN_WORDS
 
 
-def beats_twin(
-    pairs: Sequence[Pair], gains: Mapping[str, Mapping[str, float]], over: str
-) -> Rows | None:
-    """Return the rows of each method beside its twin: verdict, gain, people who gain and lose.
-
-    Parameters
-    ----------
-    gains : of :func:`~fedsub.report.comparing.gains`.
-    over : the twin.
-    """
-    rows = []
-    for name, each in gains.items():
+def beats_twin(frame: Frame, pairs: Sequence[Pair]) -> Rows | None:
+    """Return the rows of each method beside its twin: verdict, gain, people who gain and lose."""
+    rows, over = [], twin(frame)
+    for name, each in gains(frame).items():
         (pair,) = (one for one in pairs if {one.first, one.second} == {name, over})
         sign = 1 if pair.first == name else -1
         ends = NONE
@@ -38,11 +30,12 @@ def beats_twin(
                 f"{less} of {len(each)}",
             )
         )
-    head = ("method", f"against {over}", "macro F1", "95 % interval", "people who gain",
+    head = ("method", f"against {over}", frame.compared, "95 % interval", "people who gain",
             "who lose")  # fmt: skip
     if not rows:
         return None
-    caption = f"Macro F1 less that of {over} ({IN_WORDS[over]}), mean over the same people"
+    score = frame.compared[0].upper() + frame.compared[1:]
+    caption = f"{score} less that of {over} ({IN_WORDS[over]}), mean over the same people"
     return Rows(caption, head, rows, (1,))
 
 
@@ -61,8 +54,8 @@ def against_twin(frame: Frame, most: int | None = None) -> Rows | None:
             rows.append(
                 (name, share, str(round), (people or "nobody") + f" and {more} more" * (more > 0))
             )
-    head = ("method", f"worse than {over}", "round", "who, and by how much macro F1")
-    caption = f"People whose macro F1 is lower than with {over}" + ", all" * (most is None)
+    head = ("method", f"worse than {over}", "round", f"who, and by how much {frame.compared}")
+    caption = f"People whose {frame.compared} is lower than with {over}" + ", all" * (most is None)
     return Rows(caption, head, rows, (3,)) if rows else None
 
 
@@ -114,7 +107,7 @@ def against_own(frame: Frame, most: int | None = None) -> Rows | None:
     return Rows(caption, head, rows, (5,)) if rows else None
 
 
-def compared(pairs: Sequence[Pair], only: str = "") -> Rows:
+def compared(frame: Frame, pairs: Sequence[Pair], only: str = "") -> Rows:
     """Return two methods a row, and which is better, if the interval says so; `only` one's."""
     rows = []
     for pair in pairs:
@@ -122,7 +115,7 @@ def compared(pairs: Sequence[Pair], only: str = "") -> Rows:
         verdict = f"{pair.better} is better" if pair.better else "no difference shown"
         difference = f"{pair.difference:+.3f}"
         rows.append((f"{pair.first} less {pair.second}", difference, ends, verdict, str(pair.n)))
-    head = ("methods", "macro F1", "95 % interval", "so", "people")
-    caption = "Mean difference of macro F1 over the same people"
+    head = ("methods", frame.compared, "95 % interval", "so", "people")
+    caption = f"Mean difference of {frame.compared} over the same people"
     whose = f", {only} and the others" if only else ", every two methods"
     return Rows(caption + whose, head, rows, (3,))

@@ -55,12 +55,12 @@ def _some_runs(frame: Frame, found: Sequence[Recovery]) -> dict[str, str]:
     """Return the tables that not every run has."""
     files, head = dict[str, str](), tuple[str, ...]()
     weak = [
-        (trace.repeat, trace.method, share, *facts.values())
+        (trace.repeat, trace.method, share, *map(facts.get, ("people", *frame.scores)))
         for trace in frame.traces
         for share, facts in trace.summary.by_capacity.items()
     ]
     if weak:
-        head = ("seed", "method", "capacity", "people", "macro_f1", "accuracy", "loss")
+        head = ("seed", "method", "capacity", "people", *frame.scores)
         files["capacities.csv"] = _csv(head, weak)
         head = ("seed", "method", "round", "person", "capacity")
         files["people_capacities.csv"] = _csv(head, _people_capacities(frame))

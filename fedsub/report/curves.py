@@ -24,7 +24,8 @@ Style = tuple[str, object]
 _TITLES = {
     "macro_f1": "Macro F1 by round",
     "mae": "Mean absolute error by round, in the target's unit",
-    "loss": "Loss by round, nats",
+    "loss of macro_f1": "Loss by round, nats",
+    "loss of mae": "Loss by round, mean squared error of places in the target's range",
 }
 
 
@@ -117,7 +118,8 @@ def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None
     if ends:
         each = ", ".join(f"{name} {end:.2f}" for name, end in ends.items())
         said += f" Thin lines that end in a triangle are what the paper prints: {each}."
-    return drawn(frame.key + metric, _TITLES[metric], said, figure)
+    title = _TITLES[f"{metric} of {frame.score}" if metric == "loss" else metric]
+    return drawn(frame.key + metric, title, said, figure)
 
 
 def _draw_line(axes: Axes, name: str, grid: Grid, there: Attendance | None, style: Style) -> None:
@@ -186,7 +188,7 @@ def _said(frame: Frame, metric: str) -> str:
 
 
 def gain_strip(frame: Frame) -> Drawn | None:
-    """Draw every person's gain in macro F1 over the twin, a line of dots for each method."""
+    """Draw every person's gain in score over the twin, a line of dots for each method."""
     found, over = gains(frame), twin(frame)
     if not found:
         return None
@@ -210,7 +212,7 @@ def gain_strip(frame: Frame) -> Drawn | None:
         axes.set_yticks(range(len(found)), [short_name(name, 16) for name in found])
         axes.tick_params(axis="y", labelcolor=INK)
         axes.set_ylim(len(found) - 0.5, -0.5)
-        axes.set_xlabel(f"macro F1 less that of {over}")
+        axes.set_xlabel(f"{frame.compared} less that of {over}")
     said = [
         f"{name}: {sum(v < 0 for v in each.values())} of {len(each)} people below {over}, from "
         f"{min(each.values()):+.3f} to {max(each.values()):+.3f}"

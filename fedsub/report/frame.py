@@ -188,6 +188,16 @@ class Frame:
         return "mae" if errors else "macro_f1"
 
     @property
+    def scores(self) -> tuple[str, ...]:
+        """The metrics of tables by capacity."""
+        return ("mae", "r2", "loss") if self.score == "mae" else ("macro_f1", "accuracy", "loss")
+
+    @property
+    def compared(self) -> str:
+        """What is compared, in words: more of it is better."""
+        return "negative MAE" if self.score == "mae" else "macro F1"
+
+    @property
     def unit(self) -> str:
         """What intervals are over."""
         if len(self.seeds) == 1:

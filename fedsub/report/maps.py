@@ -77,7 +77,7 @@ def people_scores(frame: Frame) -> tuple[list[str], tuple[str, ...], Floats]:
 def score_maps(frame: Frame) -> Iterator[Drawn]:
     """Draw people x methods and classes x methods, where anything was evaluated."""
     people, columns, scores = people_scores(frame)
-    if people:
+    if people and frame.score == "macro_f1":  # an error is no share
         yield _share_map(f"{frame.key}people", "Macro F1 of every person", people, columns, scores)
     labels, means = class_means(frame)
     if labels:

@@ -58,12 +58,17 @@ def errors(frame: Frame) -> Rows:
 def by_capacity(frame: Frame) -> Rows | None:
     """Return the scores of people of each capacity; None where all hold everything."""
     rows = [
-        (trace.method, share, f"{facts['people']:g}", *(number(facts.get(name)) for name in names))
+        (
+            trace.method,
+            share,
+            f"{facts['people']:g}",
+            *(number(facts.get(name)) for name in frame.scores),
+        )
         for trace in frame.traces
-        for names in [("macro_f1", "accuracy", "loss")]
         for share, facts in trace.summary.by_capacity.items()
     ]
-    head = ("method", "capacity", "people", "macro F1", "accuracy", "loss")
+    names = ("MAE", "R2") if frame.score == "mae" else ("macro F1", "accuracy")
+    head = ("method", "capacity", "people", *names, "loss")
     caption = (
         "Means over the people whose devices hold as much of the model, in the last evaluated round"
     )

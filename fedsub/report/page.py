@@ -159,9 +159,10 @@ def warnings(frame: Frame) -> list[str]:
 
 
 def _alone(frame: Frame) -> list[str]:
-    """Return the mean macro F1 without others, by each twin that there is, the better one first."""
+    """Return the mean score without others, by each twin that there is, the better one first."""
     means = sorted(means_of_twins(frame).items(), key=lambda one: one[0] != twin(frame))
-    each = [f"{name} ({IN_WORDS[name]}) {mean:.3f}" for name, mean in means]
+    sign = -1 if frame.score == "mae" else 1
+    each = [f"{name} ({IN_WORDS[name]}) {sign * mean:.3f}" for name, mean in means]
     return [f"Without others: {', '.join(each)}."] if each else []
 
 

@@ -43,6 +43,8 @@ class Recovery:
 def recoveries(trace: Trace) -> list[Recovery]:
     """Return one for each round of `trace` that brought data; people who are new do not count."""
     sizes, scores = trace.people["examples"], trace.people["macro_f1"]
+    if not scores.rounds:  # of a target there is no macro F1
+        return []
     both = sizes.there[1:] & sizes.there[:-1]
     with np.errstate(invalid="ignore"):
         grew = both & (sizes.values[1:] > sizes.values[:-1])

@@ -8,7 +8,7 @@ from fedsub.report import comparison_rows, method_rows, people_rows
 from fedsub.report.attendance import ATTENDANCE_EXPLAINED, attendance_maps
 from fedsub.report.calibration import calibration
 from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
-from fedsub.report.comparing import Pair, gains, pairs, twin
+from fedsub.report.comparing import Pair, pairs
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import curves, curves_explained, gain_strip, strip_explained
 from fedsub.report.frame import Frame
@@ -130,7 +130,7 @@ def _of_methods(frame: Frame, compared: Sequence[Pair]) -> list[Section]:
     """Return the sections on what methods reach and cost, one beside the other."""
     lower = comparison_rows.against_twin(frame, _NAMED)
     all_lower = comparison_rows.against_twin(frame)
-    beats = comparison_rows.beats_twin(compared, gains(frame), twin(frame))
+    beats = comparison_rows.beats_twin(frame, compared)
     own = comparison_rows.against_own(frame, _NAMED)
     reached, by_capacity = method_rows.reached(frame), method_rows.by_capacity(frame)
     longer = lower is not None and all_lower is not None and lower.rows != all_lower.rows
@@ -165,8 +165,8 @@ def _of_methods(frame: Frame, compared: Sequence[Pair]) -> list[Section]:
             "differences",
             "Which method is better",
             how_compared(compared),
-            [comparison_rows.compared(first, fewer)] if first else [],
-            folded=[comparison_rows.compared(compared)] if fewer else [],
+            [comparison_rows.compared(frame, first, fewer)] if first else [],
+            folded=[comparison_rows.compared(frame, compared)] if fewer else [],
         ),
         Section(
             "rounds", "Round by round", _text(by_round, curves_explained(frame)), figures=by_round

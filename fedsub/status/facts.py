@@ -67,7 +67,7 @@ class Person:
     rests_until : the round in which it is asked again.
     seconds : its last usable answer took.
     bytes_up, bytes_down : in the last round that it took part in.
-    macro_f1 : when it was tested last.
+    macro_f1, mae : when it was tested last; the mean absolute error at a target, else macro F1.
     alone : what it is by the method's twin, which learns from nobody else; None without one.
     """
 
@@ -86,12 +86,17 @@ class Person:
     bytes_up: float | None = None
     bytes_down: float | None = None
     macro_f1: float | None = None
+    mae: float | None = None
     alone: float | None = None
 
     @property
     def worse_than_alone(self) -> bool:
         """Whether the twin without others gave it a better model."""
-        return self.macro_f1 is not None and self.alone is not None and self.macro_f1 < self.alone
+        if self.alone is None:
+            return False
+        if self.mae is not None:
+            return self.mae > self.alone
+        return self.macro_f1 is not None and self.macro_f1 < self.alone
 
 
 @dataclass(frozen=True)
@@ -188,8 +193,9 @@ class Status:
 
     @property
     def compared(self) -> int:
-        """The number of people of whom both F1 are known."""
-        return sum(None not in (person.macro_f1, person.alone) for person in self.people)
+        """The number of people of whom both scores are known."""
+        known = [p for p in self.people if p.macro_f1 is not None or p.mae is not None]
+        return sum(person.alone is not None for person in known)
 
     @property
     def verdict(self) -> Verdict:

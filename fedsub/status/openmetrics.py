@@ -66,9 +66,10 @@ def _metrics(status: Status, names: bool) -> Iterator[tuple[str, str, str, Sampl
         "Devices whose model is worse than the twin that learns from nobody else.",
         sample(worse),
     )
-    tested = [person.macro_f1 for person in status.people if person.macro_f1 is not None]
-    mean = fmean(tested) if tested else None
-    yield "macro_f1", "", "Mean over devices, of each when it was tested last.", sample(mean)
+    for score in ("macro_f1", "mae"):
+        tested = [n for person in status.people if (n := getattr(person, score)) is not None]
+        mean = fmean(tested) if tested else None
+        yield score, "", "Mean over devices, of each when it was tested last.", sample(mean)
     yield "sent", "bytes", "Bytes from all devices in the last round.", sample(status.bytes_up)
     yield "received", "bytes", "Bytes to all devices in the last round.", sample(status.bytes_down)
     yield "disk_free", "bytes", "Room where the run's folder lies.", sample(status.disk_free)

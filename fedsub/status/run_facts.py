@@ -50,10 +50,13 @@ class RunFacts:
 
     @property
     def twin(self) -> tuple[str, Mapping[str, float]]:
-        """The method's twin and everybody's macro F1 by it; "" where there is none."""
+        """The method's twin and everybody's score by it; "" where there is none.
+
+        Of a target, of which there are no own heads, scores are mean absolute errors.
+        """
         local = self.looks.get(LOCAL)
         looks = [look for look in (local, self.look) if look is not None]
-        trained = {} if local is None else local.newest("macro_f1")
+        trained = {} if local is None else local.newest("macro_f1") or local.newest("mae")
         name, numbers = twin_of(trained, *(look.newest(OWN_HEADS[0]) for look in looks))
         return ("", {}) if name == self.method else (name, numbers)
 
@@ -129,7 +132,7 @@ def whole(facts: Mapping[str, Any], key: str) -> int | None:
 
 
 #: Metrics of which a person's last value counts.
-_NEWEST = ("capacity", "bytes_up_sent", "bytes_down_sent", "macro_f1")
+_NEWEST = ("capacity", "bytes_up_sent", "bytes_down_sent", "macro_f1", "mae")
 #: A look at the database of a method that has not begun.
 _NOTHING = Glance({}, "", 0, (), 0.0)
 
@@ -180,6 +183,7 @@ def people_of(run: RunFacts, current: bool) -> list[Person]:
             bytes_up=newest["bytes_up_sent"].get(client),
             bytes_down=newest["bytes_down_sent"].get(client),
             macro_f1=newest["macro_f1"].get(client),
+            mae=newest["mae"].get(client),
             alone=alone.get(client),
         )
         lost = current and isinstance(told, Mapping) and client not in said

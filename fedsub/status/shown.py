@@ -215,5 +215,6 @@ _COLUMNS: Mapping[str, Callable[[Person], str]] = {
     "up": lambda p: _bytes(p.bytes_up),
     "down": lambda p: _bytes(p.bytes_down),
     "macro F1": lambda p: _number(p.macro_f1, ".3f"),
+    "MAE": lambda p: _number(p.mae, ".3f"),
     "alone": _alone,
 }

@@ -199,8 +199,10 @@ def data_notes(config: RunConfig, federation: Federation) -> DataNotes:
     people = {one.client: one for one in split_clients(config.split_settings, federation)}
     splits = {name: one.note for name, one in people.items() if one.note is not None}
     tested = unseen_people(config, federation) or list(people)
-    trained = {int(label) for one in people.values() for label in np.unique(one.train_y)}
-    seen = {int(label) for name in tested for label in np.unique(people[name].test_y)}
+    trained, seen = set[int](), set[int]()
+    if card.target is None:  # else they are places in its range
+        trained = {int(label) for one in people.values() for label in np.unique(one.train_y)}
+        seen = {int(label) for name in tested for label in np.unique(people[name].test_y)}
     found = findings(federation, config.split)
     if config.best_by == "validation" and (lacking := without_validation(splits)):
         found.append(lacking)

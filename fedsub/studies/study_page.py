@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsub.report import comparison_rows, method_rows, people_rows, rows
 from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
-from fedsub.report.comparing import Pair, gains, pairs, twin
+from fedsub.report.comparing import Pair, pairs, twin
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.curves import curves, curves_explained, gain_strip, strip_explained
 from fedsub.report.frame import Frame
@@ -163,9 +163,9 @@ def _part(
     with_best = [pair for pair in compared if best in (pair.first, pair.second)]
     shown = [
         reached,
-        comparison_rows.beats_twin(compared, gains(frame), twin(frame)),
+        comparison_rows.beats_twin(frame, compared),
         _costs(found, runs),
-        comparison_rows.compared(with_best, best) if with_best else None,
+        comparison_rows.compared(frame, with_best, best) if with_best else None,
         worse,
         comparison_rows.against_own(frame, _NAMED),
         method_rows.recovered(came, frame.of_seed) if came else None,
@@ -175,7 +175,7 @@ def _part(
         people_rows.classes(frame),
         people_rows.people_classes(frame),
     ]
-    folded += [comparison_rows.compared(compared), everybody]
+    folded += [comparison_rows.compared(frame, compared), everybody]
     return Section(
         f"{frame.key}results",
         name_of(cell) or "Results",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,8 +13,6 @@ from fedsub_core.data.card_values import read_number, read_text, refused
 if TYPE_CHECKING:  # a card is read where nothing is computed, too
     import numpy as np
     from numpy.typing import NDArray
-
-_END = re.compile(r"(?P<name>.+) (?P<end>from|to) (?P<number>\S+)(?P<unit>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,25 @@ def predicted(outputs: Any) -> Any:
 
 def is_target(classes: tuple[str, ...]) -> bool:
     """Return whether names of classes are the ends of a target: :attr:`Target.ends`."""
-    found = [_END.fullmatch(name) for name in classes]
-    if len(found) != 2 or not all(found):
+    if len(classes) != 2:
         return False
-    low, high = (one.groupdict() for one in found if one)
-    alike = low["name"] == high["name"] and low["unit"] == high["unit"]
-    return alike and (low["end"], high["end"]) == ("from", "to")
+    low, high = classes
+    # Names and units may hold these words, too.
+    names = [low[: one.start()] for one in re.finditer("(?= from )", low)]
+    return any(
+        _is_range(low.removeprefix(f"{name} from "), high.removeprefix(f"{name} to "))
+        for name in names
+        if high.startswith(f"{name} to ")
+    )
+
+
+def _is_range(low: str, high: str) -> bool:
+    """Return whether texts are two numbers, the least first, of the same unit."""
+    (low, *unit), (high, *other) = low.split(" ", 1), high.split(" ", 1)
+    try:
+        return unit == other and -math.inf < float(low) < float(high) < math.inf
+    except ValueError:
+        return False
 
 
 def read_target(table: dict[str, Any], path: Path) -> tuple[Target | None, dict[str, Any]]:

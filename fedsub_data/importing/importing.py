@@ -98,8 +98,9 @@ def import_files(
         with whole_folder(folder, DataError) as draft:
             for person in samples_of(options, planned, made, progress):
                 for data, place in placed(person, draft):
-                    valued = with_values(data, planned.card.classes, options)
-                    write_client(place, data.client, valued.arrays(), place != draft)
+                    if place == draft:
+                        data = with_values(data, planned.card.classes, card.target)
+                    write_client(place, data.client, data.arrays(), place != draft)
             made.card = card
             write_cards(draft, made)
             write_record(draft, made.record(options, patterns))
@@ -159,7 +160,7 @@ def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federa
     made = begun(planned, options)
     people = samples_of(options, planned, made, lambda done, total: None)
     clients = {
-        one.client: with_values(one.labelled, planned.card.classes, options)
+        one.client: with_values(one.labelled, planned.card.classes, card.target)
         for one in people
         if one.labelled is not None
     }

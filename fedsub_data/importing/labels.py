@@ -38,18 +38,24 @@ def classes_of(
     Raises DataError as :func:`class_names` and :func:`one_spelling`.
     """
     most = MOST_VALUES if options.target else MOST_CLASSES
-    texts = class_names(sorted(counts), options.no_labels, where, most)
+    instead = f"round the target {options.target!r}, such as to 0.1" if options.target else ""
+    texts = class_names(sorted(counts), options.no_labels, where, most, instead)
     names = one_spelling(texts, options)
     classes = tuple(dict.fromkeys(name for name in names.values() if name is not None))
     return names, classes, no_class(counts, names, options)
 
 
 def class_names(
-    texts: Sequence[str], none: frozenset[str], where: str, most: int = MOST_CLASSES
+    texts: Sequence[str],
+    none: frozenset[str],
+    where: str,
+    most: int = MOST_CLASSES,
+    instead: str = "",
 ) -> dict[str, str | None]:
     """Return the class that each label means, None for no class; numbers in their order.
 
     ``1`` and ``1.0`` are one class. Words are kept as they are, but for blanks around them.
+    `instead`: of more than `most`, what to do; "": as with labels.
 
     Raises DataError where there are so many that they are measurements.
     """
@@ -62,9 +68,12 @@ def class_names(
     classes = {word for text, word in words.items() if text not in empty}
     if len(classes) > most:
         raise DataError(
-            f"{where}: got {len(classes):,} classes or values, expected {most} at most: is it a "
-            f"measurement? Name another column with {spelt('label')}, or predict the number with "
-            f"{spelt('target')}"
+            f"{where}: got {len(classes):,} classes or values, expected {most} at most: "
+            + (
+                instead
+                or f"is it a measurement? Name another column with {spelt('label')}, or predict "
+                f"the number with {spelt('target')}"
+            )
         )
     ordered = sorted(classes, key=float) if numbers else sorted(classes)
     of = defaultdict[str, list[str]](list)

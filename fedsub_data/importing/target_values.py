@@ -31,12 +31,20 @@ def with_target(card: Card, options: TargetOptions) -> Card:
     return replace(card, classes=(), target=Target(options.target, options.target_unit, low, high))
 
 
-def with_values(data: ClientData, labels: tuple[str, ...], options: TargetOptions) -> ClientData:
-    """Return a person's samples with the values that their labels are."""
-    if not options.target:
+def with_values(data: ClientData, labels: tuple[str, ...], target: Target | None) -> ClientData:
+    """Return a person's samples with the values that their labels are.
+
+    Raises DataError where one is beyond the target's range.
+    """
+    if target is None:
         return data
-    values = np.array([_value(name, options.target) for name in labels])
-    return replace(data, y=values[data.y])
+    y = np.array([_value(name, target.name) for name in labels])[data.y]
+    if (beyond := y[~((target.low <= y) & (y <= target.high))]).size:
+        raise DataError(
+            f"client {data.client!r}: target {target.name!r}: got {float(beyond[0])!r}, expected "
+            f"{target.low:g} to {target.high:g}, as target-range says. Widen it, or mend the value"
+        )
+    return replace(data, y=y)
 
 
 def _value(text: str, target: str) -> float:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fedsub.engines.simulation import build_strategy
+from fedsub.studies.run import data_notes
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.refusals import refused
 from fedsub.testing.runs import Run, RunMethod, people
@@ -160,6 +161,15 @@ def test_a_delta_above_0_is_demanded(delta: str, run_method: RunMethod) -> None:
 def test_errors_that_are_none_are_refused(record: dict[str, Any]) -> None:
     with refused(MessageRefused, client="ann", round=3):
         read_target_errors(record, "ann", 3)
+
+
+@pytest.mark.parametrize("y", [20.0, -20.0])
+def test_values_at_an_end_are_no_class_that_nobody_tests(y: float) -> None:
+    clients = made().clients
+    for data in clients.values():
+        data.y[0] = y
+    config = read_config(None, {"method": "fedavg", "beside": "", "loss": "squared"})
+    assert not [said for said in data_notes(config, Federation(made().card, clients)).warnings]
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedsub-ridge"])

@@ -160,6 +160,25 @@ def test_what_many_keep_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         in_files(states)
 
 
+def test_small_answers_of_many_lie_in_files_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part of a round is below what makes a file; all of them are not."""
+    monkeypatch.setattr(ray_grid, "PORTION", 4 * 40)
+    grid = object.__new__(RayGrid)
+    grid._kept, grid._in_memory = [{}], [{}]
+    for i in range(10):
+        grid._keep(0, {f"client/{i}": {"w": torch.full((10,), float(i))}})
+    kept = grid.state()
+    lying = [is_mapped(own["w"].numpy()) for own in kept.values()]
+    assert lying == [True] * 8 + [False] * 2
+    assert [own["w"][0].item() for own in kept.values()] == list(range(10))
+    grid._clients = [[]]
+    monkeypatch.setattr(grid, "_ask", lambda work: {})
+    grid.load_state({})
+    for i in range(10, 14):
+        grid._keep(0, {f"client/{i}": {"w": torch.zeros(10)}})
+    assert list(grid.state()) == [f"client/{i}" for i in range(10, 14)], "what was before is gone"
+
+
 def test_models_of_some_stacks_leave_without_the_others(run_method: RunMethod) -> None:
     run = run_method("ditto", people(((0, 1, 2),) * 20, samples=5))
     grid, turn = run.grid, run.strategy.turn(3)

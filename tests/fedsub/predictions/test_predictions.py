@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 import fedsub
 from fedsub.cli import cli
 from fedsub.predictions.files import read_predictions
-from fedsub.predictions.scores import BINS, auroc, ece, kappa, reliability, score_named, scored
+from fedsub.predictions.scores import BINS, auroc, ece, kappa, r2, reliability, score_named, scored
 from fedsub.predictions.tested import RunSamples
 from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import write_federation
@@ -130,6 +130,14 @@ def test_a_model_that_is_away_is_named(run: fedsub.Run) -> None:
             list(RunSamples(run.folder).predictions(["fedavg"]))
     finally:
         path.write_bytes(kept)
+
+
+@pytest.mark.parametrize("value", [61.3, 0.1, 1e6 + 0.1])
+def test_of_equal_values_there_is_no_r2(value: float) -> None:
+    y = np.full(7, value)
+    assert np.isnan(r2(y, np.zeros((7, 1), np.float32)))
+    y[0] += 1
+    assert r2(y, y[:, None]) == 1
 
 
 def test_calibration_of_known_probabilities() -> None:

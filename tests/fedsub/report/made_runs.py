@@ -21,11 +21,12 @@ def rows(
     loss: float | Callable[[int], float] = 1.0,
     examples: Callable[[int, int], int] = lambda round, place: 10,
     new: Callable[[int, int], float | None] = lambda round, place: None,
+    target: bool = False,
 ) -> Iterator[MetricRow]:
-    """One round's metrics, two classes; the first person lacks the second."""
+    """One round's metrics, two classes; the first person lacks the second. Or of a target."""
     for place, person in enumerate(people):
         value = score(round, place)
-        for metric in ("macro_f1", "weighted_f1", "accuracy"):
+        for metric in ("mae", "rmse") if target else ("macro_f1", "weighted_f1", "accuracy"):
             yield MetricRow(round, person, None, metric, value)
         of = loss(round) if callable(loss) else loss
         yield MetricRow(round, person, None, "loss", of)
@@ -34,7 +35,7 @@ def rows(
         yield MetricRow(round, person, None, "bytes_down_sent", 1024)
         if (came := new(round, place)) is not None:
             yield MetricRow(round, person, None, "f1_new", came)
-        for label in range(2 if place else 1):
+        for label in range(0 if target else 2 if place else 1):
             yield MetricRow(round, person, label, "f1", value)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,14 @@ import pytest
 from scipy import stats
 
 from fedsub.report.comparing import band, differences, gains, interval, pairs
+from fedsub.report.comparison_rows import beats_twin
 from fedsub.report.frame import Frame, Grid
 from fedsub.report.reading import read_run
+from fedsub.report.report import write_report
 from fedsub_server.summaries import summarise
+from fedsub_server.tables import tables_of
 
-from .made_runs import PEOPLE, make_run
+from .made_runs import PEOPLE, make_run, weak
 
 
 def test_a_band_is_the_summarys_interval() -> None:
@@ -92,3 +96,38 @@ def test_several_seeds_are_the_units(tmp_path: Path) -> None:
     assert study.unit == "seeds" and grid.columns == ("0", "1") and grid.rounds == (1, 2, 3)
     assert grid.values[-1] == pytest.approx([0.5, 0.7])
     assert differences(study, "fedavg", "local")[1]["cy"] == pytest.approx(0.2)
+
+
+def test_of_a_target_the_smaller_error_is_the_gain(tmp_path: Path) -> None:
+    """As in the summary: who has a smaller mean absolute error is better off."""
+    errors = {"local": 4.0, "fedavg": 3.0, "ditto": 5.0}
+    people = tuple("abcdefgh")
+    scores = {name: partial(lambda e, r, i: e + i, error) for name, error in errors.items()}
+    folder = make_run(
+        tmp_path,
+        scores,
+        people=people,
+        also=weak,
+        keys={"loss": "squared"},
+        target=True,
+        examples=lambda round, place: 10 * round,
+    )
+    frame = read_run(folder)
+    found = gains(frame)
+    assert found == {"fedavg": dict.fromkeys(people, 1.0), "ditto": dict.fromkeys(people, -1.0)}
+    for trace in frame.traces[1:]:
+        assert trace.summary.gain_over_twin == np.mean([*found[trace.method].values()])
+    rows = beats_twin(frame, pairs(frame))
+    assert rows is not None and rows.head[2] == "negative MAE"
+    assert [row[1] for row in rows.rows] == ["better", "worse"]
+    path, _ = write_report(folder)
+    page = path.read_text("utf-8")
+    assert "Without others: local (the same model trained alone) 7.500." in page
+    assert "Against local: fedavg +1.000 (better), ditto -1.000 (worse)." in page
+    assert "nats" not in page and "Macro F1" not in page
+    table = (folder / "tables/capacities.csv").read_text().splitlines()
+    assert table[0].endswith("people,mae,r2,loss") and table[1].endswith(",4,7.0,,1.0")
+    (columns,) = (
+        c for c, _ in tables_of([t.summary for t in frame.traces]) if "MAE at" in c[-1].title
+    )
+    assert columns[1].cell(frame.traces[0].summary) == "7.000"

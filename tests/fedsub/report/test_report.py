@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsub.report.comparing import gains, pairs
+from fedsub.report.comparing import pairs
 from fedsub.report.comparison_rows import against_own, beats_twin
 from fedsub.report.csv_tables import csv_files
 from fedsub.report.frame import Frame, Grid
@@ -121,7 +121,7 @@ def test_the_page_says_first_whether_training_alone_is_beaten(tmp_path: Path) ->
     # Twice each: in the list of parts, and above its part.
     assert headings == ["Does it beat training alone?", "Methods"] * 2
     frame = read_run(tmp_path / "run")
-    found = beats_twin(pairs(frame), gains(frame), "local")
+    found = beats_twin(frame, pairs(frame))
     assert found is not None
     cells = {row[0]: row[1:] for row in found.rows}
     assert cells["fedsub"] == ("better", "+0.100", "+0.100 to +0.100", "8 of 8", "0 of 8")
@@ -131,7 +131,7 @@ def test_the_page_says_first_whether_training_alone_is_beaten(tmp_path: Path) ->
     )
     assert cells["ditto"][0] == "no difference shown"
     few = read_run(make_run(tmp_path / "few", scores))
-    found = beats_twin(pairs(few), gains(few), "local")
+    found = beats_twin(few, pairs(few))
     assert found is not None and {row[1] for row in found.rows} == {"too few people to say"}
     assert {row[3] for row in found.rows} == {"–"}, "an interval over four people says nothing"
 

@@ -19,7 +19,7 @@ DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
 STATUS = Status(
     *("x", "run", "going on"), seconds_left=1.0, round_seconds=1.0, phase_seconds=1.0, bytes_up=1.0,
     bytes_down=1.0, disk_free=1, memory=1, certificate_days=1.0,
-    people=[Person("ann", "trained", usable=1, macro_f1=0.5, alone=0.6)],
+    people=[Person("ann", "trained", usable=1, macro_f1=0.5, mae=2.0, alone=0.6)],
 )  # fmt: skip
 EXPORTED = samples(metrics_text(STATUS, names=True))
 

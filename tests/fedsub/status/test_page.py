@@ -16,10 +16,11 @@ import pytest
 from fedsub.status import answers, reading
 from fedsub.status.answers import anonymised
 from fedsub.status.facts import Person, Status, Trouble
+from fedsub.status.openmetrics import metrics_text
 from fedsub.status.page import page, parts
 from fedsub.status.reading import read_status
 from fedsub.status.troubles import troubles
-from fedsub_core.config.run_config import RunConfig
+from fedsub_core.config.run_config import RunConfig, dump_toml
 from fedsub_core.metric_names import OWN_HEADS
 from fedsub_core.metrics import MetricRow
 from fedsub_server.rundb import RunDatabase
@@ -136,6 +137,21 @@ def test_alone_is_what_the_better_twin_gave(tmp_path: Path, heads: float | None)
     # 0, 0.2, 0.4 and 0.6 in the order of PEOPLE.
     worse = ["ann", "bob", "cyd"] if heads == 0.5 else ["ann", "bob"]
     assert found.worse_than_alone == worse and found.compared == 4
+
+
+def test_of_a_target_the_greater_error_is_worse(tmp_path: Path) -> None:
+    config = RunConfig(method="fedavg", beside="local", rounds=3, loss="squared", data="/gone")
+    (tmp_path / "run.toml").write_text(dump_toml(config))
+    for name, error in (("fedavg", 4.0), ("local", 5.0)):
+        (tmp_path / name).mkdir()
+        with RunDatabase(tmp_path / name / "state.db", {}) as database:
+            errors = {one: error + 2 * (one == "ann") * (name == "fedavg") for one in PEOPLE}
+            database.commit(3, {}, [MetricRow(3, who, None, "mae", n) for who, n in errors.items()])
+    found = read_status(tmp_path)
+    assert (found.twin, found.worse_than_alone, found.compared) == ("local", ["ann"], 4)
+    assert found.people[0].mae == 6.0 and "MAE" in page(found, True)
+    text = metrics_text(found)
+    assert "fedsub_mae 4.5" in text and "fedsub_macro_f1" not in text
 
 
 def test_of_very_many_people_those_to_look_at_are_shown() -> None:

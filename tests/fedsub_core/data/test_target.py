@@ -35,9 +35,48 @@ def test_places_are_those_of_two_classes() -> None:
     assert place.tolist() == [-1, 0, 1]
     outputs = np.stack([-place, place], 1)
     assert PULSE.values(outputs).tolist() == [40, 110, 180]
-    assert is_target(PULSE.ends)
-    for names in ((), ("sit", "walk"), PULSE.ends[:1], PULSE.ends[::-1], ("a from 1", "b to 2")):
-        assert not is_target(names)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("pulse", "1/min"),
+        ("pulse", ""),
+        ("way", "km to school"),
+        ("steps from home to work", "from 1 to 2"),
+        ("x from", " to "),
+        ("x\ny", "a  b"),
+    ],
+)
+@pytest.mark.parametrize("ends", [(-1.5, 1e-9), (40.0, 1e16)])
+def test_ends_are_known_as_those_of_a_target(
+    name: str, unit: str, ends: tuple[float, float]
+) -> None:
+    made = Target(name, unit, *ends)
+    assert is_target(made.ends)
+    assert not is_target(made.ends[::-1]) and not is_target(Target(name, unit, *ends[::-1]).ends)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (),
+        ("sit", "walk"),
+        PULSE.ends[:1],
+        (*PULSE.ends, "sit"),
+        ("a from 1", "b to 2"),
+        ("a from 1 s", "a to 2 min"),
+        ("walk from home", "walk to home"),
+        ("walk from 1st", "walk to 2nd"),
+        ("a from 2", "a to 1"),
+        ("a from 1", "a to 1"),
+        ("a from nan", "a to nan"),
+        ("a from 1", "a to inf"),
+        ("a from ", "a to "),
+    ],
+)
+def test_names_of_classes_are_no_target(names: tuple[str, ...]) -> None:
+    assert not is_target(names)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from fedsub.testing.refusals import refused
 from fedsub_core.data.federation import read_federation
 from fedsub_core.data.target import Target
 from fedsub_core.errors import ConfigError, DataError
+from fedsub_data.importing import labels
 from fedsub_data.importing.importing import import_files
 from fedsub_data.importing.options import ImportOptions
 
@@ -70,6 +71,26 @@ def test_options_that_do_not_fit_are_refused(given: dict[str, str], key: str) ->
         fedsub.federation(table(), **given)
 
 
-def test_values_beyond_the_range_are_refused() -> None:
-    with refused(DataError, "range", "ann"):
-        fedsub.save(fedsub.federation(table(), target="pulse", target_range="69,71"), "/nowhere")
+@pytest.mark.parametrize("kept", ["drop", "keep"])
+def test_values_beyond_the_range_are_refused(kept: str, tmp_path: Path) -> None:
+    given = table().assign(pulse=[50.5] + ["none"] * 10 + [70.0] * 28 + [190.5])
+    given.to_csv(tmp_path / "a.csv", index=False)
+    options = {"target": "pulse", "no_label": "none", "unlabelled": kept, "fewest": 1}
+    for ends, got in (("60,200", 50.5), ("40,180", 190.5)):
+        what = ImportOptions(**options, target_range=ends)  # type: ignore[arg-type]
+        with refused(DataError, "ann" if got < 60 else "bob", "pulse", "target-range", got=got):
+            import_files([str(tmp_path / "a.csv")], tmp_path / "out", what, lambda done, of: None)
+        assert not (tmp_path / "out").exists()
+    what = ImportOptions(**options, target_range="50.5,190.5")  # type: ignore[arg-type]
+    import_files([str(tmp_path / "a.csv")], tmp_path / "out", what, lambda done, of: None)
+
+
+def test_a_dataframe_beyond_the_range_is_refused() -> None:
+    with refused(DataError, "ann", "target-range", expected="69 to 71"):
+        fedsub.federation(table(), target="pulse", target_range="69,71")
+
+
+def test_of_too_many_values_the_way_out_is_to_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels, "MOST_VALUES", 10)
+    with refused(DataError, "round the target 'pulse'", expected="10"):
+        fedsub.federation(table(), target="pulse")
