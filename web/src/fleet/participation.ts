@@ -49,7 +49,7 @@ export async function takePart(calls: FleetCalls, answer: (metadata: Metadata, c
       const { messageType, groupId } = question.metadata;
       how.log(`${messageType}, round ${groupId}`);
       const { metadata, content } = question;
-      const made = content instanceof Error ? content : await answer(metadata, content).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+      const made = content instanceof Error ? content : await Promise.resolve().then(() => answer(metadata, content)).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
       if (made instanceof Error) how.log(`${messageType}, round ${groupId}: ${made.message}`);
       await node.reply(question, made);
       await how.answered?.();

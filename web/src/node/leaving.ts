@@ -7,18 +7,20 @@ import type { Content } from "../values.js";
 const NOTE = "leaving.json";
 /** What was deleted, in words, for the person. */
 const RECORD = "what-was-deleted.txt";
+/** What a device writes: its state, and a file of receipts for each run. */
+const OWN = /^(state\.bin|state-before\.bin|state\.draft|receipts-.+\.jsonl)$/;
 
 /** Whether the person of a folder left. */
 export function hasLeft(folder: string): boolean {
   return existsSync(join(folder, NOTE));
 }
 
-/** Note that a person leaves, and delete what else the folder has. The note comes first: it can be done again. */
+/** Note that a person leaves, and delete the device's files of the folder. The note comes first: it can be done again. */
 export function leave(folder: string, client: string): void {
-  const gone = readdirSync(folder).filter((name) => !["lock", NOTE, RECORD].includes(name));
-  if (!hasLeft(folder)) writeFileSync(join(folder, NOTE), `${JSON.stringify({ client, since: now() })}\n`, { mode: 0o600, flush: true });
+  const gone = readdirSync(folder).filter((name) => OWN.test(name)), first = !hasLeft(folder);
+  if (first) writeFileSync(join(folder, NOTE), `${JSON.stringify({ client, since: now() })}\n`, { mode: 0o600, flush: true });
   for (const name of gone) rmSync(join(folder, name));
-  note(folder, "On this device", gone.map((name) => `${name} was deleted`), []);
+  if (first || gone.length) note(folder, "On this device", gone.map((name) => `${name} was deleted`), []);
 }
 
 /** The answer of somebody who left; what the server says that it deleted is kept. */

@@ -29,7 +29,7 @@ const USAGE = `node device.js --superlink HOST:PORT --ca FILE --key FILE --data 
   --sums-alone refuse runs whose server sees single uploads
   --least      people in a secure sum at least: 0, as the run says
   --look       seconds from one look for messages to the next: 3
-  --leave      the person takes part no more: what the folder has is deleted, and the server is told as long as this runs`;
+  --leave      the person takes part no more: the device's files of the folder are deleted, and the server is told as long as this runs`;
 
 const OPTIONS = {
   superlink: { type: "string" },

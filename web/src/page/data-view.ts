@@ -3,7 +3,7 @@ import { classInWords } from "../data/person.js";
 import type { About } from "../thread/own-data.js";
 import { button, element, section } from "./elements.js";
 import type { Page } from "./page.js";
-import { leave } from "./forgetting.js";
+import { beginLeaving } from "./forgetting.js";
 
 /** The section. */
 export function dataView(page: Page): HTMLElement {
@@ -49,7 +49,7 @@ function forgetting(page: Page): HTMLElement {
   const { texts } = page;
   const dialog = element("dialog", { id: "forget-asks" });
   dialog.setAttribute("aria-labelledby", "forget-sure");
-  const yes = button(texts.say("forgetYes"), () => leave(page), "danger");
+  const yes = button(texts.say("forgetYes"), () => beginLeaving(page), "danger");
   yes.id = "forget-yes";
   dialog.append(
     element("p", { id: "forget-sure", textContent: texts.say("forgetSure") }),

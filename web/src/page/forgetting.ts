@@ -16,7 +16,7 @@ const STOPS = 10;
 const WORDS: Readonly<Record<string, Key>> = { offline: "offline", elsewhere: "elsewhere", outdated: "outdated", refused: "leavingRefused" };
 
 /** Delete recordings, model and state; name and key stay, by which the server is told. The page is loaded anew. */
-export async function leave({ database, thread }: Page): Promise<void> {
+export async function beginLeaving({ database, thread }: Page): Promise<void> {
   await stopped(thread);
   const leaving: Leaving = { node: undefined, said: false };
   await database.keepOnly([CARD, JOINED, KEYS, LANGUAGE], LEAVING, leaving);
@@ -26,15 +26,19 @@ export async function leave({ database, thread }: Page): Promise<void> {
 /** Delete name, key and the kept files of the page, too, and load it anew; `left` is what the server said. */
 export async function forgetAll({ database, thread }: { readonly database: Database; readonly thread: Thread }, left?: Left): Promise<void> {
   await stopped(thread);
-  await database.forget();
-  for (const worker of await navigator.serviceWorker.getRegistrations()) await worker.unregister();
-  for (const name of await caches.keys()) await caches.delete(name);
+  // First: whatever stops what follows, what the server said is there.
   sessionStorage.setItem(FORGOTTEN, JSON.stringify(left ?? null));
+  await database.forget();
+  // Some browsers have neither, or refuse them.
+  const workers = "serviceWorker" in navigator ? await navigator.serviceWorker.getRegistrations().catch(() => []) : [];
+  for (const worker of workers) await worker.unregister();
+  const names = "caches" in globalThis ? await caches.keys().catch(() => []) : [];
+  for (const name of names) await caches.delete(name);
   location.replace(`${location.pathname}?${FORGOTTEN}`);
 }
 
 async function stopped(thread: Thread): Promise<void> {
-  await Promise.race([thread.call("takePart", false), pause(STOPS)]);
+  await Promise.race([thread.call("takePart", false).catch(() => undefined), pause(STOPS)]);
 }
 
 /** What a page that has just forgotten says: that it has, and what the server deleted and did not. */
@@ -42,7 +46,7 @@ export function forgottenView(texts: Texts): HTMLElement[] {
   if (!new URLSearchParams(location.search).has(FORGOTTEN)) return [];
   const left = JSON.parse(sessionStorage.getItem(FORGOTTEN) ?? "null") as Left | null;
   const list = (key: "leftDeleted" | "leftRemains", lines: readonly string[]) => (lines.length ? [element("p", { textContent: texts.say(key) }), element("ul", { lang: "en" }, ...lines.map((line) => element("li", { textContent: line })))] : []);
-  const server = left ? [...list("leftDeleted", left.deleted), ...list("leftRemains", left.remains)] : [element("p", { textContent: texts.say("leftUnsaid") })];
+  const server = left ? [...list("leftDeleted", left.deleted), ...list("leftRemains", left.remains), element("p", { textContent: texts.say("leftOthers") })] : [element("p", { textContent: texts.say("leftUnsaid") })];
   return [element("div", { id: "left" }, said("forgotten", texts.say("forgotten")), ...server)];
 }
 

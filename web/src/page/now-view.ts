@@ -41,6 +41,7 @@ function wordsNow({ texts, news, paused, data }: Page): string {
     case "refused":
     case "full":
     case "unlisted":
+    case "rosterRefused":
       return texts.say(doing.kind, { why: doing.why });
     case "elsewhere":
     case "waiting":

@@ -1,3 +1,5 @@
+import type { Left } from "../device/leaving.js";
+
 /** Names under which page and thread keep values in the database, and what both count by. */
 export const CARD = "card";
 export const KEYS = "keys";
@@ -17,4 +19,6 @@ export interface Leaving {
   readonly node: bigint | undefined;
   /** Whether an answer of it has said so. */
   readonly said: boolean;
+  /** What the server deleted, once it has said so: it says it once. */
+  readonly left?: Left;
 }

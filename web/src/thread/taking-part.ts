@@ -11,6 +11,7 @@ import { CallRefused, FleetCalls, fetchTransport, pause } from "../fleet/calls.j
 import { deviceKey } from "../fleet/keys.js";
 import { type Participation, takePart } from "../fleet/participation.js";
 import { rosterFiles, type RosterFiles } from "../secure/device-roster.js";
+import { publicLine } from "../secure/roster.js";
 import { NO_WISH } from "../secure/settings.js";
 import type { Exports } from "../training/memory.js";
 import type { Content } from "../values.js";
@@ -23,7 +24,7 @@ export type Doing =
   | { readonly kind: "working"; readonly round: string }
   | { readonly kind: "leaving"; readonly said: boolean }
   | ({ readonly kind: "left" } & Left)
-  | { readonly kind: "offline" | "refused" | "full" | "outdated" | "unlisted"; readonly why: string };
+  | { readonly kind: "offline" | "refused" | "full" | "outdated" | "unlisted" | "rosterRefused"; readonly why: string };
 
 /** Seconds from one look for messages to the next, and from a failure to the next try. */
 export const LOOK = 3;
@@ -33,9 +34,10 @@ const PATIENCE = { timeout: 30, tries: 3, first: 0.5, longest: 5 };
 const FORBIDDEN = [401, 403];
 /** What a server of another release says that this page does not know. */
 const OUTDATED = ["wires", "run config"];
-/** The key of the roster's owner, where the page's folder has it; and what errors on a roster say. */
+/** The key of the roster's owner, where the page's folder has it; what errors on a roster say, and that on one without this phone. */
 const OWNERS_KEY = "/roster-owner.pub";
-const UNLISTED = /^client \S+: roster: /;
+const ROSTER = /^client \S+: roster: /;
+const UNLISTED = /: roster: got (no|another) key of \S+, expected that of this device$/;
 
 /** Samples came while the owner was asked. */
 class OtherSamples extends Error {}
@@ -98,6 +100,11 @@ export class TakingPart {
     const pair = await this.database.get<CryptoKeyPair>(KEYS);
     if (!pair) throw new Error("this phone has no key");
     const leaving = await this.database.get<Leaving>(LEAVING);
+    // The server has nothing more to say, whether it got the answer or not.
+    if (leaving?.left) {
+      this.does({ kind: "left", ...leaving.left });
+      return;
+    }
     const member = leaving ? this.leaver(leaving) : await this.member(signal, await this.roster(pair));
     const calls = new FleetCalls(fetchTransport(""), await deviceKey(pair), PATIENCE, signal);
     await takePart(
@@ -127,13 +134,16 @@ export class TakingPart {
     );
   }
 
-  /** By whose roster this phone goes in secure sums, once the page's server has said it. */
+  /** By whose roster this phone goes in secure sums, once the page's server has said it; throws where it says neither that nor that there is none. */
   private async roster(pair: CryptoKeyPair): Promise<RosterFiles | undefined> {
     const known = await this.database.get<string>(OWNER);
-    const answer = known === undefined ? await fetch(OWNERS_KEY).catch(() => undefined) : undefined;
-    const owner = answer?.ok ? await answer.text() : known;
-    if (owner !== known) await this.database.put(OWNER, owner);
-    return owner === undefined ? undefined : rosterFiles(pair, owner);
+    if (known !== undefined) return rosterFiles(pair, known);
+    const answer = await fetch(OWNERS_KEY);
+    if (answer.status === 404) return undefined;
+    if (!answer.ok) throw new Error(`${OWNERS_KEY}: got HTTP ${answer.status}, expected 200, or 404 without a roster`);
+    const owner = publicLine(await answer.text());
+    await this.database.put(OWNER, owner);
+    return rosterFiles(pair, owner);
   }
 
   private async member(signal: AbortSignal, roster: RosterFiles | undefined): Promise<Member> {
@@ -152,18 +162,23 @@ export class TakingPart {
 
   /** Who left answers nothing else, until the server says what it deleted. */
   private leaver(before: Leaving): Member {
-    let now = before, left: Left | undefined;
+    let now = before, told = false;
     const keep = (changed: Partial<Leaving>) => this.database.put(LEAVING, (now = { ...now, ...changed }));
     return {
       before: before.node,
       active: (node) => keep({ node }),
-      answer: ({ content }) => {
-        left = leftOf(content, this.client) ?? left;
-        return Promise.resolve(leaveOf(this.client));
+      answer: async ({ content }) => {
+        const left = leftOf(content, this.client);
+        if (left) await keep({ left });
+        told = true;
+        return leaveOf(this.client);
       },
       answered: async () => {
-        await keep({ said: true });
-        this.does(left ? { kind: "left", ...left } : { kind: "leaving", said: true });
+        if (now.left) this.does({ kind: "left", ...now.left });
+        else if (told && !now.said) {
+          await keep({ said: true });
+          this.does({ kind: "leaving", said: true });
+        }
       },
       waits: () => ({ kind: "leaving", said: now.said }),
     };
@@ -187,12 +202,13 @@ export class TakingPart {
 }
 
 /** What a device does that could not answer a message; the server hears why. */
-function afterFault(error: unknown): Doing {
+export function afterFault(error: unknown): Doing {
   const why = wordsOf(error);
   if (error instanceof Declined) return { kind: "declined" };
   if (error instanceof StorageFull) return { kind: "full", why };
   if (error instanceof MessageRefused && OUTDATED.includes(error.what)) return { kind: "outdated", why };
-  return UNLISTED.test(why) ? { kind: "unlisted", why } : { kind: "waiting" };
+  if (UNLISTED.test(why)) return { kind: "unlisted", why };
+  return ROSTER.test(why) ? { kind: "rosterRefused", why } : { kind: "waiting" };
 }
 
 function wordsOf(error: unknown): string {

@@ -23,14 +23,21 @@ for (const [what, lie] of Object.entries({ "no list": "all", "51 sentences": sen
   });
 }
 
-test("in Node a leave deletes the folder's state, lasts, and keeps what the server says", () => {
-  const folder = mkdtempSync(join(tmpdir(), "leaving-"));
-  for (const name of ["lock", "state.bin", "receipts-1.jsonl"]) writeFileSync(join(folder, name), "x");
+test("in Node a leave deletes the device's own files, lasts, and keeps what the server says", () => {
+  const folder = mkdtempSync(join(tmpdir(), "leaving-")), own = ["state.bin", "state-before.bin", "state.draft", "receipts-1.jsonl"];
+  const others = ["anna.npz", "device.key", "lock", "state.bin.txt"], record = () => readFileSync(join(folder, "what-was-deleted.txt"), "utf8");
+  for (const name of [...own, ...others]) writeFileSync(join(folder, name), "x");
   assert.equal(hasLeft(folder), false);
   for (const again of [1, 2]) leave(folder, `anna${again}`);
-  assert.deepEqual(readdirSync(folder).sort(), ["leaving.json", "lock", "what-was-deleted.txt"]);
+  assert.deepEqual(readdirSync(folder).sort(), [...others, "leaving.json", "what-was-deleted.txt"].sort());
   assert.equal((JSON.parse(readFileSync(join(folder, "leaving.json"), "utf8")) as { client: string }).client, "anna1");
+  assert.ok(!record().includes("nothing was kept"));
   assert.deepEqual(farewell(folder, "anna", left(["your sums"])), leaveOf("anna"));
-  const said = readFileSync(join(folder, "what-was-deleted.txt"), "utf8");
-  for (const line of ["state.bin was deleted", "receipts-1.jsonl was deleted", "On the server", "- your sums", "- others' models"]) assert.ok(said.includes(line), line);
+  for (const line of [...own.map((name) => `${name} was deleted`), "On the server", "- your sums", "- others' models"]) assert.ok(record().includes(line), line);
+});
+
+test("in Node who leaves before anything was kept has a record of it, once", () => {
+  const folder = mkdtempSync(join(tmpdir(), "leaving-"));
+  for (const client of ["anna", "anna"]) leave(folder, client);
+  assert.equal(readFileSync(join(folder, "what-was-deleted.txt"), "utf8").split("nothing was kept").length, 2);
 });

@@ -9,6 +9,7 @@ import { OpenedSums } from "../../src/secure/opened-sums.js";
 import { Participant } from "../../src/secure/participant.js";
 import { lineOf, publicLine, Roster } from "../../src/secure/roster.js";
 import { withSignature } from "../../src/secure/signed.js";
+import { afterFault } from "../../src/thread/taking-part.js";
 import type { Value, Values } from "../../src/values.js";
 import { named, question, Sum } from "./people.js";
 
@@ -83,6 +84,23 @@ test("who was given none goes by the first that the server passes on, of one own
   assert.equal(signerOf(none, "p0", withRoster(none, "p0", longer, fewer)).signer.roster.people.size, 4);
   assert.throws(() => withRoster(none, "p0", longer, strangers), DataError);
   assert.throws(() => signerOf({ ...none, owner: keys[1].line }, "p0", longer), DataError);
+});
+
+test("a page tells a phone that is not in the roster from a server that passes a wrong one on", async () => {
+  const none: RosterFiles = { ...files(file), data: undefined }, before = nothingKept("p0"), first = withRoster(none, "p0", before, file);
+  const passedOn = async (kept: Kept, people: Iterable<readonly [string, string]>, by = owner) => {
+    const wrong = await fileOf(by, new Map(people));
+    try {
+      withRoster(none, "p0", kept, wrong);
+    } catch (error) {
+      return afterFault(error).kind;
+    }
+    return undefined;
+  };
+  const [, ...others] = lines, own = ["p0", owner.line] as const;
+  for (const people of [others, [own, ...others]]) assert.equal(await passedOn(before, people), "unlisted");
+  for (const people of [others, [...lines, own], [...lines, ["p1", owner.line] as const], [...lines].slice(2)]) assert.equal(await passedOn(first, people), "rosterRefused");
+  assert.equal(await passedOn(before, lines, keys[0]), "rosterRefused");
 });
 
 /** A sum of people who go by the roster, whose vectors were sent. */
