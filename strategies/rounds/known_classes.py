@@ -31,7 +31,8 @@ def cut_to(bundle: Bundle, known: Declaration, run: Declaration) -> Bundle:
             continue
         of, whole = known[name].shape, run[name].shape
         # A method may have made it for the device: what it counts is then known to it alone.
-        some = part if of in (whole, part.values.shape) else _first(part, of, whole)
+        made = part.values.shape == of and (not isinstance(part, Floats) or part.at.everywhere)
+        some = part if of == whole or made else _first(part, of, whole)
         if not (known[name].optional and isinstance(some, Floats) and not some.values.size):
             tensors[name] = some
     return replace(bundle, tensors=tensors)
