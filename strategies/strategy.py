@@ -314,13 +314,13 @@ class PersonalizedStrategy(Strategy):
         if round == self.settings.rounds.standardise_anew:
             self._standardise_anew(round)
         self.asked_again = frozenset()
-        if (hours := self.memory.hours).again:
+        wants_all = self.half.wants_all(self.turn(round))
+        if (hours := self.memory.hours).again and not wants_all:
             says = partial(self._instructions, also_evaluate=False)
             self.asked_again = ask_again(hours, self.connection, self.round, says)
         messages = self.configure_train(round, arrays, config, grid)
         self.now = Now(round, TRAINING, limit=timeout)
         sends = self.models.sends(self.model)
-        wants_all = self.half.wants_all(self.turn(round))
         enough = 0 if wants_all else self.settings.rounds.enough
         self.aggregate_train(round, self.connection.deliver(messages, timeout, sends, enough))
         if evaluated:
@@ -337,8 +337,7 @@ class PersonalizedStrategy(Strategy):
                 self.log.slow |= delivery.pace.slow
         self.now = Now(round, AGGREGATING)
         self.memory.patience.note(round, self.log.answered, self.log.slow)
-        if self.settings.rounds.late_hours:
-            hours.note(self.connection)
+        hours.note(self.connection)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self.log.rows
         rows += self.log.metrics.rows() if evaluated else []
@@ -463,6 +462,7 @@ class PersonalizedStrategy(Strategy):
             return False
         self.state, rows = after
         self.connection.past.clear()
+        self.memory.hours.again.clear()
         self._note(rows)
         return True
 

@@ -86,7 +86,8 @@ class Hours:
         found = {client: self.awaited[client] for client in self.again}
         written = dict[int, str]()
         for number, client, expires in sorted(transport.delivery.overdue.until()):
-            if (round := past.sent_in(number, client)) is None:
+            used = transport.usable.get(client, 0) >= number  # one that came later counted
+            if used or (round := past.sent_in(number, client)) is None:
                 continue
             bundle = round.sent[client]
             if id(bundle) not in written:
@@ -95,6 +96,10 @@ class Hours:
             found[client] = Awaited(number, until, written[id(bundle)])
         self.awaited = {c: one for c, one in found.items() if one.expires > clock.wall}
         self.again &= self.awaited.keys()
+        self._keep_needed()
+
+    def _keep_needed(self) -> None:
+        """Forget downloads of which no upload is awaited."""
         needed = {one.sent for one in self.awaited.values()}
         self.sent = {name: tensor for name, tensor in self.sent.items() if name in needed}
 
@@ -112,6 +117,7 @@ class Hours:
     def forget(self, client: str) -> None:
         """Forget a client."""
         self.awaited.pop(client, None)
+        self._keep_needed()
         self.used.pop(client, None)
         self.again.discard(client)
 
@@ -143,19 +149,22 @@ def ask_again(
 ) -> frozenset[str]:
     """Ask people who are there again for what an earlier process awaited; return their ids.
 
-    They are not asked for the round that goes on. Were it all, nobody is: they train on that one.
+    They are not asked for the round that goes on. Were too few left for it, nobody is: they train
+    on that one.
     """
     population, link, transport = connection.population, connection.link, connection.transport
-    there = population.registry.online - population.left_out
+    there, rounds = population.registry.online - population.left_out, connection.rounds
     back = sorted(hours.again & there)
-    if len(back) == len(there):
+    quorum = math.ceil(rounds.quorum * (rounds.clients_per_round or len(there)))
+    least = population.registry.departures.least(rounds.min_clients)
+    if len(there) - len(back) < max(quorum, least):
         return frozenset()
     delivery, now, asked = transport.delivery, link.clock.now, set[str]()
-    rounds = {number: round_of(number) for number in {hours.awaited[c].round for c in back}}
+    asked_in = {number: round_of(number) for number in {hours.awaited[c].round for c in back}}
     for client in back:
         one = hours.awaited[client]
         left = one.expires - link.clock.wall
-        round = rounds[one.round]
+        round = asked_in[one.round]
         hours.again.discard(client)
         try:
             bundle = hours.read(client, round)
@@ -172,7 +181,7 @@ def ask_again(
             said,
             [bundle],
             population.nodes,
-            connection.rounds.round_timeout,
+            rounds.round_timeout,
             link,
         )
         transport.traffic.add_message(client, "bytes_down", content_of(message))
