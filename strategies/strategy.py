@@ -351,9 +351,9 @@ class PersonalizedStrategy(Strategy):
         population, settings = self.population, self.settings
         link, registry, before = self.connection.link, self.registry, population.agreed
         scaling = agreed_scaling(settings, self.card, registry, before, link, None, None)
+        self.memory.agreed = population.agreed = replace(before, scaling=scaling, renewed=round)
         if scaling is None:
             return  # of token ids there is none
-        self.memory.agreed = population.agreed = replace(before, scaling=scaling, renewed=round)
         start = self.models.start(tuple(population.clients), self.connection.simulated)
         self.state, dropped = self.half.standardised_anew(self.state, start)
         self.undoing.forget()
