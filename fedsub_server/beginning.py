@@ -120,7 +120,8 @@ def earlier_run(config: RunConfig, name: str, card: Card | None) -> EarlierRun |
     _check_card(card_here(read_config(folder / RUN_FILE).data), card, folder)
     log.warning("%s: begins with the models of %s after round %d", name, path.parent, round)
     run = meta.get("run", "") if same else ""
-    return EarlierRun(Earlier(run, memory.agreed, own, str(folder)), groups, same)
+    who = memory.identities, memory.left_out
+    return EarlierRun(Earlier(run, memory.agreed, own, str(folder), *who), groups, same)
 
 
 def _method_in(folder: Path, name: str) -> str:

@@ -202,6 +202,10 @@ class PersonalizedStrategy(Strategy):
         if (secure := settings.secure).secure_aggregation:
             name = self.card.name
             sums = SecureSums(secure, self.transport, self.run_name, name, self.transcript)
+        if memory.agreed is None and self.earlier is not None:
+            memory.identities, memory.left_out = self.earlier.identities, self.earlier.left_out
+        if not settings.rounds.late_hours:
+            memory.hours.again.clear()  # what an earlier process awaited is of no use
         self._gain_classes()
         self.registry = registry_of(settings, memory, self.departures)
         self.registry.roster, self.registry.settings = self.roster, self.run_config
