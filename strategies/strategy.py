@@ -112,8 +112,8 @@ class PersonalizedStrategy(Strategy):
         #: What another method of the same run standardises by, where that was learnt as a sum: a
         #: second one, over other people, would tell of those who are in one alone.
         self.standardised_before: Scaling | None = None
-        #: What another run left, with whose models this one begins; None: with new ones.
-        self.earlier: Earlier | None = None
+        #: Returns what another run left, with whose models this one begins; None: with new ones.
+        self.earlier: Callable[[], Earlier | None] = lambda: None
         #: The file of a roster of people, which devices are told in the handshake; b"": none.
         self.roster = b""
         #: The classes that the run is to have: as many as it had, or more; None: those that it had.
@@ -202,8 +202,9 @@ class PersonalizedStrategy(Strategy):
         if (secure := settings.secure).secure_aggregation:
             name = self.card.name
             sums = SecureSums(secure, self.transport, self.run_name, name, self.transcript)
-        if memory.agreed is None and self.earlier is not None:
-            memory.identities, memory.left_out = self.earlier.identities, self.earlier.left_out
+        earlier = self.earlier() if memory.agreed is None else None
+        if earlier is not None:
+            memory.identities, memory.left_out = earlier.identities, earlier.left_out
         if not settings.rounds.late_hours:
             memory.hours.again.clear()  # what an earlier process awaited is of no use
         self._gain_classes()
@@ -217,7 +218,7 @@ class PersonalizedStrategy(Strategy):
             self.registry,
             sums,
             self.standardised_before,
-            self.earlier,
+            earlier,
         )
         self.connection, self.models = begun.connection, begun.models
         if not begun.anew:
@@ -238,12 +239,17 @@ class PersonalizedStrategy(Strategy):
     def begin(self) -> State:
         """Return the state that a run begins with among the clients that are there."""
         start = self.models.start(tuple(self.population.clients), self.connection.simulated)
-        if self.earlier is None:
+        if (earlier := self.earlier()) is None:
             return self.half.init(start)
-        before = self._start(self.earlier.agreed.classes)
-        after = self.half.taken_over(self.earlier.state, before, start)
+        before, now = earlier.agreed, self.population.agreed
+        after = self.half.taken_over(earlier.state, self._start(before.classes), start)
         after, left_out = self.half.resumed(after, self.turn(0))
         self.memory.left_out |= set(left_out)
+        for client in sorted(earlier.identities.ties.keys() | self.memory.left_out):
+            if client in self.memory.left_out or client in self.departures.forgotten:
+                after = self.half.without(after, client)
+        if before.scaling and now.scaling and before.scaling.bits != now.scaling.bits:
+            after, _ = self.half.standardised_anew(after, start)  # as either run has since been
         return put_away(after, self.half.keeps)
 
     def _check_renewed(self) -> None:

@@ -130,7 +130,7 @@ def test_what_was_awaited_of_an_undone_state_is_awaited_no_more(
     found = started_again(config, grid, tmp_path / "state.db", 1)
     found.memory.hours.again, found.transport.asked = {"p3"}, ("p1", "p2")  # as after a restart
     # What is gone back to where those who led the others astray are not in the last rounds.
-    found.undoing.undo = lambda left_out, start: (start, [])  # type: ignore[method-assign]
+    found.undoing.undo = lambda left_out, begin: (begin(), [])  # type: ignore[method-assign]
     assert found._recover(2, "")
     found.memory.hours.note(found.connection)
     assert not found.memory.hours.awaited

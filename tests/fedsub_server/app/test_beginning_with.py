@@ -19,6 +19,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import ConfigError, RunError
 from strategies.rounds.agreement import Agreement
+from strategies.rounds.identity import Identities
 from strategies.rounds.memory import Memory
 from strategies.strategy import PersonalizedStrategy
 
@@ -248,3 +249,38 @@ def test_a_run_of_token_ids_goes_on_after_that_round(
         run = go("run", rounds, str(tmp_path / "words"), **keys)
     facts, _ = agreed(result, run)
     assert facts.scaling is None and facts.renewed == 2 and result(run)[0] == 3
+
+
+def test_what_begins_anew_after_a_restart_begins_with_the_other_run_again(
+    go: Any, data: str, tmp_path: Path, town: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the other run's sums those of who was left out go; all, if samples are standardised anew.
+
+    Whom this run forgot does not come back, either.
+    """
+
+    def connect(strategy: PersonalizedStrategy, grid: Any) -> None:
+        begun(strategy, grid)
+        strategies.append(strategy)
+        strategy.memory.identities.ties["ben"] = "b" * 64
+
+    def sums() -> set[str]:
+        return {name for name in strategies[-1].begin() if name.startswith("gram/")}
+
+    begun, strategies = PersonalizedStrategy.connect, list[PersonalizedStrategy]()
+    monkeypatch.setattr(PersonalizedStrategy, "connect", connect)
+    monkeypatch.setattr(Identities, "refusal", lambda *given: "")
+    keys = {"method": "fedsub-ridge", "standardise": "federation"}
+    first = go("first", 1, **keys)
+    keys["from-run"] = str(first.folder)
+    go("second", 1, **keys)
+    go("second", 2, **keys)
+    assert sums() == {"gram/anna", "gram/ben", "gram/cleo"}
+    strategies[-1].memory.left_out = frozenset({"cleo"})
+    strategies[-1].departures.forgotten = frozenset({"ben"})
+    assert sums() == {"gram/anna"}
+    go("second", 3, grown(data, tmp_path / "grown", town), **keys, **{"standardise-anew": 3})
+    assert sums() == set()
+    (tmp_path / "first" / "run.toml").unlink()
+    with refused(RunError, "from-run", got="no run"):
+        strategies[-1].begin()
