@@ -206,7 +206,7 @@ class PersonalizedStrategy(Strategy):
         if earlier is not None:
             memory.identities, memory.left_out = earlier.identities, earlier.left_out
         if not settings.rounds.late_hours:
-            memory.hours.again.clear()  # what an earlier process awaited is of no use
+            memory.upload_times.again.clear()  # what an earlier process awaited is of no use
         self._gain_classes()
         self.registry = registry_of(settings, memory, self.departures)
         self.registry.roster, self.registry.settings = self.roster, self.run_config
@@ -283,7 +283,7 @@ class PersonalizedStrategy(Strategy):
         # Vectors that are added up, or get noise, have as many numbers of everybody.
         alike = self.settings.secure.secure_aggregation or self.settings.noise.dp_noise
         self.memory.agreed = replace(grown, before=()) if alike else grown
-        self.memory.hours.again.clear()  # late uploads of before have other shapes
+        self.memory.upload_times.again.clear()  # late uploads of before have other shapes
         new = ", ".join(map(repr, classes[len(agreed.classes) :]))
         who = "are turned away until their card has them" if alike else "go on with those they know"
         log.warning("%s: gained classes: %s. Devices without these %s", self.card.name, new, who)
@@ -306,7 +306,7 @@ class PersonalizedStrategy(Strategy):
         rounds, link = self.settings.rounds, self.connection.link
         awaited = self.transport.delivery.overdue.awaited() if rounds.asynchronous else {}
         pause = 0.0 if link.closed else rounds.pause_hours
-        paused = self.memory.hours.paused(link.clock.wall, pause)
+        paused = self.memory.upload_times.paused(link.clock.wall, pause)
         working = frozenset().union(*awaited.values())
         self.population.working = len(working)
         return working.union(paused, self.asked_again)
@@ -325,9 +325,9 @@ class PersonalizedStrategy(Strategy):
             self._standardise_anew(round)
         self.asked_again = frozenset()
         wants_all = self.half.wants_all(self.turn(round))
-        if (hours := self.memory.hours).again and not wants_all:
+        if (times := self.memory.upload_times).again and not wants_all:
             says = partial(self._instructions, also_evaluate=False)
-            self.asked_again = ask_again(hours, self.connection, self.round, says)
+            self.asked_again = ask_again(times, self.connection, self.round, says)
         messages = self.configure_train(round, arrays, config, grid)
         self.now = Now(round, TRAINING, limit=timeout)
         sends = self.models.sends(self.model)
@@ -347,7 +347,7 @@ class PersonalizedStrategy(Strategy):
                 self.log.slow |= delivery.pace.slow
         self.now = Now(round, AGGREGATING)
         self.memory.patience.note(round, self.log.answered, self.log.slow)
-        hours.note(self.connection)
+        times.note(self.connection)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self.log.rows
         rows += self.log.metrics.rows() if evaluated else []
@@ -368,7 +368,7 @@ class PersonalizedStrategy(Strategy):
         self.state, dropped = self.half.standardised_anew(self.state, start)
         self.undoing.forget()
         self.connection.past.clear()
-        self.memory.hours.again.clear()  # late uploads of before are of no use
+        self.memory.upload_times.again.clear()  # late uploads of before are of no use
         people = len(set(population.clients) - before.unseen)
         self.log.rows.append(MetricRow(round, "", None, "standardised_anew", people))
         log.warning(
@@ -440,7 +440,7 @@ class PersonalizedStrategy(Strategy):
             self.memory.trained |= uploads.keys() | answers.late.keys()
         if not link.closed:
             came, pause = [*uploads, *answers.late], self.settings.rounds.pause_hours
-            self.memory.hours.note_used(came, link.clock.wall, pause)
+            self.memory.upload_times.note_used(came, link.clock.wall, pause)
         if self.settings.rounds.by_attendance:
             came = [*uploads, *answers.late]
             self.memory.attendance.note(server_round, round.present, asked, came)
@@ -472,7 +472,7 @@ class PersonalizedStrategy(Strategy):
             return False
         self.state, rows = after
         self.connection.past.clear()
-        self.memory.hours.again.clear()
+        self.memory.upload_times.again.clear()
         self._note(rows)
         return True
 

@@ -54,7 +54,7 @@ class Awaited:
 
 
 @dataclass
-class Hours:
+class UploadTimes:
     """Whose upload may come late, and who has a pause.
 
     Parameters
@@ -131,8 +131,8 @@ class Hours:
         return {FACTS: torch.frombuffer(kept, dtype=torch.uint8), **sent}
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Tensor]) -> Hours:
-        """Return the hours in tensors: the inverse of :meth:`tensors`."""
+    def of(cls, tensors: Mapping[str, Tensor]) -> UploadTimes:
+        """Return the times in tensors: the inverse of :meth:`tensors`."""
         if FACTS not in tensors:
             return cls()
         facts = json.loads(bytes(as_numpy(tensors[FACTS])))
@@ -142,7 +142,7 @@ class Hours:
 
 
 def ask_again(
-    hours: Hours,
+    times: UploadTimes,
     connection: Connection,
     round_of: Callable[[int], Round],
     instructions: Callable[[Turn], Instructions],
@@ -154,20 +154,20 @@ def ask_again(
     """
     population, link, transport = connection.population, connection.link, connection.transport
     there, rounds = population.registry.online - population.left_out, connection.rounds
-    back = sorted(hours.again & there)
+    back = sorted(times.again & there)
     quorum = math.ceil(rounds.quorum * (rounds.clients_per_round or len(there)))
     least = population.registry.departures.least(rounds.min_clients)
     if len(there) - len(back) < max(quorum, least):
         return frozenset()
     delivery, now, asked = transport.delivery, link.clock.now, set[str]()
-    asked_in = {number: round_of(number) for number in {hours.awaited[c].round for c in back}}
+    asked_in = {number: round_of(number) for number in {times.awaited[c].round for c in back}}
     for client in back:
-        one = hours.awaited[client]
+        one = times.awaited[client]
         left = one.expires - link.clock.wall
         round = asked_in[one.round]
-        hours.again.discard(client)
+        times.again.discard(client)
         try:
-            bundle = hours.read(client, round)
+            bundle = times.read(client, round)
         except MessageRefused as error:  # its device holds a model of another shape now
             log.warning("client %s: is not asked again for round %d: %s", client, one.round, error)
             continue
@@ -190,5 +190,5 @@ def ask_again(
             delivery.overdue.await_again(client, message, now, now + left, delivery.pace)
             asked.add(client)
         else:
-            hours.again.add(client)
+            times.again.add(client)
     return frozenset(asked)

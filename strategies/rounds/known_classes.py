@@ -38,7 +38,7 @@ def cut_to(bundle: Bundle, known: Declaration, run: Declaration) -> Bundle:
     return replace(bundle, tensors=tensors)
 
 
-def widened(bundle: Bundle, known: Declaration, run: Declaration) -> Bundle:
+def widened_to_run(bundle: Bundle, known: Declaration, run: Declaration) -> Bundle:
     """Return an upload as the run declares it: of classes that the device does not know nothing.
 
     Counts, scores, sums and masks are 0 there. Of a model's tensors the numbers get a place.

@@ -14,7 +14,7 @@ from fedsub_server.driver import drive
 from fedsub_server.resuming import decisive
 from fedsub_server.rundb import RunDatabase
 from strategies.methods.fedsub_ridge.strategy import FedSubRidgeServer
-from strategies.rounds.awaited import Awaited, Hours
+from strategies.rounds.awaited import Awaited, UploadTimes
 from strategies.strategy import PersonalizedStrategy
 
 from .conftest import ALWAYS, MakeFleet
@@ -50,7 +50,7 @@ def test_a_late_upload_counts_after_a_restart(
     config, grid = fleet(ALWAYS, ALWAYS, ALWAYS, work={2: 40.0}, **keys)
     path = tmp_path / "state.db"
     first = started_again(config, grid, path, 1)
-    assert first.memory.hours.awaited["p3"].round == 1 and "p3" not in first.transport.usable
+    assert first.memory.upload_times.awaited["p3"].round == 1 and "p3" not in first.transport.usable
     worked = grid.worked["p3"]
     # What it did takes no time again.
     grid.people = {**grid.people, "p3": replace(grid.people["p3"], work=1.0)}
@@ -60,7 +60,7 @@ def test_a_late_upload_counts_after_a_restart(
             break
     assert last.transport.usable["p3"] == 1, "the round that it was asked for at first"
     assert late(path) == {rounds: rounds - 1}
-    assert "p3" not in last.memory.hours.awaited, "it counts once"
+    assert "p3" not in last.memory.upload_times.awaited, "it counts once"
     assert grid.worked["p3"] > worked, "it was asked again, and answered from its state"
 
 
@@ -71,7 +71,7 @@ def test_what_is_too_late_is_forgotten_and_who_is_gone_is_waited_for(
     path = tmp_path / "state.db"
     for rounds in range(1, 4):
         found = started_again(config, grid, path, rounds)
-    assert found.memory.hours.awaited["p3"].round == 1, "its node is not there: it stays"
+    assert found.memory.upload_times.awaited["p3"].round == 1, "its node is not there: it stays"
     grid.clock.skip(5000.0)  # an hour after, it counts no more
     assert started_again(config, grid, path, 4).transport.usable.get("p3") in (None, 4)
     assert not late(path)
@@ -88,8 +88,8 @@ def test_a_pause_goes_on_after_a_restart(fleet: MakeFleet, tmp_path: Path) -> No
         asked.append({c for c, number in found.transport.usable.items() if number == rounds})
     assert [len(each) for each in asked] == [2, 2, 2] and not asked[0] & asked[1]
     # A clock that went back ends a pause: in 1970 nobody would ever be asked.
-    hours = found.memory.hours
-    assert hours.paused(grid.clock.wall, 1.0) and not hours.paused(0.0, 1.0)
+    times = found.memory.upload_times
+    assert times.paused(grid.clock.wall, 1.0) and not times.paused(0.0, 1.0)
 
 
 @pytest.mark.parametrize("before", [False, True])
@@ -99,8 +99,8 @@ def test_an_upload_before_one_that_counted_is_awaited_no_more(
     config, grid = fleet(ALWAYS, ALWAYS, ALWAYS, work={2: 40.0}, **SOME)
     found = started_again(config, grid, tmp_path / "state.db", 1)
     found.transport.usable["p3"] = 0 if before else 2
-    found.memory.hours.note(found.connection)
-    assert ("p3" in found.memory.hours.awaited) == before
+    found.memory.upload_times.note(found.connection)
+    assert ("p3" in found.memory.upload_times.awaited) == before
 
 
 def test_a_run_that_takes_late_uploads_no_more_forgets_them(
@@ -110,17 +110,17 @@ def test_a_run_that_takes_late_uploads_no_more_forgets_them(
     path = tmp_path / "state.db"
     started_again(config, grid, path, 1)
     last = started_again(replace(config, late_hours=0.0), grid, path, 2)
-    assert not last.asked_again and not last.memory.hours.tensors()
+    assert not last.asked_again and not last.memory.upload_times.tensors()
 
 
 def test_a_download_is_kept_as_long_as_somebody_is_awaited() -> None:
-    hours = Hours()
+    times = UploadTimes()
     for client, name in (("p1", "one"), ("p2", "both"), ("p3", "both")):
-        hours.awaited[client] = Awaited(1, 9e9, name)
-        hours.sent[name] = torch.zeros(1)
+        times.awaited[client] = Awaited(1, 9e9, name)
+        times.sent[name] = torch.zeros(1)
     for client, left in (("p1", {"both"}), ("p2", {"both"}), ("p3", set())):
-        hours.forget(client)
-        assert hours.sent.keys() == left
+        times.forget(client)
+        assert times.sent.keys() == left
 
 
 def test_what_was_awaited_of_an_undone_state_is_awaited_no_more(
@@ -128,12 +128,13 @@ def test_what_was_awaited_of_an_undone_state_is_awaited_no_more(
 ) -> None:
     config, grid = fleet(ALWAYS, ALWAYS, ALWAYS, work={2: 40.0}, **SOME)
     found = started_again(config, grid, tmp_path / "state.db", 1)
-    found.memory.hours.again, found.transport.asked = {"p3"}, ("p1", "p2")  # as after a restart
+    # As after a restart.
+    found.memory.upload_times.again, found.transport.asked = {"p3"}, ("p1", "p2")
     # What is gone back to where those who led the others astray are not in the last rounds.
     found.undoing.undo = lambda left_out, begin: (begin(), [])  # type: ignore[method-assign]
     assert found._recover(2, "")
-    found.memory.hours.note(found.connection)
-    assert not found.memory.hours.awaited
+    found.memory.upload_times.note(found.connection)
+    assert not found.memory.upload_times.awaited
 
 
 @pytest.mark.parametrize(
