@@ -10,7 +10,7 @@ from typing import Any
 from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort
 from fedsub_client.file_history import FileHistory
-from fedsub_client.going_on import gone_on
+from fedsub_client.kept_state import state_from_kept
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import SplitClient, split_client
@@ -119,7 +119,7 @@ class Person:
             cohort.load_states([saved.state])
         elif saved is not None and saved.state and (self.knows_more(saved) or not saved.round):
             log.info("client %s: goes on with what it kept of fewer classes or before", self.client)
-            cohort.load_states([gone_on(cohort, saved.state)])
+            cohort.load_states([state_from_kept(cohort, saved.state)])
         elif saved is not None and self.outgrown(saved, cohort):
             log.warning(
                 "client %s: its state is not of a device of capacity %g; it begins anew",

@@ -80,6 +80,8 @@ def begin_with_earlier(
 ) -> None:
     """Let a run that has not begun yet begin with another's models, if it is configured so.
 
+    One that goes on reads these where it has to begin anew.
+
     Parameters
     ----------
     card : the run's, where it is known.
@@ -87,9 +89,18 @@ def begin_with_earlier(
 
     Raises RunError or ConfigError; as :func:`earlier_run`.
     """
-    if database.classes() or not (before := earlier_run(config, strategy.card.name, card)):
+
+    def again() -> Earlier | None:
+        before = earlier_run(config, strategy.card.name, card)
+        return None if before is None else before.left
+
+    if database.classes():
+        strategy.earlier = again
         return
-    strategy.earlier = before.left
+    if not (before := earlier_run(config, strategy.card.name, card)):
+        return
+    left = before.left
+    strategy.earlier = lambda: left
     if clients is not None:
         clients.load_state(before.clients_begun(clients.state(), strategy.card.name))
 
@@ -120,7 +131,8 @@ def earlier_run(config: RunConfig, name: str, card: Card | None) -> EarlierRun |
     _check_card(card_here(read_config(folder / RUN_FILE).data), card, folder)
     log.warning("%s: begins with the models of %s after round %d", name, path.parent, round)
     run = meta.get("run", "") if same else ""
-    return EarlierRun(Earlier(run, memory.agreed, own, str(folder)), groups, same)
+    who = memory.identities, memory.left_out
+    return EarlierRun(Earlier(run, memory.agreed, own, str(folder), *who), groups, same)
 
 
 def _method_in(folder: Path, name: str) -> str:

@@ -112,8 +112,8 @@ class PersonalizedStrategy(Strategy):
         #: What another method of the same run standardises by, where that was learnt as a sum: a
         #: second one, over other people, would tell of those who are in one alone.
         self.standardised_before: Scaling | None = None
-        #: What another run left, with whose models this one begins; None: with new ones.
-        self.earlier: Earlier | None = None
+        #: Returns what another run left, with whose models this one begins; None: with new ones.
+        self.earlier: Callable[[], Earlier | None] = lambda: None
         #: The file of a roster of people, which devices are told in the handshake; b"": none.
         self.roster = b""
         #: The classes that the run is to have: as many as it had, or more; None: those that it had.
@@ -202,6 +202,11 @@ class PersonalizedStrategy(Strategy):
         if (secure := settings.secure).secure_aggregation:
             name = self.card.name
             sums = SecureSums(secure, self.transport, self.run_name, name, self.transcript)
+        earlier = self.earlier() if memory.agreed is None else None
+        if earlier is not None:
+            memory.identities, memory.left_out = earlier.identities, earlier.left_out
+        if not settings.rounds.late_hours:
+            memory.upload_times.again.clear()  # what an earlier process awaited is of no use
         self._gain_classes()
         self.registry = registry_of(settings, memory, self.departures)
         self.registry.roster, self.registry.settings = self.roster, self.run_config
@@ -213,7 +218,7 @@ class PersonalizedStrategy(Strategy):
             self.registry,
             sums,
             self.standardised_before,
-            self.earlier,
+            earlier,
         )
         self.connection, self.models = begun.connection, begun.models
         if not begun.anew:
@@ -234,12 +239,17 @@ class PersonalizedStrategy(Strategy):
     def begin(self) -> State:
         """Return the state that a run begins with among the clients that are there."""
         start = self.models.start(tuple(self.population.clients), self.connection.simulated)
-        if self.earlier is None:
+        if (earlier := self.earlier()) is None:
             return self.half.init(start)
-        before = self._start(self.earlier.agreed.classes)
-        after = self.half.taken_over(self.earlier.state, before, start)
+        before, now = earlier.agreed, self.population.agreed
+        after = self.half.taken_over(earlier.state, self._start(before.classes), start)
         after, left_out = self.half.resumed(after, self.turn(0))
         self.memory.left_out |= set(left_out)
+        for client in sorted(earlier.identities.ties.keys() | self.memory.left_out):
+            if client in self.memory.left_out or client in self.departures.forgotten:
+                after = self.half.without(after, client)
+        if before.scaling and now.scaling and before.scaling.bits != now.scaling.bits:
+            after, _ = self.half.standardised_anew(after, start)  # as either run has since been
         return put_away(after, self.half.keeps)
 
     def _check_renewed(self) -> None:
@@ -273,7 +283,7 @@ class PersonalizedStrategy(Strategy):
         # Vectors that are added up, or get noise, have as many numbers of everybody.
         alike = self.settings.secure.secure_aggregation or self.settings.noise.dp_noise
         self.memory.agreed = replace(grown, before=()) if alike else grown
-        self.memory.hours.again.clear()  # late uploads of before have other shapes
+        self.memory.upload_times.again.clear()  # late uploads of before have other shapes
         new = ", ".join(map(repr, classes[len(agreed.classes) :]))
         who = "are turned away until their card has them" if alike else "go on with those they know"
         log.warning("%s: gained classes: %s. Devices without these %s", self.card.name, new, who)
@@ -296,7 +306,7 @@ class PersonalizedStrategy(Strategy):
         rounds, link = self.settings.rounds, self.connection.link
         awaited = self.transport.delivery.overdue.awaited() if rounds.asynchronous else {}
         pause = 0.0 if link.closed else rounds.pause_hours
-        paused = self.memory.hours.paused(link.clock.wall, pause)
+        paused = self.memory.upload_times.paused(link.clock.wall, pause)
         working = frozenset().union(*awaited.values())
         self.population.working = len(working)
         return working.union(paused, self.asked_again)
@@ -314,13 +324,13 @@ class PersonalizedStrategy(Strategy):
         if round == self.settings.rounds.standardise_anew:
             self._standardise_anew(round)
         self.asked_again = frozenset()
-        if (hours := self.memory.hours).again:
+        wants_all = self.half.wants_all(self.turn(round))
+        if (times := self.memory.upload_times).again and not wants_all:
             says = partial(self._instructions, also_evaluate=False)
-            self.asked_again = ask_again(hours, self.connection, self.round, says)
+            self.asked_again = ask_again(times, self.connection, self.round, says)
         messages = self.configure_train(round, arrays, config, grid)
         self.now = Now(round, TRAINING, limit=timeout)
         sends = self.models.sends(self.model)
-        wants_all = self.half.wants_all(self.turn(round))
         enough = 0 if wants_all else self.settings.rounds.enough
         self.aggregate_train(round, self.connection.deliver(messages, timeout, sends, enough))
         if evaluated:
@@ -337,8 +347,7 @@ class PersonalizedStrategy(Strategy):
                 self.log.slow |= delivery.pace.slow
         self.now = Now(round, AGGREGATING)
         self.memory.patience.note(round, self.log.answered, self.log.slow)
-        if self.settings.rounds.late_hours:
-            hours.note(self.connection)
+        times.note(self.connection)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self.log.rows
         rows += self.log.metrics.rows() if evaluated else []
@@ -352,14 +361,14 @@ class PersonalizedStrategy(Strategy):
         population, settings = self.population, self.settings
         link, registry, before = self.connection.link, self.registry, population.agreed
         scaling = agreed_scaling(settings, self.card, registry, before, link, None, None)
+        self.memory.agreed = population.agreed = replace(before, scaling=scaling, renewed=round)
         if scaling is None:
             return  # of token ids there is none
-        self.memory.agreed = population.agreed = replace(before, scaling=scaling, renewed=round)
         start = self.models.start(tuple(population.clients), self.connection.simulated)
         self.state, dropped = self.half.standardised_anew(self.state, start)
         self.undoing.forget()
         self.connection.past.clear()
-        self.memory.hours.again.clear()  # late uploads of before are of no use
+        self.memory.upload_times.again.clear()  # late uploads of before are of no use
         people = len(set(population.clients) - before.unseen)
         self.log.rows.append(MetricRow(round, "", None, "standardised_anew", people))
         log.warning(
@@ -431,7 +440,7 @@ class PersonalizedStrategy(Strategy):
             self.memory.trained |= uploads.keys() | answers.late.keys()
         if not link.closed:
             came, pause = [*uploads, *answers.late], self.settings.rounds.pause_hours
-            self.memory.hours.note_used(came, link.clock.wall, pause)
+            self.memory.upload_times.note_used(came, link.clock.wall, pause)
         if self.settings.rounds.by_attendance:
             came = [*uploads, *answers.late]
             self.memory.attendance.note(server_round, round.present, asked, came)
@@ -463,6 +472,7 @@ class PersonalizedStrategy(Strategy):
             return False
         self.state, rows = after
         self.connection.past.clear()
+        self.memory.upload_times.again.clear()
         self._note(rows)
         return True
 

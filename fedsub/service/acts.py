@@ -13,8 +13,8 @@ from typing import Any
 from fedsub.service.audit import DONE, note_act
 from fedsub.service.facts import is_served, service_lines
 from fedsub.service.schedule import Schedule
-from fedsub.service.service_folder import read_app
-from fedsub.service.state import ServiceFile
+from fedsub.service.service_folder import finished_rounds, read_app
+from fedsub.service.state import RUN, ServiceFile
 from fedsub.service.tokens import (
     OPERATOR,
     OWNER,
@@ -84,7 +84,13 @@ def set_keys(file: ServiceFile, arguments: Arguments) -> str:
     if keys := {key: texts[key] for key in RUN_KEYS if key in texts}:
         typed = to_flat(read_config(None, keys))
         changed["keys"] = {**file.settings.keys, **{key: typed[key] for key in keys}}
-        read_app(file.folder, changed["keys"])  # they must fit the others, too
+        before = read_app(file.folder, file.settings.keys).standardise_anew
+        config = read_app(file.folder, changed["keys"])  # they must fit the others, too
+        # A start that goes on has the keys of before.
+        over = max(finished_rounds(file.folder / RUN, config), file.state.target)
+        if before != (anew := config.standardise_anew) and 0 < anew <= over:
+            expected = f"a round after {over}, which is finished or goes on, or 0"
+            raise ConfigError(f"standardise-anew: got round {anew}, expected {expected}")
     file.put(**changed)
     return "set: " + ", ".join(f"{key}={value}" for key, value in texts.items())
 

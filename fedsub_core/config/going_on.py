@@ -30,7 +30,15 @@ class GoingOnSettings:
 
 
 def check_going_on(config: RunConfig, where: str) -> None:
-    """Refuse to standardise anew where nothing is standardised by everybody's samples."""
+    """Refuse to standardise anew where nothing is standardised by everybody's samples.
+
+    And to begin with another run's models where people are tested whom no model may know.
+    """
+    if config.from_run and config.split == "unseen":
+        raise ConfigError(
+            f"{where}: from-run = {config.from_run}: got split = unseen, whose people may have "
+            "trained that run's models, expected another split"
+        )
     got = ""
     if not config.standardise.startswith("federation"):
         got = f"standardise = {config.standardise}, expected federation or federation-median"

@@ -54,7 +54,7 @@ class Awaited:
 
 
 @dataclass
-class Hours:
+class UploadTimes:
     """Whose upload may come late, and who has a pause.
 
     Parameters
@@ -86,7 +86,8 @@ class Hours:
         found = {client: self.awaited[client] for client in self.again}
         written = dict[int, str]()
         for number, client, expires in sorted(transport.delivery.overdue.until()):
-            if (round := past.sent_in(number, client)) is None:
+            used = transport.usable.get(client, 0) >= number  # one that came later counted
+            if used or (round := past.sent_in(number, client)) is None:
                 continue
             bundle = round.sent[client]
             if id(bundle) not in written:
@@ -95,6 +96,10 @@ class Hours:
             found[client] = Awaited(number, until, written[id(bundle)])
         self.awaited = {c: one for c, one in found.items() if one.expires > clock.wall}
         self.again &= self.awaited.keys()
+        self._keep_needed()
+
+    def _keep_needed(self) -> None:
+        """Forget downloads of which no upload is awaited."""
         needed = {one.sent for one in self.awaited.values()}
         self.sent = {name: tensor for name, tensor in self.sent.items() if name in needed}
 
@@ -112,6 +117,7 @@ class Hours:
     def forget(self, client: str) -> None:
         """Forget a client."""
         self.awaited.pop(client, None)
+        self._keep_needed()
         self.used.pop(client, None)
         self.again.discard(client)
 
@@ -125,8 +131,8 @@ class Hours:
         return {FACTS: torch.frombuffer(kept, dtype=torch.uint8), **sent}
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Tensor]) -> Hours:
-        """Return the hours in tensors: the inverse of :meth:`tensors`."""
+    def of(cls, tensors: Mapping[str, Tensor]) -> UploadTimes:
+        """Return the times in tensors: the inverse of :meth:`tensors`."""
         if FACTS not in tensors:
             return cls()
         facts = json.loads(bytes(as_numpy(tensors[FACTS])))
@@ -136,29 +142,32 @@ class Hours:
 
 
 def ask_again(
-    hours: Hours,
+    times: UploadTimes,
     connection: Connection,
     round_of: Callable[[int], Round],
     instructions: Callable[[Turn], Instructions],
 ) -> frozenset[str]:
     """Ask people who are there again for what an earlier process awaited; return their ids.
 
-    They are not asked for the round that goes on. Were it all, nobody is: they train on that one.
+    They are not asked for the round that goes on. Were too few left for it, nobody is: they train
+    on that one.
     """
     population, link, transport = connection.population, connection.link, connection.transport
-    there = population.registry.online - population.left_out
-    back = sorted(hours.again & there)
-    if len(back) == len(there):
+    there, rounds = population.registry.online - population.left_out, connection.rounds
+    back = sorted(times.again & there)
+    quorum = math.ceil(rounds.quorum * (rounds.clients_per_round or len(there)))
+    least = population.registry.departures.least(rounds.min_clients)
+    if len(there) - len(back) < max(quorum, least):
         return frozenset()
     delivery, now, asked = transport.delivery, link.clock.now, set[str]()
-    rounds = {number: round_of(number) for number in {hours.awaited[c].round for c in back}}
+    asked_in = {number: round_of(number) for number in {times.awaited[c].round for c in back}}
     for client in back:
-        one = hours.awaited[client]
+        one = times.awaited[client]
         left = one.expires - link.clock.wall
-        round = rounds[one.round]
-        hours.again.discard(client)
+        round = asked_in[one.round]
+        times.again.discard(client)
         try:
-            bundle = hours.read(client, round)
+            bundle = times.read(client, round)
         except MessageRefused as error:  # its device holds a model of another shape now
             log.warning("client %s: is not asked again for round %d: %s", client, one.round, error)
             continue
@@ -172,7 +181,7 @@ def ask_again(
             said,
             [bundle],
             population.nodes,
-            connection.rounds.round_timeout,
+            rounds.round_timeout,
             link,
         )
         transport.traffic.add_message(client, "bytes_down", content_of(message))
@@ -181,5 +190,5 @@ def ask_again(
             delivery.overdue.await_again(client, message, now, now + left, delivery.pace)
             asked.add(client)
         else:
-            hours.again.add(client)
+            times.again.add(client)
     return frozenset(asked)

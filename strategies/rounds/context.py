@@ -15,6 +15,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Declaration
 from fedsub_core.wire.envelope import refusal
 from strategies.rounds.agreement import Agreement, check_gained
+from strategies.rounds.identity import Identities
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,16 @@ class Earlier:
     agreed : what it had agreed on.
     state : its server half's.
     where : its folder, for errors.
+    identities : whose key is whose: people's own parts of the state are for their devices alone.
+    left_out : who trained no more.
     """
 
     run: str
     agreed: Agreement
     state: dict[str, Tensor]
     where: str
+    identities: Identities
+    left_out: frozenset[str]
 
     def check(self, classes: tuple[str, ...], shape: tuple[int, ...]) -> None:
         """Refuse (RunError) a run whose people have other samples than this one's had."""

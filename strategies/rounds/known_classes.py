@@ -31,13 +31,14 @@ def cut_to(bundle: Bundle, known: Declaration, run: Declaration) -> Bundle:
             continue
         of, whole = known[name].shape, run[name].shape
         # A method may have made it for the device: what it counts is then known to it alone.
-        some = part if of in (whole, part.values.shape) else _first(part, of, whole)
+        made = part.values.shape == of and (not isinstance(part, Floats) or part.at.everywhere)
+        some = part if of == whole or made else _first(part, of, whole)
         if not (known[name].optional and isinstance(some, Floats) and not some.values.size):
             tensors[name] = some
     return replace(bundle, tensors=tensors)
 
 
-def widened(bundle: Bundle, known: Declaration, run: Declaration) -> Bundle:
+def widened_to_run(bundle: Bundle, known: Declaration, run: Declaration) -> Bundle:
     """Return an upload as the run declares it: of classes that the device does not know nothing.
 
     Counts, scores, sums and masks are 0 there. Of a model's tensors the numbers get a place.

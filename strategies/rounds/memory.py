@@ -12,7 +12,7 @@ from torch import Tensor
 from fedsub_core.wire.references import Reference, reference_tensors, split_references
 from strategies.rounds.agreement import AGREED, Agreement
 from strategies.rounds.attendance import ATTENDANCE, Attendance
-from strategies.rounds.awaited import LATE, Hours
+from strategies.rounds.awaited import LATE, UploadTimes
 from strategies.rounds.identity import IDENTITY, Identities
 from strategies.rounds.noise_ledger import NOISED, NoiseLedger
 from strategies.rounds.patience import PATIENCE, Patience
@@ -35,7 +35,7 @@ class Memory:
     left_out : who trains no more, because it led the others astray.
     noise : of means with noise.
     attendance : how often people are there and answer, where they are drawn by it.
-    hours : whose upload may come late, and who has a pause.
+    upload_times : whose upload may come late, and who has a pause.
     """
 
     agreed: Agreement | None = None
@@ -46,7 +46,7 @@ class Memory:
     left_out: frozenset[str] = frozenset()
     noise: NoiseLedger = field(default_factory=NoiseLedger)
     attendance: Attendance = field(default_factory=Attendance)
-    hours: Hours = field(default_factory=Hours)
+    upload_times: UploadTimes = field(default_factory=UploadTimes)
 
     def forget(self, client: str) -> None:
         """Forget a client; the scaling that it had a part in stays."""
@@ -59,13 +59,13 @@ class Memory:
         self.left_out -= {client}
         self.noise.forget(client)
         self.attendance.forget(client)
-        self.hours.forget(client)
+        self.upload_times.forget(client)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the memory as plain named tensors, to stand beside the method's."""
         agreed = {} if self.agreed is None else self.agreed.tensors()
         kept = agreed | self.patience.tensors() | self.identities.tensors() | self.noise.tensors()
-        kept |= self.attendance.tensors() | self.hours.tensors()
+        kept |= self.attendance.tensors() | self.upload_times.tensors()
         for prefix, clients in ((TRAINED, self.trained), (LEFT_OUT, self.left_out)):
             if clients:
                 names = json.dumps(sorted(clients)).encode()
@@ -86,7 +86,7 @@ class Memory:
             _clients(own.get(f"{LEFT_OUT}clients")),
             NoiseLedger.of(own),
             Attendance.of(own),
-            Hours.of(own),
+            UploadTimes.of(own),
         )
         ours = (AGREED, PATIENCE, IDENTITY, TRAINED, LEFT_OUT, NOISED, ATTENDANCE, LATE)
         return memory, {name: t for name, t in own.items() if not name.startswith(ours)}

@@ -90,8 +90,10 @@ class Population:
         """
         joined = self._joined(round)
         there = [c for c in self._online() if c not in self.agreed.unseen or joined]
-        there = [c for c in there if c not in self.left_out | self.busy]
-        return self._asked_of(there, round)
+        there = [c for c in there if c not in self.left_out]
+        if self.working:  # uploads of theirs are still awaited: nobody's hours need be ignored
+            there = self._within_hours(there)
+        return self._asked_of([c for c in there if c not in self.busy], round)
 
     def sample(self, round: int) -> list[str]:
         """Draw a round's clients, from a stream that depends on the seed and the round."""
@@ -102,8 +104,9 @@ class Population:
         if self.settings.by_attendance:
             seed = derive_seed(self.settings.seed, "", round, "clients")
             groups = self.settings.draw == BY_ATTENDANCE
-            # Who has less time than a round may take is the less likely to answer.
-            time = {c: min(self.left(c) / self.settings.round_timeout, 1.0) for c in clients}
+            # Who has less time than a round may take is the less likely to answer. Where it is
+            # nobody's hour, all are alike.
+            time = {c: min(self.left(c) / self.settings.round_timeout, 1.0) or 1.0 for c in clients}
             return self.attendance.drawn(clients, max(count, 0), round, seed, groups, time)
         stream = generator(self.settings.seed, "", round, "clients")
         chosen = torch.randperm(len(clients), generator=stream)[: max(count, 0)]
@@ -123,9 +126,12 @@ class Population:
 
     def _asked_of(self, there: list[str], round: int) -> list[str]:
         """Return those of `there` whose hours it is and who do not rest; all, if it were nobody."""
-        there = [client for client in there if self.left(client) > 0] or there
+        there = self._within_hours(there)
         resting = set(self.patience.resting(there, round))
         return [client for client in there if client not in resting]
+
+    def _within_hours(self, there: list[str]) -> list[str]:
+        return [client for client in there if self.left(client) > 0] or there
 
     def left(self, client: str) -> float:
         """Return the seconds in which a client may still take part, as its device said."""

@@ -43,7 +43,7 @@ def recovered(
             ", ".join(astray),
         )
         return state, left_out_rows(round, astray)
-    undone = undoing.undo(left_out, begin())
+    undone = undoing.undo(left_out, begin)
     if undone is None:
         return None
     earlier, astray = undone

@@ -18,7 +18,7 @@ from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats
 from fedsub_core.wire.handshake import Facts
 from strategies.rounds.context import Start, SumRequest
-from strategies.rounds.known_classes import cut_to, widened
+from strategies.rounds.known_classes import cut_to, widened_to_run
 
 logger = logging.getLogger("fedsub")
 
@@ -210,7 +210,7 @@ class Round:
         """Return a client's upload with places for the classes that it does not know."""
         if client not in self.knows:
             return upload
-        return widened(upload, self.travels(client)[0], self.sent_by(client))
+        return widened_to_run(upload, self.travels(client)[0], self.sent_by(client))
 
     def _declared(self, held: Model) -> tuple[Declaration, Declaration]:
         if id(held) not in self._travels:

@@ -28,7 +28,7 @@ from strategies.rounds.context import (
     SummedPeople,
     SumRequest,
 )
-from strategies.rounds.going_on import GoesOn
+from strategies.rounds.lasting_states import GoesOn
 from strategies.rounds.round import Round
 
 State = dict[str, Tensor]

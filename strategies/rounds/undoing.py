@@ -7,7 +7,7 @@ The server then goes back to its state before they moved it, and leaves them out
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -120,14 +120,16 @@ class Undoing:
         made = self._made & set(asked)
         return 2 * len(made & set(refused)) > len(made)
 
-    def undo(self, left_out: Collection[str], start: State) -> tuple[State, list[str]] | None:
+    def undo(
+        self, left_out: Collection[str], begin: Callable[[], State]
+    ) -> tuple[State, list[str]] | None:
         """Return a state to go back to, and who is to be left out beside `left_out`, ascending.
 
         Left out are the few who led most of the last rounds (:meth:`Done.led_by`). The state is the
         one before the first of these: what the others did later, they may have been led to. Where
         there are no such few, but some were left out since the run last began anew, the harm is
-        older than what is noted: then the state is `start`. Else None: the fault is the run's
-        settings'.
+        older than what is noted: then the state is that of `begin`. Else None: the fault is the
+        run's settings'.
         """
         rounds = list(self._done)
         people = len(self._made | set(left_out))
@@ -139,7 +141,7 @@ class Undoing:
             self._done = deque(rounds[:first], maxlen=DEEPEST)
             return rounds[first].state, list(leaders)
         if len(left_out) > self._anew:
-            self._anew = len(left_out)
+            start, self._anew = begin(), len(left_out)
             self._done.clear()
             return start, []
         return None

@@ -447,7 +447,7 @@ def test_what_was_released_before_an_undone_round_stays_counted(run_method: RunM
     strategy, left = run.strategy, run.states[1]
     assert int(left["noise.releases"]) == 1
     # What is gone back to where those who led the others astray are not among the last rounds'.
-    strategy.undoing.undo = lambda left_out, start: (start, [])  # type: ignore[method-assign]
+    strategy.undoing.undo = lambda left_out, begin: (begin(), [])  # type: ignore[method-assign]
     assert strategy._recover(3, "")
     assert strategy.state is not None and not strategy.state["everybody.gram"].any()
     for name in ("noise.releases", "noise.secret"):

@@ -34,7 +34,7 @@ from strategies.methods.fedsub.kept_clusters import (
 from strategies.parts.averaging import malicious
 from strategies.parts.roster import Roster, RosterMemory
 from strategies.rounds.context import Sender, Start
-from strategies.rounds.going_on import in_front
+from strategies.rounds.lasting_states import in_front
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
 

@@ -154,3 +154,16 @@ def test_the_status_says_what_is_next_and_what_failed(file: ServiceFile, tmp_pat
     assert service_status(link.folder).state == "paused"
     held.close()
     assert service_status(link.folder).verdict is Verdict.STOPPED
+
+
+def test_a_round_that_is_over_is_not_standardised_anew(file: ServiceFile) -> None:
+    """Three rounds are to be finished by the start that goes on; the round set is the fourth."""
+    perform(file, OWNER, "set", {"standardise-anew": "4"})
+    file.begin_start(1e9, 3, checks=False)
+    for round in ("0", "4", "0"):
+        perform(file, OWNER, "set", {"standardise-anew": round})
+    with refused(ConfigError, "standardise-anew", got="round 3", expected="a round after 3"):
+        perform(file, OWNER, "set", {"standardise-anew": "3"})
+    perform(file, OWNER, "set", {"standardise-anew": "4"})
+    file.put(target=7)
+    perform(file, OWNER, "set", {"standardise-anew": "4", "quorum": "0.5"})  # as it was

@@ -19,7 +19,9 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.errors import ConfigError, RunError
 from strategies.rounds.agreement import Agreement
+from strategies.rounds.identity import Identities
 from strategies.rounds.memory import Memory
+from strategies.strategy import PersonalizedStrategy
 
 METHODS = (
     "fedavg",
@@ -74,6 +76,32 @@ def test_a_run_begins_where_the_other_ended(
     # Batches are drawn by the round; heads in closed form have none.
     assert abs(anew - next_one) < abs(anew - begun)
     assert method != "fedsub-ridge" or anew == next_one
+
+
+def test_who_took_another_key_and_who_was_left_out_stay_out(
+    go: Any, result: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the first run anna has a key, which its device of the second has not."""
+
+    def connect(strategy: PersonalizedStrategy, grid: Any) -> None:
+        begun(strategy, grid)
+        strategy.memory.left_out |= {"cleo"}
+        strategy.memory.identities.ties["anna"] = "a" * 64
+
+    begun = PersonalizedStrategy.connect
+    with monkeypatch.context() as patched:
+        patched.setattr(PersonalizedStrategy, "connect", connect)
+        first = go("first", 1, method="fedsub")
+    keys = {"method": "fedsub", "min-clients": 2, "from-run": str(first.folder)}
+    _, state, rows, _ = result(go("second", 1, **keys))
+    memory, _ = Memory.split(state)
+    assert memory.left_out == {"cleo"} and memory.identities.ties["anna"] == "a" * 64
+    assert {row.client for row in rows if row.metric == "bytes_down_sent"} == {"ben"}
+
+
+def test_people_who_trained_the_models_are_not_tested_as_new(go: Any) -> None:
+    with refused(ConfigError, "from-run", got="split = unseen"):
+        go("second", 9, split="unseen", **{"from-run": "first"})
 
 
 def test_a_second_main_method_begins_with_the_common_model_alone(go: Any, result: Any) -> None:
@@ -205,3 +233,54 @@ def test_a_round_that_is_over_is_refused(go: Any) -> None:
 def test_what_cannot_be_standardised_anew_is_refused(keys: dict[str, Any], go: Any) -> None:
     with refused(ConfigError, "standardise-anew"):
         go("run", 3, **{"standardise-anew": 2} | keys)
+
+
+def test_a_run_of_token_ids_goes_on_after_that_round(
+    go: Any, result: Any, tmp_path: Path, town: Federation
+) -> None:
+    words = replace(town.card, features=("word",), sample="tokens", vocabulary=50, padding=0)
+    people = {}
+    for client, own in town.clients.items():
+        x = (np.abs(own.x) * 9 % 50).astype(np.int64)
+        people[client] = ClientData(client, x, own.y)
+    write_federation(tmp_path / "words", Federation(words, people))
+    keys = {"standardise": "federation", "standardise-anew": 2}
+    for rounds in (2, 3):
+        run = go("run", rounds, str(tmp_path / "words"), **keys)
+    facts, _ = agreed(result, run)
+    assert facts.scaling is None and facts.renewed == 2 and result(run)[0] == 3
+
+
+def test_what_begins_anew_after_a_restart_begins_with_the_other_run_again(
+    go: Any, data: str, tmp_path: Path, town: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the other run's sums those of who was left out go; all, if samples are standardised anew.
+
+    Whom this run forgot does not come back, either.
+    """
+
+    def connect(strategy: PersonalizedStrategy, grid: Any) -> None:
+        begun(strategy, grid)
+        strategies.append(strategy)
+        strategy.memory.identities.ties["ben"] = "b" * 64
+
+    def sums() -> set[str]:
+        return {name for name in strategies[-1].begin() if name.startswith("gram/")}
+
+    begun, strategies = PersonalizedStrategy.connect, list[PersonalizedStrategy]()
+    monkeypatch.setattr(PersonalizedStrategy, "connect", connect)
+    monkeypatch.setattr(Identities, "refusal", lambda *given: "")
+    keys = {"method": "fedsub-ridge", "standardise": "federation"}
+    first = go("first", 1, **keys)
+    keys["from-run"] = str(first.folder)
+    go("second", 1, **keys)
+    go("second", 2, **keys)
+    assert sums() == {"gram/anna", "gram/ben", "gram/cleo"}
+    strategies[-1].memory.left_out = frozenset({"cleo"})
+    strategies[-1].departures.forgotten = frozenset({"ben"})
+    assert sums() == {"gram/anna"}
+    go("second", 3, grown(data, tmp_path / "grown", town), **keys, **{"standardise-anew": 3})
+    assert sums() == set()
+    (tmp_path / "first" / "run.toml").unlink()
+    with refused(RunError, "from-run", got="no run"):
+        strategies[-1].begin()

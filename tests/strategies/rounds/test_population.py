@@ -165,5 +165,10 @@ def test_who_says_that_it_is_not_its_hour_is_not_asked() -> None:
     assert drawn.count(["p3"]) > 35
     found.now = 4000.0
     assert found.taking_part(1) == found.evaluated(1) == ["p3"]
+    found.busy, found.working = frozenset({"p3"}), 1
+    assert found.taking_part(1) == [], "its upload is awaited: nobody else's hour is ignored"
+    found.busy, found.working = frozenset(), 0
     registry.online -= {"p3"}
     assert found.taking_part(1) == ["p1", "p2"], "all, where it is nobody's hour"
+    drawn = [found.sample(round) for round in range(1, 40)]
+    assert 10 < drawn.count(["p1"]) < 30 and all(len(each) == 1 for each in drawn)

@@ -22,6 +22,10 @@ FIRST = {"body": torch.full((2,), 0.5)}
 EVERYBODY = ("a", "b", "c", "d", "evil")
 
 
+def begin() -> dict[str, torch.Tensor]:
+    return FIRST
+
+
 def sent(*values: float, examples: int = 1) -> Bundle:
     return Bundle(examples, tensors={"body": Floats(np.array(values, np.float32))})
 
@@ -76,35 +80,35 @@ def test_who_goes_back_as_far_as_one_of_the_others_is_found() -> None:
     undoing = round_of(uploads)
     for _ in range(2):
         noted(undoing, START, uploads | {"b": sent(1.4, 0)})
-    assert plain(undoing.undo((), FIRST)) == plain((START, ["evil"]))
+    assert plain(undoing.undo((), begin)) == plain((START, ["evil"]))
 
 
 def test_who_went_the_other_way_with_all_might_is_found() -> None:
     undoing = round_of(HONEST | {"evil": sent(-500, 0, examples=10**9)})
     assert undoing.broken({"a", "b", "c"}, EVERYBODY)
     assert not undoing.broken({"a", "b"}, EVERYBODY)  # not most of five
-    assert plain(undoing.undo((), FIRST)) == plain((START, ["evil"]))
+    assert plain(undoing.undo((), begin)) == plain((START, ["evil"]))
 
 
 def test_of_what_is_clipped_two_together_are_found() -> None:
     """Honest moves sum to 2.9 of about 1 each, bounded hostile ones to -3 each."""
     evil = sent(-500, 0)
     uploads = {client: HONEST[client] for client in "abc"} | {"x": evil, "y": evil}
-    assert plain(round_of(uploads, filters="clip").undo((), FIRST)) == plain((START, ["x", "y"]))
+    assert plain(round_of(uploads, filters="clip").undo((), begin)) == plain((START, ["x", "y"]))
 
 
 def test_nobody_is_left_out_where_nobody_stands_out() -> None:
     """A rate at which everybody's training diverges is nobody's fault."""
     undoing = round_of({client: sent(100, 1) for client in "abcd"})
     assert undoing.broken(set("abcd"), EVERYBODY)
-    assert undoing.undo((), FIRST) is None
+    assert undoing.undo((), begin) is None
 
 
 def test_no_more_are_left_out_than_may_be_malicious() -> None:
     uploads = HONEST | {"evil": sent(-500, 0, examples=10**9)}
-    assert plain(round_of(uploads, share=0.2).undo((), FIRST)) == plain((START, ["evil"]))
-    assert round_of(uploads, share=0.2).undo({"earlier"}, FIRST) == (FIRST, [])  # nobody more
-    assert plain(round_of(uploads, share=0.4).undo({"earlier"}, FIRST)) == plain((START, ["evil"]))
+    assert plain(round_of(uploads, share=0.2).undo((), begin)) == plain((START, ["evil"]))
+    assert round_of(uploads, share=0.2).undo({"earlier"}, begin) == (FIRST, [])  # nobody more
+    assert plain(round_of(uploads, share=0.4).undo({"earlier"}, begin)) == plain((START, ["evil"]))
 
 
 def test_who_did_it_is_found_rounds_later_and_all_of_it_is_undone() -> None:
@@ -114,21 +118,21 @@ def test_who_did_it_is_found_rounds_later_and_all_of_it_is_undone() -> None:
     noted(undoing, states[1], HONEST | {"evil": sent(-500, 0)})
     noted(undoing, states[2], HONEST)
     noted(undoing, states[3], HONEST | {"evil": sent(-1, 0)})
-    assert plain(undoing.undo((), FIRST)) == plain((states[1], ["evil"]))
+    assert plain(undoing.undo((), begin)) == plain((states[1], ["evil"]))
     assert undoing.broken({"a", "b", "c"}, "abcd")
 
 
 def test_what_breaks_again_without_them_begins_anew_but_once() -> None:
     """Their harm was older than what is noted; after that the fault is the settings'."""
     undoing = round_of(HONEST | {"evil": sent(-500, 0)})
-    assert plain(undoing.undo((), FIRST)) == plain((START, ["evil"]))
+    assert plain(undoing.undo((), begin)) == plain((START, ["evil"]))
     assert undoing.broken({"a", "b", "c"}, "abcd")  # also if no round came since
-    assert plain(undoing.undo({"evil"}, FIRST)) == plain((FIRST, []))
+    assert plain(undoing.undo({"evil"}, begin)) == plain((FIRST, []))
     noted(undoing, FIRST, HONEST)
-    assert undoing.undo({"evil"}, FIRST) is None
+    assert undoing.undo({"evil"}, begin) is None
     noted(undoing, FIRST, HONEST | {"other": sent(-500, 0)})
-    assert plain(undoing.undo({"evil"}, FIRST)) == plain((FIRST, ["other"]))
-    assert undoing.undo({"evil", "other"}, FIRST) == (FIRST, [])  # once for each time
+    assert plain(undoing.undo({"evil"}, begin)) == plain((FIRST, ["other"]))
+    assert undoing.undo({"evil", "other"}, begin) == (FIRST, [])  # once for each time
 
 
 def test_who_was_refused_in_the_last_round_counts_too() -> None:
@@ -139,7 +143,7 @@ def test_who_was_refused_in_the_last_round_counts_too() -> None:
     assert not undoing.broken({"a"}, ("a", "b", "evil"))
     assert not undoing.broken({"x", "y", "z"}, ("a", "b", "evil", "x", "y", "z"))  # strangers
     # Of a round of two nobody knows who led the other.
-    assert plain(undoing.undo((), FIRST)) == plain((START, ["evil"]))
+    assert plain(undoing.undo((), begin)) == plain((START, ["evil"]))
 
 
 def test_who_made_most_rounds_is_left_out_not_who_made_the_first() -> None:
@@ -147,7 +151,7 @@ def test_who_made_most_rounds_is_left_out_not_who_made_the_first() -> None:
     state = {"body": torch.ones(2)}
     for _ in range(2):
         noted(undoing, state, HONEST | {"evil": sent(-500, 0)})
-    assert plain(undoing.undo((), FIRST)) == plain((state, ["evil"]))
+    assert plain(undoing.undo((), begin)) == plain((state, ["evil"]))
 
 
 def test_of_large_states_the_last_alone_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +161,8 @@ def test_of_large_states_the_last_alone_is_kept(monkeypatch: pytest.MonkeyPatch)
     noted(undoing, START, HONEST | {"evil": sent(-500, 0)})
     noted(undoing, later, HONEST)
     noted(undoing, later, HONEST | {"evil": sent(-500, 0)})
-    assert plain(undoing.undo((), FIRST)) == plain((later, ["evil"]))
-    assert plain(undoing.undo({"evil"}, FIRST)) == plain((FIRST, []))
+    assert plain(undoing.undo((), begin)) == plain((later, ["evil"]))
+    assert plain(undoing.undo({"evil"}, begin)) == plain((FIRST, []))
 
 
 def test_a_large_state_is_kept_where_the_last_one_stood(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +184,7 @@ def test_what_a_round_changes_in_place_is_as_it_was() -> None:
     state, undoing = {"body": torch.full((2,), 1.0)}, round_of(HONEST)
     noted(undoing, state, HONEST | {"evil": sent(-500, 0)})
     state["body"] *= 10
-    found = undoing.undo((), FIRST)
+    found = undoing.undo((), begin)
     assert found is not None and found[0]["body"].tolist() == [1.0, 1.0]
 
 
@@ -198,13 +202,13 @@ def test_of_a_weak_device_the_first_numbers_are_those_it_holds() -> None:
         placed.part("body").at == Placement(rows=np.array([0])) and placed.tensors["seen"] is seen
     )
     undoing = round_of(HONEST | {"evil": placed})
-    assert plain(undoing.undo((), FIRST)) == plain((START, ["evil"]))
+    assert plain(undoing.undo((), begin)) == plain((START, ["evil"]))
 
 
 def test_two_people_cannot_tell() -> None:
     undoing = round_of({"a": sent(1, 0), "evil": sent(-500, 0)})
     assert not undoing.broken({"a"}, ("a", "evil"))
-    assert undoing.undo((), FIRST) is None
+    assert undoing.undo((), begin) is None
 
 
 def test_a_few_made_it_or_nobody_did() -> None:

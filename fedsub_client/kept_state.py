@@ -10,7 +10,7 @@ from fedsub_core.pytorch import Tensor
 from fedsub_core.widening import widened
 
 
-def gone_on(cohort: Cohort, kept: Mapping[str, Tensor]) -> State:
+def state_from_kept(cohort: Cohort, kept: Mapping[str, Tensor]) -> State:
     """Return the :meth:`Cohort.client_state` of a cohort of one that goes on with a kept one.
 
     What was not kept, or fits no more, is as a run begins with it; so are all heads that are
