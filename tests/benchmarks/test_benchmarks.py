@@ -33,8 +33,7 @@ WINGS = [wing for wing in ("fedsub_papers",) if find_spec(wing) is None]
 SCRIPTS = [
     path
     for path in sorted(FOLDER.glob("*.py"))
-    if "__name__ ==" in (text := path.read_text())
-    and not any(wing in text for wing in WINGS)
+    if "__name__ ==" in (text := path.read_text()) and not any(wing in text for wing in WINGS)
 ]
 
 
