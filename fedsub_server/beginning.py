@@ -54,11 +54,14 @@ class EarlierRun:
     left : what its server half left.
     clients : simulated clients' states, ``client/<id>`` to named tensors; empty of real devices'.
     same : whether it is of the same method, so that its clients' states are of use, too.
+    folder, round : the method's folder, and its last round.
     """
 
     left: Earlier
     clients: Mapping[str, State]
     same: bool
+    folder: Path
+    round: int
 
     def clients_begun(self, begun: Mapping[str, State], name: str) -> dict[str, State]:
         """Return the states that clients begin with: of those whom the run knew, theirs."""
@@ -99,10 +102,13 @@ def begin_with_earlier(
         return
     if not (before := earlier_run(config, strategy.card.name, card)):
         return
-    left = before.left
+    name, left = strategy.card.name, before.left
+    log.warning(
+        "%s: begins with the models of %s after round %d", name, before.folder, before.round
+    )
     strategy.earlier = lambda: left
     if clients is not None:
-        clients.load_state(before.clients_begun(clients.state(), strategy.card.name))
+        clients.load_state(before.clients_begun(clients.state(), name))
 
 
 def earlier_run(config: RunConfig, name: str, card: Card | None) -> EarlierRun | None:
@@ -129,10 +135,10 @@ def earlier_run(config: RunConfig, name: str, card: Card | None) -> EarlierRun |
     same = path.parent.name == name
     _check_settings(before, config, name, same, folder)
     _check_card(card_here(read_config(folder / RUN_FILE).data), card, folder)
-    log.warning("%s: begins with the models of %s after round %d", name, path.parent, round)
     run = meta.get("run", "") if same else ""
     who = memory.identities, memory.left_out
-    return EarlierRun(Earlier(run, memory.agreed, own, str(folder), *who), groups, same)
+    left = Earlier(run, memory.agreed, own, str(folder), *who)
+    return EarlierRun(left, groups, same, path.parent, round)
 
 
 def _method_in(folder: Path, name: str) -> str:
