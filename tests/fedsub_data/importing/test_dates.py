@@ -12,7 +12,7 @@ import pytest
 
 import fedsub
 from fedsub.testing.refusals import refused
-from fedsub_core.data.federation import read_federation
+from fedsub_core.data.federation import Federation, read_federation
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.importing.dates import ORDERS, date, date_in_sql
 
@@ -32,7 +32,7 @@ def dated(path: Path, form: str) -> Path:
     return written(path, made)
 
 
-def ways_in(path: Path) -> list[Callable[..., fedsub.Federation]]:
+def ways_in(path: Path) -> list[Callable[..., Federation]]:
     """The table as text, Parquet, a DataFrame and an array of NumPy."""
     frame = pd.read_csv(path, sep=";", dtype=str).assign(
         ax=lambda table: table.ax.astype(float), ay=lambda table: table.ay.astype(float)
