@@ -235,18 +235,14 @@ def test_what_cannot_be_standardised_anew_is_refused(keys: dict[str, Any], go: A
         go("run", 3, **{"standardise-anew": 2} | keys)
 
 
-def test_a_run_of_token_ids_goes_on_after_that_round(
-    go: Any, result: Any, tmp_path: Path, town: Federation
+def test_a_run_without_a_scaling_goes_on_after_that_round(
+    go: Any, result: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = replace(town.card, features=("word",), sample="tokens", vocabulary=50, padding=0)
-    people = {}
-    for client, own in town.clients.items():
-        x = (np.abs(own.x) * 9 % 50).astype(np.int64)
-        people[client] = ClientData(client, x, own.y)
-    write_federation(tmp_path / "words", Federation(words, people))
+    """As of token ids, whose models are the wing's."""
+    monkeypatch.setattr("strategies.strategy.agreed_scaling", lambda *given: None)
     keys = {"standardise": "federation", "standardise-anew": 2}
     for rounds in (2, 3):
-        run = go("run", rounds, str(tmp_path / "words"), **keys)
+        run = go("run", rounds, **keys)
     facts, _ = agreed(result, run)
     assert facts.scaling is None and facts.renewed == 2 and result(run)[0] == 3
 
