@@ -4,6 +4,8 @@ Every attack is tried as it is, and once more by one who says besides that it ha
 there can be: what a device says may not raise both its weight and the bound on its update.
 """
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
