@@ -50,6 +50,7 @@ def test_numbers_stay(name: str, real_data: Path, tmp_path: Path) -> None:
     }
     if fusion:
         keys |= {"fedsub.k-selection": "dbi-capped", "fedsub.fusion": fusion}
+        keys["fedsub.relevance-samples"] = 0  # as they were recorded, and as in the papers
     if reading:
         keys["fedsub.fusion-reading"] = reading
     config = read_config(None, keys | {"beside": ""})
