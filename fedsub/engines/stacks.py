@@ -42,7 +42,7 @@ def stacks_of(
 
 
 def stack_size(people: int, device: str, threads: int) -> int:
-    """Return how many people share a stack at most, so that all threads' waves are as full."""
+    """Return the largest number of people of a stack, with which all threads' waves are as full."""
     waves = -(-people // (threads * CHUNK[device]))
     return -(-people // (threads * waves))
 
