@@ -70,7 +70,7 @@ class Population:
         return self.registry.introductions[client].facts
 
     def knows(self) -> dict[str, int]:
-        """Return the numbers of classes that clients know, of those who do not know all of the run."""
+        """Return the numbers of classes known to clients who do not know all of the run's."""
         said, most = self.registry.introductions, len(self.agreed.classes)
         known = {client: len(one.classes) for client, one in said.items()}
         return {client: n for client, n in known.items() if n < most}
