@@ -294,7 +294,7 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(
     assert {row.twin for row in rows} == {"own heads"} and all(row.gain is not None for row in rows)
     for row in rows:
         assert row.interval is not None
-        assert row.interval[0] <= row.macro_f1 <= row.interval[1]
+        assert row.interval[0] <= row.score <= row.interval[1]
     by = {run.task.entry.label: run.people for run in runs}
     (alone,) = (run.own_heads for run in runs if run.task.entry.method == "local")
     for row in rows:
