@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fedsub_client.best_so_far import best_tensors
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import NOTHING, write_upload
 from fedsub_client.evaluation import on_target
 from fedsub_client.learner import Report, State
+from fedsub_core.data.stacks import select_params
 from fedsub_core.metrics import ClientMetrics
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.target_errors import TargetErrors
@@ -77,5 +79,6 @@ def evaluate(cohort: Cohort, asked: Sequence[Asked]) -> Answers:
     if target is None:
         found = cohort.evaluate(*how).clients()
     else:
-        found = on_target(cohort.learner, cohort.data, *how, target.half)
+        best = select_params(best_tensors(cohort.state), places)
+        found = on_target(cohort.learner, cohort.data, *how, best, target.half)
     return [{exchange.METRICS: metric_record.metric_values(metrics)} for metrics in found], state

@@ -209,7 +209,9 @@ class Cohort:
         now |= self.learner.settled(now, train)
         if not self.keeps_best:
             return now
-        judged = on_validation_parts(self.learner, self.data, scaling, index, now)
+        judged = on_validation_parts(
+            self.learner, self.data, scaling, index, now, self.card.target and self.card.target.half
+        )
         best = better_of(best_tensors(state), now, judged, turn.round)
         self.state = self._with_rows(self.state, index, best)
         return used(now | best)

@@ -28,7 +28,7 @@ def tuned_in_words(folder: Path) -> str:
     scores = (("macro F1", best.get("macro_f1"), ".3f"), ("MAE", best.get("mae"), ".4g"))
     reached = "".join(f", {name} {of:{form}} there" for name, of, form in scores if of is not None)
     said = (
-        f"Chosen for {method} on a part of the training samples, never on test samples: "
+        f"Chosen for {method} on a validation part, never on test samples: "
         f"{', '.join(each)}{reached}; methods beside it use the same values."
     )
     ends = [f"{k} = {v}" for k, v in chosen.items() if at_end(v, grid[k])]

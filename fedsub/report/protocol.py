@@ -102,8 +102,8 @@ def _tested(frame: Frame) -> str:
     if any(trace.summary.best_by == "validation" for trace in frame.traces):
         words += (
             ". In every evaluation each person's is of its best round so far: of the greatest "
-            "macro F1 on a validation part of the training samples, of equal ones of the smallest "
-            "loss; who has too few samples for such a part is tested with the newest"
+            f"{frame.compared} on a validation part of the training samples, of equal ones of the "
+            "smallest loss; who has too few samples for such a part is tested with the newest"
         )
     return words
 

@@ -104,7 +104,7 @@ def test_of_a_constant_target_r2_is_none() -> None:
         ({"method": "fedproto", "beside": "protohar"}, ["fedproto", "protohar"]),
         ({"method": "fedsub-ridge", "beside": "", "loss": "huber"}, ["fedsub-ridge", "squared"]),
         ({"method": "fedsub-ridge", "beside": "", "fedsub-ridge.groups": "class"}, ["class"]),
-        ({"method": "fedavg", "beside": "", "best-by": "validation"}, ["best-by", "validation"]),
+        ({"method": "fedavg", "beside": "", "unlabelled": 0.5}, ["unlabelled", "0.5"]),
     ],
 )
 def test_what_needs_classes_is_refused(keys: dict[str, Any], named: list[str]) -> None:
@@ -145,6 +145,8 @@ def test_a_delta_above_0_is_demanded(delta: str, run_method: RunMethod) -> None:
         {"mae": 1.0, "rmse": 1.0, "r2": 1.5, "loss": 0.1, "examples": 3},
         {"mae": 1.0, "rmse": 1.0, "r2": 0.5, "loss": 0.1, "examples": 0},
         {"mae": "low", "rmse": 1.0, "r2": 0.5, "loss": 0.1, "examples": 3},
+        {"mae": 1.0, "rmse": 1.0, "r2": 0.5, "loss": 0.1, "examples": 3, "best_round": 4},
+        {"mae": 1.0, "rmse": 1.0, "r2": 0.5, "loss": 0.1, "examples": 3, "validation_mae": -1},
     ],
 )
 def test_errors_that_are_none_are_refused(record: dict[str, Any]) -> None:
