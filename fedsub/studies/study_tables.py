@@ -20,7 +20,6 @@ from fedsub.studies.latex import write_latex
 from fedsub.studies.measures import SUMMARY, asked, number, printed
 from fedsub.studies.study import Cell, Study, Values, name_of, shown
 from fedsub.studies.study_results import Row, Run, tables, twins_in_words
-from fedsub.studies.task_scores import TaskScores
 from fedsub_core.data.findings import gap_warning, split_warning
 from fedsub_core.files import write_whole
 from fedsub_server.remarks import remarks
@@ -155,13 +154,13 @@ def table(
     for row in rows:
         gain = "-"
         if row.gain is not None:
-            gain = f"{scores.text(row.gain, '+')}{_ends(scores, row.gain_interval, '+')}"
+            gain = f"{scores.text(row.gain, '+')}{scores.ends(row.gain_interval, '+')}"
         ways = (row.up, row.down, row.evaluation)
         sent = " / ".join("-" if way is None else f"{way:.2f}" for way in ways)
         cells = [
             row.entry.label,
             row.tested,
-            f"{scores.text(row.score)}{_ends(scores, row.interval)}",
+            f"{scores.text(row.score)}{scores.ends(row.interval)}",
             scores.text(row.worst),
             gain,
             "-" if row.worse is None else f"{row.worse:.0%}",
@@ -174,13 +173,6 @@ def table(
         ]
         lines.append(cells)
     return titles, lines
-
-
-def _ends(scores: TaskScores, interval: tuple[float, float] | None, sign: str = "") -> str:
-    if interval is None:
-        return ""
-    low, high = (scores.text(end, sign) for end in interval)
-    return f" ({low} to {high})"
 
 
 def _beyond(people: tuple[int, int, int] | None) -> str:

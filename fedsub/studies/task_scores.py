@@ -43,6 +43,13 @@ class TaskScores:
         """Return a number of the score, or of a difference of it, as tables write it."""
         return f"{value:{sign}{self.form}}"
 
+    def ends(self, interval: tuple[float, float] | None, sign: str = "") -> str:
+        """Return an interval as it stands behind a number; "" without one."""
+        if interval is None:
+            return ""
+        low, high = (self.text(end, sign) for end in interval)
+        return f" ({low} to {high})"
+
 
 CLASSES = TaskScores(
     "macro_f1", "macro F1", 1, ".3f", 10, {"weighted_f1": "weighted F1", "loss": "loss"},
