@@ -93,8 +93,7 @@ def _without_labels(path: Path, card: Card) -> ClientData | None:
         return None
     if "x" not in arrays or any(name.lower() == "y" for name in names) or not arrays["x"].ndim:
         return None
-    nothing = np.zeros(len(arrays["x"]), np.int64)
-    nothing = nothing if card.target is None else nothing + card.target.low
+    nothing = np.full(len(arrays["x"]), 0 if card.target is None else card.target.low)
     return check_client(path, path.stem, {**arrays, "y": nothing}, card)
 
 

@@ -32,7 +32,7 @@ def rows_of_answers(answered: Answered, card: Card) -> Iterator[list[Any]]:
 
 
 def summary_of(card: Card) -> Day | Spread:
-    """Return what sums up answers as they come: a day in classes, or the spread of values."""
+    """Return the summary of answers as they come: a day in classes, or the spread of values."""
     return Day(card.classes) if card.target is None else Spread(card.target)
 
 
