@@ -41,6 +41,7 @@ LINK_DIES, TAB_DIES = 1, ROUNDS + 1
 FIRST = 6
 #: The clock of the page's thread is an hour ahead. Each state that it saves is kept beside, and so
 #: is what the encoder makes of windows: bytes of a window, bytes of its levels, and all of them.
+#: Each save takes a second, so that a tab can be killed in a round.
 AHEAD = """
 {
   const { now } = Date, { put } = IDBObjectStore.prototype, { instantiate } = WebAssembly;
@@ -62,6 +63,7 @@ AHEAD = """
   IDBObjectStore.prototype.put = function (value, key) {
     const kept = all => all.put(`/${performance.now()}`, new Response(value));
     if (key === "state") caches.open("states").then(kept);
+    for (const end = performance.now() + 1000; key === "state" && performance.now() < end; );
     return put.call(this, value, key);
   };
 }
