@@ -41,10 +41,12 @@ LINK_DIES, TAB_DIES = 1, ROUNDS + 1
 FIRST = 6
 #: The clock of the page's thread is an hour ahead. Each state that it saves is kept beside, and so
 #: is what the encoder makes of windows: bytes of a window, bytes of its levels, and all of them.
-#: Each save takes a second, so that a tab can be killed in a round.
+#: Each save takes a second, so that a tab can be killed in a round. The first answer that brings a
+#: message is lost on its way.
 AHEAD = """
 {
-  const { now } = Date, { put } = IDBObjectStore.prototype, { instantiate } = WebAssembly;
+  const { now } = Date, { fetch } = globalThis, { put } = IDBObjectStore.prototype;
+  const { instantiate } = WebAssembly;
   WebAssembly.instantiate = async (...given) => {
     const { exports } = await instantiate(...given);
     const fedsub_encode = (...asked) => {
@@ -60,6 +62,13 @@ AHEAD = """
     return { exports: { ...exports, fedsub_encode } };
   };
   Date.now = () => now() + 3600000;
+  let lost = false;
+  globalThis.fetch = async (path, ...how) => {
+    const answer = await fetch(path, ...how), pulls = `${path}`.endsWith("/pull-messages");
+    const message = pulls && answer.ok && (await answer.clone().arrayBuffer()).byteLength > 0;
+    if (!lost && (lost = message)) throw new TypeError("lost on its way");
+    return answer;
+  };
   IDBObjectStore.prototype.put = function (value, key) {
     const kept = all => all.put(`/${performance.now()}`, new Response(value));
     if (key === "state") caches.open("states").then(kept);
