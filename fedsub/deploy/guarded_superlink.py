@@ -10,7 +10,7 @@ the key that ``ActivateNode`` names: anybody who had a device's public key could
 is there, for an hour at a time, in which the device itself is refused. 1.42 compares it. Neither
 looks whose replies a node pushes. Here whoever is named in a call must be who signed it.
 
-What a device has not confirmed is given to it again (`unconfirmed.py`).
+An answer that the network may have lost is given again (`lost_answers.py`).
 
 Flower 1.39 answers SuperNodes over gRPC, 1.42 over HTTP: see ``fleet_door.py``.
 
@@ -30,10 +30,10 @@ import grpc
 
 from fedsub.deploy.connections import Connections, most_connections
 from fedsub.deploy.fleet_grpc import FleetServer
+from fedsub.deploy.lost_answers import LostAnswers
 from fedsub.deploy.memory_link import KeptNodes, MemoryLinkState
 from fedsub.deploy.quick_link import QuickLinkState, wait_for_locks
 from fedsub.deploy.superlink_options import own_options
-from fedsub.deploy.unconfirmed import Unconfirmed
 from fedsub_core.errors import FedSubError
 from fedsub_core.files import UMASK
 from fedsub_core.flower.linkstate import InMemoryLinkState, SqlLinkState, replace_state
@@ -114,7 +114,7 @@ class GuardedServicer(FleetServicer):
 
     def __init__(self, *args: Any, **keys: Any) -> None:
         super().__init__(*args, **keys)
-        self.allowance, self.unconfirmed = Allowance(), Unconfirmed()
+        self.allowance, self.answers = Allowance(), LostAnswers()
 
     def RegisterNode(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Refuse to register a key that another one signs for."""
@@ -130,16 +130,17 @@ class GuardedServicer(FleetServicer):
         """Refuse another node's reply, one of too many objects, or of more than may come now."""
         if refused := why_refused(request, self.allowance):
             context.abort(*refused)
-        return super().PushMessages(request, context)
+        push = super().PushMessages
+        return self.answers.push(request, lambda: push(request, context))
 
     def PullMessages(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Give what was not confirmed again, and else the next message."""
+        """Give the message that was not confirmed again, or the next one."""
         pull = super().PullMessages
-        return self.unconfirmed.answer(request, lambda: pull(request, context))
+        return self.answers.pull(request, lambda: pull(request, context))
 
     def ConfirmMessageReceived(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Note what has come."""
-        self.unconfirmed.confirm(request)
+        """Note that a message has come."""
+        self.answers.confirm(request)
         return super().ConfirmMessageReceived(request, context)
 
 
@@ -203,19 +204,19 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
     flower = command("uvicorn")
     handlers = fleet_handlers("push_messages", "pull_messages", "confirm_message_received")
     push_messages, pull_messages = handlers.push_messages, handlers.pull_messages
-    confirm, allowance, unconfirmed = handlers.confirm_message_received, Allowance(), Unconfirmed()
+    confirm, allowance, answers = handlers.confirm_message_received, Allowance(), LostAnswers()
 
     def push(request: Any, **keys: Any) -> Any:
         if refused := why_refused(request, allowance):
             code, said = refused
             raise HTTPException(HTTP_STATUS[code], said)
-        return push_messages(request=request, **keys)
+        return answers.push(request, lambda: push_messages(request=request, **keys))
 
     def pull(request: Any, **keys: Any) -> Any:
-        return unconfirmed.answer(request, lambda: pull_messages(request=request, **keys))
+        return answers.pull(request, lambda: pull_messages(request=request, **keys))
 
     def confirmed(request: Any, **keys: Any) -> Any:
-        unconfirmed.confirm(request)
+        answers.confirm(request)
         return confirm(request=request, **keys)
 
     def run(app: Any, *, reload: bool, workers: int, **keys: Any) -> None:

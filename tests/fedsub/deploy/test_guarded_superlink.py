@@ -16,7 +16,7 @@ from fedsub.deploy.guarded_superlink import (
     GuardedServicer,
     count_objects,
 )
-from fedsub.deploy.unconfirmed import MOST_TIMES
+from fedsub.deploy.lost_answers import MOST_TIMES, SECONDS, LostAnswers
 from fedsub.testing.refusals import refused
 
 # Flower's migrations of its database are set up as Alembic used to want it.
@@ -122,3 +122,26 @@ def test_a_message_that_is_never_confirmed_makes_room_for_the_next(
 ) -> None:
     assert [pulled(servicer) for _ in range(1 + MOST_TIMES)] == [["first"]] * (1 + MOST_TIMES)
     assert pulled(servicer) == ["second"]
+
+
+def test_a_reply_whose_answer_was_lost_gets_that_answer_again() -> None:
+    """Flower refuses a reply that the server has read, and its objects would never come."""
+    now = [0.0]
+    answers, given = LostAnswers(lambda: now[0]), iter(range(9))
+
+    def push(objects: int, node: int = 7) -> int:
+        said: int = answers.push(request(objects, node), lambda: next(given))
+        return said
+
+    assert [push(3), push(3), push(3, node=8), push(3, node=8)] == [0, 0, 1, 1]
+    now[0] = SECONDS + 1.0
+    assert [push(3), push(3)] == [2, 2]
+
+
+def test_another_reply_gets_an_answer_of_its_own() -> None:
+    answers, given = LostAnswers(), iter(range(9))
+    replies = [PushMessagesRequest(node=Node(node_id=7)) for _ in "ab"]
+    for reply, name in zip(replies, "ab", strict=True):
+        reply.message_object_trees.append(ObjectTree(object_id=name))
+    said = [answers.push(reply, lambda: next(given)) for reply in (*replies, *replies)]
+    assert said == [0, 1, 2, 3]

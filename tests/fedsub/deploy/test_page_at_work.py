@@ -42,7 +42,7 @@ FIRST = 6
 #: The clock of the page's thread is an hour ahead. Each state that it saves is kept beside, and so
 #: is what the encoder makes of windows: bytes of a window, bytes of its levels, and all of them.
 #: Each save takes a second, so that a tab can be killed in a round. The first answer that brings a
-#: message is lost on its way.
+#: message is lost on its way, and so is the answer to the first reply.
 AHEAD = """
 {
   const { now } = Date, { fetch } = globalThis, { put } = IDBObjectStore.prototype;
@@ -62,11 +62,11 @@ AHEAD = """
     return { exports: { ...exports, fedsub_encode } };
   };
   Date.now = () => now() + 3600000;
-  let lost = false;
+  const lost = new Set();
   globalThis.fetch = async (path, ...how) => {
-    const answer = await fetch(path, ...how), pulls = `${path}`.endsWith("/pull-messages");
-    const message = pulls && answer.ok && (await answer.clone().arrayBuffer()).byteLength > 0;
-    if (!lost && (lost = message)) throw new TypeError("lost on its way");
+    const answer = await fetch(path, ...how), exchange = /p(ull|ush)-messages$/.test(path);
+    const bytes = exchange && answer.ok && (await answer.clone().arrayBuffer()).byteLength;
+    if (bytes && lost.size < lost.add(path).size) throw new TypeError("lost on its way");
     return answer;
   };
   IDBObjectStore.prototype.put = function (value, key) {
