@@ -37,6 +37,14 @@ class StudyAsked:
 
 
 @dataclass(frozen=True)
+class StudyWritten:
+    """Where a study is written to: its folder, and a file of its tables."""
+
+    out: Path | None
+    csv: Path | None
+
+
+@dataclass(frozen=True)
 class CodeNamed:
     """The code that the user names, by the option that it is of."""
 
@@ -48,10 +56,19 @@ class CodeNamed:
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
 @click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="folder of the study [default: runs/<name of the file>]",
+@with_options(
+    "written",
+    StudyWritten,
+    click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="folder of the study [default: runs/<name of the file>]",
+    ),
+    click.option(
+        "--csv",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="also write the tables into this file, with today's date in each row",
+    ),
 )
 @click.option(
     "--data",
@@ -114,7 +131,7 @@ class CodeNamed:
 @AS_JSON
 def compare(
     study: Path,
-    out: Path | None,
+    written: StudyWritten,
     data: Path | None,
     jobs: int | None,
     engine: EngineAsked,
@@ -132,6 +149,7 @@ def compare(
     from fedsub.studies.kept_study import as_asked, keep_study
     from fedsub.studies.local_engine import local_engine
     from fedsub.studies.ray_engine import ray_engine
+    from fedsub.studies.results_file import write_results
     from fedsub.studies.runner import RunsFailedError, run_study
     from fedsub.studies.study_file import read_study
     from fedsub.studies.study_page import write_study_page
@@ -146,7 +164,7 @@ def compare(
     for option, value in wanted.values_of(asdict(code)):
         check_option(option, value, study, getattr(code, option))
         note_option(option, value)
-    folder = (out or Path("runs") / study.stem).resolve()
+    folder = (written.out or Path("runs") / study.stem).resolve()
     if not folder.exists():
         check_some_data(wanted)
     here = nullcontext(local_engine(jobs or usable_cores()))
@@ -165,6 +183,8 @@ def compare(
             runs = finished(wanted, folder, error.chosen)
     _print_study(console, wanted, folder, runs)
     report = write_study_page(wanted, folder, runs)
+    if written.csv is not None:
+        write_results(wanted, runs, written.csv)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
     if as_json:
         found = {"title": wanted.title, "seeds": wanted.seeds}
