@@ -25,7 +25,10 @@ _OF_ALL = (
 def columns(study: Study) -> list[str]:
     """Return the titles of the file's columns: those of all tables, and the keys that differ."""
     cells = study.cells
-    keys = dict.fromkeys(key for cell in cells for key, _ in cell) if len(cells) > 1 else {}
+    values: dict[str, set[str]] = {key: set() for cell in cells for key, _ in cell}
+    for key, found in values.items():
+        found |= {shown(dict(cell).get(key, _MISSING)) for cell in cells}
+    keys = [key for key, found in values.items() if len(found) > 1]
     measures = dict.fromkeys(name for cell in cells for name in asked(study, cell))
     theirs = dict.fromkeys(title for cell in cells for title in printed(study, cell))
     return [*keys, *_OF_ALL, *measures, *theirs, *study.tune, "written"]

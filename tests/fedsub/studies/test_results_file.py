@@ -30,7 +30,7 @@ def test_all_tables_are_rows_of_one_file(tmp_path: Path, monkeypatch: pytest.Mon
     write_results(study, runs, file := tmp_path / "two.csv")
     with file.open(newline="", encoding="utf-8") as text:
         head, *lines = csv.reader(text)
-    assert head == columns(study) and head[:4] == ["data", "lr", "epochs", "method"]
+    assert head == columns(study) and head[:3] == ["lr", "epochs", "method"]
     rows = [dict(zip(head, line, strict=True)) for line in lines]
     assert [(row["lr"], row["epochs"]) for row in rows] == [("0.05", "-")] * 3 + [("-", "2")] * 3
     best, local, worst = rows[:3]
