@@ -35,7 +35,7 @@ def tables_of(page: Path) -> Iterator[tuple[Path, str]]:
             " ".join((apart or inside).replace("\\", " ").split())
             for apart, inside in _CODE.findall(text, before, found.start())
         ]
-        command = next((one for one in code if one.endswith(option)), "")
+        command = next((one for one in code if option in one), "")
         title = re.findall(r"^## (.+)$", text[: found.start()], re.MULTILINE)[-1]
         script = re.search(r"\w+\.py", command) or re.search(r"\w+\.py", title)
         before = found.end()
