@@ -149,7 +149,6 @@ def compare(
     from fedsub.studies.kept_study import as_asked, keep_study
     from fedsub.studies.local_engine import local_engine
     from fedsub.studies.ray_engine import ray_engine
-    from fedsub.studies.results_file import write_results
     from fedsub.studies.runner import RunsFailedError, run_study
     from fedsub.studies.study_file import read_study
     from fedsub.studies.study_page import write_study_page
@@ -181,10 +180,8 @@ def compare(
             if not any(wanted.rows()):
                 raise
             runs = finished(wanted, folder, error.chosen)
-    _print_study(console, wanted, folder, runs)
+    _print_study(console, wanted, folder, runs, written.csv)
     report = write_study_page(wanted, folder, runs)
-    if written.csv is not None:
-        write_results(wanted, runs, written.csv)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
     if as_json:
         found = {"title": wanted.title, "seeds": wanted.seeds}
@@ -194,10 +191,15 @@ def compare(
         raise failed
 
 
-def _print_study(console: Console, study: Study, folder: Path, runs: list[Run]) -> None:
-    """Print the tables, and where they lie."""
+def _print_study(
+    console: Console, study: Study, folder: Path, runs: list[Run], results: Path | None
+) -> None:
+    """Write the tables; print them, and where they lie."""
+    from fedsub.studies.results_file import write_results
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
 
+    if results is not None:
+        write_results(study, runs, results)
     console.print(write_tables(study, folder, runs), markup=False, soft_wrap=True)
     times: dict[str, float] = {}
     # Tables may have runs in common.
