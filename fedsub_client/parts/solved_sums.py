@@ -128,7 +128,7 @@ def _known(sent: Portable) -> Known:
     key = digest.digest()
     with _lock:
         known = _solved.pop(key, None)
-        if known is None or not np.array_equal(known.gram, sent.gram):
+        if known is None or known.gram is None or not np.array_equal(known.gram, sent.gram):
             known = Known(sent.sums(), sent.gram)
         _solved[key] = known  # behind all others: those go first
         while len(_solved) > 1 and _taken() > KEPT_BYTES:

@@ -71,8 +71,9 @@ class RawTensor:
         return message
 
     def _values(self) -> bytes | memoryview:
-        values = self.part.values
-        return pack_bits(values) if isinstance(self.part, Bits) else values.reshape(-1).view(np.uint8).data
+        if isinstance(self.part, Bits):
+            return pack_bits(self.part.values)
+        return self.part.values.reshape(-1).view(np.uint8).data
 
     @property
     def size(self) -> int:
