@@ -15,11 +15,6 @@ from fedsub_core.files import write_whole
 #: What a row does not have.
 _MISSING = "-"
 _ENDS = ("", ": low", ": high")
-_OF_ALL = (
-    "method", "tested", *(f"macro F1{end}" for end in _ENDS), "10 %",
-    *(f"gain{end}" for end in _ENDS), "gain over", "worse", "weighted F1", "loss",
-    "up", "down", "to evaluate",
-)  # fmt: skip
 
 
 def columns(study: Study) -> list[str]:
@@ -31,7 +26,10 @@ def columns(study: Study) -> list[str]:
     keys = [key for key, found in values.items() if len(found) > 1]
     measures = dict.fromkeys(name for cell in cells for name in asked(study, cell))
     theirs = dict.fromkeys(title for cell in cells for title in printed(study, cell))
-    return [*keys, *_OF_ALL, *measures, *theirs, *study.tune, "written"]
+    scores = study.scores
+    of_all = [*_ends(scores.title), f"{scores.worst} %", *_ends("gain"), "gain over", "worse"]
+    of_all = ["method", "tested", *of_all, *scores.others.values(), "up", "down", "to evaluate"]
+    return [*keys, *of_all, *measures, *theirs, *study.tune, "written"]
 
 
 def write_results(study: Study, runs: Sequence[Run], path: Path) -> None:
@@ -52,17 +50,17 @@ def write_results(study: Study, runs: Sequence[Run], path: Path) -> None:
 
 def _values(study: Study, cell: Cell, row: Row) -> dict[str, str]:
     """Return a row's cells by title, without those that it does not have."""
-    gain = (row.gain, *(row.gain_interval or (None, None)))
+    scores, none = study.scores, (None, None)
+    score, gain = (row.score, *(row.interval or none)), (row.gain, *(row.gain_interval or none))
     numbers: dict[str, float | None] = {
-        **dict(zip(_OF_ALL[2:5], (row.macro_f1, *(row.interval or (None, None))), strict=True)),
-        "10 %": row.p10,
-        "weighted F1": row.weighted_f1,
-        "loss": row.loss,
         **row.measures,
         **{title: of.get(row.entry.label) for title, (_, of) in printed(study, cell).items()},
     }
     other = {
-        **dict(zip(_OF_ALL[6:9], (_text(end, "+.3f") for end in gain), strict=True)),
+        **dict(zip(_ends(scores.title), (_text(end, scores.form) for end in score), strict=True)),
+        f"{scores.worst} %": _text(row.worst, scores.form),
+        **dict(zip(_ends("gain"), (_text(end, f"+{scores.form}") for end in gain), strict=True)),
+        **{title: number(name, row.means[name]) for name, title in scores.others.items()},
         "worse": _text(row.worse, ".0%"),
         "up": _text(row.up, ".2f"),
         "down": _text(row.down, ".2f"),
@@ -77,6 +75,11 @@ def _values(study: Study, cell: Cell, row: Row) -> dict[str, str]:
         **other,
         **{key: tuned(study, key, row.tuned) for key in study.tune},
     }
+
+
+def _ends(title: str) -> list[str]:
+    """Return the titles of a number and of its interval's ends."""
+    return [f"{title}{end}" for end in _ENDS]
 
 
 def _text(value: float | None, form: str) -> str:

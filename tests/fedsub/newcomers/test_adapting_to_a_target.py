@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import fedsub
+from fedsub.api.adapting import NewcomersFile
+from fedsub.newcomers.finished_run import FinishedRun
 from fedsub.newcomers.newcomers_file import read_newcomers, write_newcomers
 from fedsub.newcomers.results import source_of
 from fedsub.testing.refusals import refused
@@ -54,10 +56,11 @@ def test_a_persons_model_predicts_what_was_measured(town: Federation, run: fedsu
 def test_a_file_for_newcomers_does_as_the_runs_folder(
     town: Federation, run: fedsub.Run, tmp_path: Path
 ) -> None:
-    write_newcomers(source_of(run.folder, "fedsub-ridge"), tmp_path / "n.safetensors")
+    write_newcomers(FinishedRun(run.folder, "fedsub-ridge"), tmp_path / "n.safetensors")
     given = read_newcomers(tmp_path / "n.safetensors")
     assert given.card is not None and given.card.target == town.card.target
     file = fedsub.load(tmp_path / "n.safetensors")
+    assert isinstance(file, NewcomersFile)
     for k in (0, 20):
         ours, theirs = (one.adapt(some(town, "p4"), samples_per_class=k) for one in (file, run))
         assert ours.table.equals(theirs.table)

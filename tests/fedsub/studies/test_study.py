@@ -197,14 +197,14 @@ def test_values_are_chosen_on_the_validation_part_that_a_file_names() -> None:
     assert again.split == "given" and part.clients.keys() == clients.keys()
     for name, data in part.clients.items():
         cut = split_client(data, whole.card, again.split_settings)
-        own, tested = clients[name], clients[name].parts == 1
+        own, tested = clients[name], given[name] == 1
         assert not (data.x[:, None] == own.x[tested]).all(2).any(), "a tested sample"
         if name != "p2":
             assert np.array_equal(cut.test_x, own.x[given[name] == 2])
             assert np.array_equal(cut.train_x, own.x[given[name] == 0])
         else:
             assert 0 < len(cut.test) < len(cut.train) == (given[name] == 0).sum() - len(cut.test)
-    none = {n: replace(c, parts=np.where(c.parts == 2, 3, c.parts)) for n, c in clients.items()}
+    none = {n: replace(c, parts=np.where(given[n] == 2, 3, given[n])) for n, c in clients.items()}
     assert tuning_run(Federation(whole.card, none), config)[1].split == "auto"
 
 

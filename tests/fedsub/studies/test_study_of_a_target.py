@@ -1,5 +1,6 @@
 """Studies of a target: the least error is best, in tables, on the page and among tuned values."""
 
+import csv
 import json
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import fedsub
 from fedsub.studies.engine import SECONDS_FILE
 from fedsub.studies.kept_runs import RUNS
 from fedsub.studies.latex import latex
+from fedsub.studies.results_file import write_results
 from fedsub.studies.runner import choose, final_tasks
 from fedsub.studies.study import Study, Task
 from fedsub.studies.study_file import read_study
@@ -83,6 +85,17 @@ def test_the_least_error_is_first_and_a_smaller_one_is_a_gain(study: Study, tmp_
     (plain,) = plain_tables(study, runs)
     assert plain["rows"][0]["mae"] == pytest.approx(3.25) and "macro_f1" not in plain["rows"][0]
     assert plain["rows"][0]["p90"] == pytest.approx(3.45)
+
+
+def test_its_results_file_has_its_own_columns(study: Study, tmp_path: Path) -> None:
+    made(study, tmp_path)
+    runs = finished(study, tmp_path, nothing_tuned(study))
+    write_results(study, runs, tmp_path / "pulse.csv")
+    with (tmp_path / "pulse.csv").open(newline="", encoding="utf-8") as text:
+        first, second = csv.DictReader(text)
+    assert (first["MAE"], first["90 %"], first["R2"]) == ("3.25", "3.45", "0.675")
+    assert (first["gain"], first["gain: low"], second["gain"]) == ("+2", "+2", "-")
+    assert not any("F1" in title for title in first)
 
 
 def test_its_page_draws_errors_and_says_who_is_better(study: Study, tmp_path: Path) -> None:
