@@ -209,7 +209,8 @@ class Cohort:
         now |= self.learner.settled(now, train)
         if not self.keeps_best:
             return now
-        judged = on_validation_parts(self.learner, self.data, scaling, index, now)
+        half = None if self.card.target is None else self.card.target.half
+        judged = on_validation_parts(self.learner, self.data, scaling, index, now, half)
         best = better_of(best_tensors(state), now, judged, turn.round)
         self.state = self._with_rows(self.state, index, best)
         return used(now | best)
