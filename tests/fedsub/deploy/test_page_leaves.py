@@ -19,7 +19,7 @@ from fedsub_server.leaving import DELETED, DEPARTURES_FILE, REMAINS
 from fedsub_server.live_file import LIVE_FILE
 from fedsub_server.rundb import RunDatabase
 
-from .page_tabs import choose_file, write_csv
+from .page_tabs import choose_file, join_page, write_csv
 
 pytestmark = [
     pytest.mark.slow,
@@ -64,12 +64,7 @@ def test_a_page_of_an_older_release_takes_part_and_its_person_leaves(tmp_path: P
     file = write_csv(tmp_path / "own.csv", WEB, 0, 99)
 
     def visit(tab: Driven, url: str, client: str) -> None:
-        tab.open(url)
-        tab.until("document.querySelector('#join-press')")
-        tab.run(f"document.querySelector('#name').value = {client!r}")
-        tab.run("document.querySelector('#agree').click()")
-        tab.run("document.querySelector('#join-press').click()")
-        tab.until("document.querySelector('#file')")
+        join_page(tab, url, client)
         choose_file(tab, "#file", file)
         tab.until(f"/Waits/.test({SAYS.format('#now-says')})")
 

@@ -2,7 +2,7 @@
 import type { Database } from "../browser/database.js";
 import type { Left } from "../device/leaving.js";
 import { pause } from "../fleet/calls.js";
-import { CARD, JOINED, KEYS, LANGUAGE, type Leaving, LEAVING } from "../thread/names.js";
+import { BACKGROUND, CARD, JOINED, KEYS, LANGUAGE, type Leaving, LEAVING } from "../thread/names.js";
 import { button, element, said, section, show } from "./elements.js";
 import type { Page } from "./page.js";
 import type { Key, Texts } from "./texts.js";
@@ -19,7 +19,7 @@ const WORDS: Readonly<Record<string, Key>> = { offline: "offline", elsewhere: "e
 export async function beginLeaving({ database, thread }: Page): Promise<void> {
   await stopped(thread);
   const leaving: Leaving = { node: undefined, said: false };
-  await database.keepOnly([CARD, JOINED, KEYS, LANGUAGE], LEAVING, leaving);
+  await database.keepOnly([BACKGROUND, CARD, JOINED, KEYS, LANGUAGE], LEAVING, leaving);
   location.reload();
 }
 

@@ -1,9 +1,10 @@
 /** The page of a person who has joined: what its parts share, and how it is brought up to date. */
 import type { Database } from "../browser/database.js";
+import { wakeOnce } from "../browser/waking.js";
 import type { Card } from "../data/person.js";
 import type { OwnModel } from "../device/owner.js";
 import type { Joined } from "../fleet/join.js";
-import { MODEL } from "../thread/names.js";
+import { BACKGROUND, MODEL, PAUSED } from "../thread/names.js";
 import type { News, Summary } from "../thread/work.js";
 import { dataView } from "./data-view.js";
 import { leavingView, updateLeaving } from "./forgetting.js";
@@ -11,15 +12,16 @@ import { modelView } from "./model-view.js";
 import { nowView, updateNow } from "./now-view.js";
 import type { Recorder } from "./recorder.js";
 import { recordingView } from "./recording-view.js";
+import { whenView } from "./when-view.js";
 import type { Texts } from "./texts.js";
 import { newThread, type Thread } from "./thread.js";
-
-const PAUSED = "paused";
 
 /** What the page of one person shows. */
 export class Page {
   readonly thread: Thread;
   paused = false;
+  /** Whether the service worker takes part while no page does. */
+  background = false;
   /** The recording that goes on, or that could not be kept yet. */
   recorder: Recorder | undefined;
   data: Summary = { counts: [], unlabelled: 0, recordings: [], older: 0 };
@@ -48,6 +50,10 @@ export class Page {
   /** Read what is kept, and begin. */
   async begin(): Promise<void> {
     this.paused = (await this.database.get<boolean>(PAUSED)) ?? false;
+    this.background = (await this.database.get<boolean>(BACKGROUND)) ?? false;
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden && this.background) void wakeOnce();
+    });
     await this.thread.call("begin", this.joined.client);
     await this.thread.call("takePart", !this.paused);
     await this.readModel();
@@ -73,7 +79,7 @@ export class Page {
   show(): HTMLElement[] {
     if (this.leaves) return [(this.leaving = leavingView(this))];
     this.views = { now: nowView(this), data: dataView(this), model: modelView(this) };
-    return [this.views.now, recordingView(this), this.views.model, this.views.data];
+    return [this.views.now, recordingView(this), this.views.model, this.views.data, ...whenView(this)];
   }
 
   private async readModel(): Promise<void> {

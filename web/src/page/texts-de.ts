@@ -32,7 +32,7 @@ export const german: typeof english = {
   working: "Arbeitet an Runde {round}.",
   offline: "Der Server ist nicht zu erreichen ({why}). Versucht es wieder.",
   refused: "Der Server lässt dieses Telefon nicht mehr herein ({why}).",
-  elsewhere: "Ein anderes Fenster macht mit. Schließen Sie es, um hier weiterzumachen.",
+  elsewhere: "Ein anderes Fenster macht mit, oder das Telefon im Hintergrund. Danach geht es hier weiter.",
   full: "Auf diesem Telefon ist kein Platz mehr, deshalb konnte es nicht mitmachen. Nichts ist verloren. Löschen Sie Aufnahmen, oder schaffen Sie Platz. ({why})",
   outdated: "Diese Seite und der Server verstehen einander nicht: Sie sind von verschiedenen Ausgaben. Laden Sie die Seite neu. Hilft das nicht, sagen Sie es dem Betreiber des Servers. ({why})",
   unlisted: "Eine Liste sagt, wer bei Summen mitmacht. Dieses Telefon steht noch nicht darin, oder nicht so, wie es beigetreten ist. Fragen Sie, wer die Liste führt. ({why})",
@@ -52,6 +52,13 @@ export const german: typeof english = {
   yes: "Ja, mitmachen",
   no: "Nein",
   declined: "Sie haben zu einem Lauf Nein gesagt. Es wurde nichts gesendet.",
+
+  whenTitle: "Wann dieses Telefon mitmacht",
+  background: "Auch wenn diese Seite geschlossen ist, wo der Browser das erlaubt",
+  backgroundHint: "Der Browser bestimmt, wann er die Seite weckt, und für wie lange. Läufe, denen Sie nicht zugestimmt haben, warten, bis Sie die Seite öffnen.",
+  backgroundOften: "Der Browser weckt sie ab und zu.",
+  backgroundOnce: "Dieser Browser weckt sie einmal, nachdem Sie die Seite geschlossen haben, sobald es ein Netz gibt. Ab und zu weckt er sie, wenn Sie sie installieren.",
+  backgroundNever: "Dieser Browser erlaubt es jetzt nicht.",
 
   recordTitle: "Aufnehmen",
   recordHow: "Wählen Sie, was Sie gleich tun werden, starten Sie, tragen Sie das Telefon wie immer, und stoppen Sie.",

@@ -30,7 +30,7 @@ export const english = {
   working: "Works on round {round}.",
   offline: "Cannot reach the server ({why}). Tries again.",
   refused: "The server does not let this phone in any more ({why}).",
-  elsewhere: "Another tab takes part. Close it to go on here.",
+  elsewhere: "Another tab takes part, or this phone does so in the background. It goes on here once that has ended.",
   full: "There is no space left on this phone, so it could not take part. Nothing is lost. Delete recordings, or free some space. ({why})",
   outdated: "This page and the server do not understand each other: they are of different releases. Load the page anew. If that does not help, tell the server's owner. ({why})",
   unlisted: "A roster says who takes part in sums. This phone is not in it yet, or not as it joined. Ask the roster's owner. ({why})",
@@ -50,6 +50,13 @@ export const english = {
   yes: "Yes, take part",
   no: "No",
   declined: "You said no to a run. Nothing was sent.",
+
+  whenTitle: "When this phone takes part",
+  background: "Also when this page is closed, where this browser allows it",
+  backgroundHint: "The browser decides when it wakes the page, and for how long. Runs that you have not agreed to wait until you open the page.",
+  backgroundOften: "The browser wakes it now and then.",
+  backgroundOnce: "This browser wakes it once after you close the page, when there is a network. It wakes it now and then if you install the page.",
+  backgroundNever: "This browser does not allow it now.",
 
   recordTitle: "Record",
   recordHow: "Choose what you are about to do, start, carry your phone as always, and stop.",

@@ -8,6 +8,9 @@ export const MODEL = "model";
 export const OWNER = "roster owner";
 export const JOINED = "joined";
 export const LANGUAGE = "language";
+export const PAUSED = "paused";
+/** Whether the service worker takes part, too. */
+export const BACKGROUND = "background";
 /** There from when a person leaves until the server has said what it deleted: a {@link Leaving}. */
 export const LEAVING = "leaving";
 /** Activities that a device needs to take part. */

@@ -1,4 +1,4 @@
-/** A device that takes part while the page is open, in one tab at a time. */
+/** A device that takes part, in one tab or service worker at a time. */
 import { type Database, StorageFull } from "../browser/database.js";
 import { alone, BrowserStore } from "../browser/store.js";
 import type { Person } from "../data/person.js";
@@ -56,7 +56,7 @@ export class TakingPart {
     private readonly client: string,
     private readonly database: Database,
     private readonly exports: Exports,
-    private readonly consent: Consent,
+    private readonly consent: Pick<Consent, "demand">,
     /** Called when what it does has changed, or the model. */
     private readonly changed: (newModel: boolean) => void,
   ) {}
@@ -68,6 +68,12 @@ export class TakingPart {
     const ended = new AbortController();
     this.ended = ended;
     this.running = this.running.then(() => this.keepOn(ended.signal));
+  }
+
+  /** Take part as long as `stays` says so, and begin no more; false, at once, where another tab takes part. */
+  async awhile(person: Person | undefined, stays: () => Promise<boolean>): Promise<boolean> {
+    this.person = person;
+    return (await alone(() => this.once(new AbortController().signal, stays).then(() => true))) ?? false;
   }
 
   /** End it; when it has ended. */
@@ -96,7 +102,7 @@ export class TakingPart {
     this.does({ kind: "idle" });
   }
 
-  private async once(signal: AbortSignal): Promise<void> {
+  private async once(signal: AbortSignal, stays?: () => Promise<boolean>): Promise<void> {
     const pair = await this.database.get<CryptoKeyPair>(KEYS);
     if (!pair) throw new Error("this phone has no key");
     const leaving = await this.database.get<Leaving>(LEAVING);
@@ -129,6 +135,7 @@ export class TakingPart {
           this.does(member.waits());
         },
         answered: member.answered,
+        ...(stays && { stays }),
         log,
       },
     );

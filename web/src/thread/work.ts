@@ -6,10 +6,10 @@ import type { Card } from "../data/person.js";
 import type { OwnModel } from "../device/owner.js";
 import { DataError } from "../errors.js";
 import type { Exports } from "../training/memory.js";
-import { type About, type OwnData, ownData } from "./own-data.js";
+import { type About, isReady, type OwnData, ownData } from "./own-data.js";
 import { Predictor } from "./predictor.js";
 import type { Measured } from "../data/measured.js";
-import { CARD, FEWEST, LEAVING, MODEL } from "./names.js";
+import { CARD, MODEL } from "./names.js";
 import { type Doing, TakingPart } from "./taking-part.js";
 import { Consent, type Terms } from "./terms.js";
 
@@ -128,9 +128,8 @@ export class Work {
   }
 
   private async goOn(): Promise<void> {
-    const { taking } = await this.joined, { person, counts = [] } = this.data ?? {};
-    const ready = person ? counts.filter((count) => count > 0).length >= FEWEST : (await (await this.database).get(LEAVING)) !== undefined;
-    if (this.wanted && ready) taking.begin(person);
+    const { taking } = await this.joined, data = this.data ?? { person: undefined, counts: [] };
+    if (this.wanted && (await isReady(await this.database, data))) taking.begin(data.person);
     else await taking.end();
   }
 
