@@ -121,9 +121,10 @@ export class Device {
     // What a device says is for all methods: that of one that trains on an encoder's features says most.
     const halves = settings.methods.map((name) => new Half(settings, name, this.person, this.kernels));
     const said = introduction(halves.find(({ sight }) => sight.encoder && sight.trains) ?? halves[0]);
+    const hours = await this.owner.hours?.();
     await this.keep(withSettings(kept, asked.run, values));
     for (const half of halves) this.halves.set(`${asked.run} ${half.method.name}`, half);
-    return new Map([["handshake", config(said)]]);
+    return new Map([["handshake", config(hours ? new Map([...said, ["hours", hours]]) : said)]]);
   }
 
   private half(run: string, method: string): Half {

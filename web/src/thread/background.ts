@@ -1,11 +1,13 @@
 /** Taking part without a page: what a service worker does when the browser wakes it. */
 import { Database } from "../browser/database.js";
 import { pageKernels } from "../browser/kernels.js";
+import { presentHere, WITHOUT_PAGE } from "../browser/present.js";
 import { cardOf } from "../data/card.js";
+import { ALWAYS, type Policy, unmet } from "../device/policy.js";
 import type { Settings } from "../device/settings.js";
 import type { Joined } from "../fleet/join.js";
 import { Unanswered } from "../fleet/participation.js";
-import { BACKGROUND, CARD, JOINED, PAUSED } from "./names.js";
+import { BACKGROUND, CARD, JOINED, PAUSED, POLICY } from "./names.js";
 import { isReady, ownData } from "./own-data.js";
 import { TakingPart } from "./taking-part.js";
 import { hasAgreed, termsOf } from "./terms.js";
@@ -25,14 +27,16 @@ export async function takePartAwhile(lookedAt: () => Promise<boolean>): Promise<
   try {
     const joined = await database.get<Joined>(JOINED), card = await database.get<string>(CARD);
     const wanted = (await database.get<boolean>(BACKGROUND)) && !(await database.get<boolean>(PAUSED));
-    if (!joined || card === undefined || !wanted) return;
+    const policy = (await database.get<Policy>(POLICY)) ?? ALWAYS;
+    const allowed = async () => unmet(policy, await presentHere(WITHOUT_PAGE)) === undefined;
+    if (!joined || card === undefined || !wanted || !(await allowed())) return;
     const data = await ownData(joined.client, cardOf(card), database);
     if (!(await isReady(database, data))) return;
     const demand = async (settings: Settings) => {
       if (!(await hasAgreed(database, termsOf(settings)))) throw new Unanswered("its owner has not agreed to what this run sends, and is asked by the page");
     };
     const taking = new TakingPart(joined.client, database, await pageKernels(), { demand }, () => undefined);
-    const stays = async () => performance.now() < end && !(await lookedAt());
+    const stays = async () => performance.now() < end && (await allowed()) && !(await lookedAt());
     if (!(await taking.awhile(data.person, stays))) throw new Error("a tab takes part");
   } finally {
     database.close();

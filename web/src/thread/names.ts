@@ -9,6 +9,8 @@ export const OWNER = "roster owner";
 export const JOINED = "joined";
 export const LANGUAGE = "language";
 export const PAUSED = "paused";
+/** When the person lets it take part: a {@link Policy}; none: always. */
+export const POLICY = "policy";
 /** Whether the service worker takes part, too. */
 export const BACKGROUND = "background";
 /** There from when a person leaves until the server has said what it deleted: a {@link Leaving}. */

@@ -5,6 +5,7 @@ import type { Person } from "../data/person.js";
 import { type Asked, Device } from "../device/device.js";
 import { type Left, leaveOf, leftOf } from "../device/leaving.js";
 import type { OwnModel } from "../device/owner.js";
+import { ALWAYS, dailyHours, type Policy } from "../device/policy.js";
 import type { Settings } from "../device/settings.js";
 import { MessageRefused } from "../errors.js";
 import { CallRefused, FleetCalls, fetchTransport, pause } from "../fleet/calls.js";
@@ -15,7 +16,7 @@ import { publicLine } from "../secure/roster.js";
 import { NO_WISH } from "../secure/settings.js";
 import type { Exports } from "../training/memory.js";
 import type { Content } from "../values.js";
-import { KEYS, OWNER, type Leaving, LEAVING, MODEL } from "./names.js";
+import { KEYS, OWNER, type Leaving, LEAVING, MODEL, POLICY } from "./names.js";
 import { type Consent, Declined } from "./terms.js";
 
 /** What a device does now. */
@@ -199,6 +200,7 @@ export class TakingPart {
         await this.consent.demand(settings, signal);
         if (this.person !== person) throw new OtherSamples();
       },
+      hours: async () => dailyHours((await this.database.get<Policy>(POLICY)) ?? ALWAYS, new Date()),
       tested: async (model: OwnModel) => {
         await this.database.put(MODEL, model);
         this.changed(true);
