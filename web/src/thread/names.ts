@@ -24,6 +24,8 @@ export interface Leaving {
   readonly node: bigint | undefined;
   /** Whether an answer of it has said so. */
   readonly said: boolean;
-  /** What the server deleted, once it has said so: it says it once. */
+  /** What runs deleted, once they have said so: each says it once. */
   readonly left?: Left;
+  /** The SuperLink's numbers of runs that have not said it yet, of those that the person took part in. */
+  readonly runs?: readonly string[];
 }

@@ -3,7 +3,7 @@ import { type Database, StorageFull } from "../browser/database.js";
 import { alone, BrowserStore } from "../browser/store.js";
 import type { Person } from "../data/person.js";
 import { type Asked, Device } from "../device/device.js";
-import { type Left, leaveOf, leftOf } from "../device/leaving.js";
+import type { Left } from "../device/leaving.js";
 import type { OwnModel } from "../device/owner.js";
 import { ALWAYS, dailyHours, type Policy } from "../device/policy.js";
 import type { Settings } from "../device/settings.js";
@@ -16,6 +16,7 @@ import { publicLine } from "../secure/roster.js";
 import { NO_WISH } from "../secure/settings.js";
 import type { Exports } from "../training/memory.js";
 import type { Content } from "../values.js";
+import { leaver, leftBy } from "./leaver.js";
 import { KEYS, OWNER, type Leaving, LEAVING, MODEL, POLICY } from "./names.js";
 import { type Consent, Declined } from "./terms.js";
 
@@ -44,7 +45,7 @@ const UNLISTED = /: roster: got (no|another) key of \S+, expected that of this d
 class OtherSamples extends Error {}
 
 /** Who answers: somebody who takes part, or who leaves. */
-type Member = Required<Pick<Participation, "before" | "active" | "answered">> & { readonly answer: (asked: Asked) => Promise<Content>; readonly waits: () => Doing };
+export type Member = Required<Pick<Participation, "before" | "active" | "answered" | "stays">> & { readonly answer: (asked: Asked) => Promise<Content>; readonly waits: () => Doing };
 
 /** Takes part with a person's samples until it is ended. */
 export class TakingPart {
@@ -108,12 +109,13 @@ export class TakingPart {
     if (!pair) throw new Error("this phone has no key");
     const leaving = await this.database.get<Leaving>(LEAVING);
     // The server has nothing more to say, whether it got the answer or not.
-    if (leaving?.left) {
-      this.does({ kind: "left", ...leaving.left });
+    const before = leaving && leftBy(leaving);
+    if (before) {
+      this.does(before);
       return;
     }
-    const member = leaving ? this.leaver(leaving) : await this.member(signal, await this.roster(pair));
     const calls = new FleetCalls(fetchTransport(""), await deviceKey(pair), PATIENCE, signal);
+    const member = leaving ? leaver(this.client, this.database, leaving, calls, (doing) => { this.does(doing); }) : await this.member(signal, await this.roster(pair));
     await takePart(
       calls,
       async (metadata, content) => {
@@ -136,7 +138,7 @@ export class TakingPart {
           this.does(member.waits());
         },
         answered: member.answered,
-        ...(stays && { stays }),
+        stays: async () => (await member.stays()) && ((await stays?.()) ?? true),
         log,
       },
     );
@@ -165,31 +167,7 @@ export class TakingPart {
         throw error;
       }
     };
-    return { before: device.node, active: (node) => device.active(node), answer, answered: () => Promise.resolve(), waits: () => ({ kind: "waiting" }) };
-  }
-
-  /** Who left answers nothing else, until the server says what it deleted. */
-  private leaver(before: Leaving): Member {
-    let now = before, told = false;
-    const keep = (changed: Partial<Leaving>) => this.database.put(LEAVING, (now = { ...now, ...changed }));
-    return {
-      before: before.node,
-      active: (node) => keep({ node }),
-      answer: async ({ content }) => {
-        const left = leftOf(content, this.client);
-        if (left) await keep({ left });
-        told = true;
-        return leaveOf(this.client);
-      },
-      answered: async () => {
-        if (now.left) this.does({ kind: "left", ...now.left });
-        else if (told && !now.said) {
-          await keep({ said: true });
-          this.does({ kind: "leaving", said: true });
-        }
-      },
-      waits: () => ({ kind: "leaving", said: now.said }),
-    };
+    return { before: device.node, active: (node) => device.active(node), answer, answered: () => Promise.resolve(), stays: () => Promise.resolve(true), waits: () => ({ kind: "waiting" }) };
   }
 
   private async device(signal: AbortSignal, roster: RosterFiles | undefined): Promise<Device> {

@@ -1,8 +1,10 @@
 /** What the page's other thread does: reads and writes recordings, takes part, and predicts. */
 import type { Database } from "../browser/database.js";
+import { BrowserStore } from "../browser/store.js";
 import { cardOf } from "../data/card.js";
 import { csvHead, csvRows, recordingsOf } from "../data/csv.js";
 import type { Card } from "../data/person.js";
+import { keptOf } from "../device/kept.js";
 import type { OwnModel } from "../device/owner.js";
 import { DataError } from "../errors.js";
 import type { Exports } from "../training/memory.js";
@@ -76,6 +78,8 @@ export class Work {
       read: () => this.read(),
       /** Take part from now on, or no more; when that is so. */
       takePart: (on: boolean) => this.takePart(on),
+      /** The SuperLink's numbers of the runs that this device knows. */
+      runs: () => this.runs(),
       /** Answer the question about these terms. */
       agree: (terms: Terms, yes: boolean) => {
         this.consent.answer(terms, yes);
@@ -125,6 +129,11 @@ export class Work {
   private async takePart(on: boolean): Promise<void> {
     this.wanted = on;
     await this.goOn();
+  }
+
+  private async runs(): Promise<string[]> {
+    const { client } = await this.joined, block = await new BrowserStore(await this.database).load();
+    return block ? [...keptOf(block, client).settings.keys()] : [];
   }
 
   private async goOn(): Promise<void> {
