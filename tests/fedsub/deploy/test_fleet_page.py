@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "wire-format.md").read_text("utf-8")
 SECTION = PAGE.split("## Flower's calls over HTTP\n")[1].split("\n## ")[0]
 #: Flower's modules of messages.
-MODULES = ("fleet", "message", "heartbeat", "recorddict", "error", "node")
+MODULES = ("fleet", "message", "heartbeat", "recorddict", "error", "node", "run")
 
 
 def flowers(name: str) -> Any:

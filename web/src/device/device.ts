@@ -153,7 +153,7 @@ export class Device {
     const vector = () => (saved?.beside.levels ? vectorIn(saved.reply) : undefined);
     const values = await sums.signed(sums.answer(person, record, (of) => sharedMoments(halves, of), vector), record, this.kept);
     await this.keep(sums.after(this.kept, run, person));
-    sums.note(person, run, method);
+    await sums.note(person, run, method);
     return new Map([["secure", config(values)]]);
   }
 
@@ -173,7 +173,7 @@ export class Device {
       this.log(`round ${round} was done before; same answer`);
       const again = part && maskedAgain(part, saved, half.split.train.length);
       if (again) await this.keep(sums.after(this.kept, told.run, person));
-      sums.note(person, told.run, told.method);
+      await sums.note(person, told.run, told.method);
       return this.reply(half, told, again ? { ...saved, reply: again } : saved);
     }
     if (saved && saved.round > round) this.log(`asked for round ${round} after ${saved.round}: the server went back; training on`);
@@ -188,7 +188,7 @@ export class Device {
     const sent = part ? { ...kept, reply: maskedBytes(part, kept) } : kept;
     const all = withSaved(this.kept, kept);
     await this.keep(part ? sums.after(all, told.run, person) : all);
-    sums.note(person, told.run, told.method);
+    await sums.note(person, told.run, told.method);
     return this.reply(half, told, sent);
   }
 

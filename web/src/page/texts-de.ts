@@ -106,6 +106,7 @@ export const german: typeof english = {
   discard: "Löschen",
   discardOf: "Aufnahme {line} löschen",
   export: "Meine Daten mitnehmen",
+  receipts: "Belege verdeckter Summen",
   forget: "Vergiss mich",
   forgetSure: "Alle Aufnahmen und Ihr Modell von diesem Telefon löschen, und nicht mehr mitmachen? Das lässt sich nicht zurücknehmen.",
   forgetServer: "Auch der Server wird dann gebeten, Sie zu vergessen. Name und Schlüssel bleiben hier, bis er geantwortet hat.",

@@ -104,6 +104,7 @@ export const english = {
   discard: "Delete",
   discardOf: "Delete recording {line}",
   export: "Take my data with me",
+  receipts: "Receipts of masked sums",
   forget: "Forget me",
   forgetSure: "Delete all recordings and your model from this phone, and take part no more? This cannot be undone.",
   forgetServer: "The server is then asked to forget you, too. Your name and key stay here until it has answered.",

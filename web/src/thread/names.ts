@@ -4,6 +4,9 @@ import type { Left } from "../device/leaving.js";
 export const CARD = "card";
 export const KEYS = "keys";
 export const MODEL = "model";
+/** Receipts of secure sums, as lines by their runs: {@link Receipts}. */
+export const RECEIPTS = "receipts";
+export type Receipts = ReadonlyMap<string, readonly string[]>;
 /** The public key of the roster's owner. */
 export const OWNER = "roster owner";
 export const JOINED = "joined";

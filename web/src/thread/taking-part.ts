@@ -17,7 +17,7 @@ import { NO_WISH } from "../secure/settings.js";
 import type { Exports } from "../training/memory.js";
 import type { Content } from "../values.js";
 import { leaver, leftBy } from "./leaver.js";
-import { KEYS, OWNER, type Leaving, LEAVING, MODEL, POLICY } from "./names.js";
+import { KEYS, OWNER, type Leaving, LEAVING, MODEL, POLICY, type Receipts, RECEIPTS } from "./names.js";
 import { type Consent, Declined } from "./terms.js";
 
 /** What a device does now. */
@@ -184,7 +184,11 @@ export class TakingPart {
         this.changed(true);
       },
     };
-    return Device.open(person, new BrowserStore(this.database), this.exports, log, { ...NO_WISH, roster }, owner);
+    const receipt = async (run: string, line: string) => {
+      const kept = (await this.database.get<Receipts>(RECEIPTS)) ?? new Map<string, string[]>();
+      await this.database.put(RECEIPTS, new Map(kept).set(run, [...(kept.get(run) ?? []), line]));
+    };
+    return Device.open(person, new BrowserStore(this.database), this.exports, log, { ...NO_WISH, roster, receipt }, owner);
   }
 }
 

@@ -7,11 +7,12 @@ import type { Card } from "../data/person.js";
 import { keptOf } from "../device/kept.js";
 import type { OwnModel } from "../device/owner.js";
 import { DataError } from "../errors.js";
+import { receiptsFile } from "../secure/receipts.js";
 import type { Exports } from "../training/memory.js";
 import { type About, isReady, type OwnData, ownData } from "./own-data.js";
 import { Predictor } from "./predictor.js";
 import type { Measured } from "../data/measured.js";
-import { CARD, MODEL } from "./names.js";
+import { CARD, MODEL, type Receipts, RECEIPTS } from "./names.js";
 import { type Doing, TakingPart } from "./taking-part.js";
 import { Consent, type Terms } from "./terms.js";
 
@@ -88,6 +89,8 @@ export class Work {
       importFile: (file: Blob) => this.importFile(file),
       /** All recordings as a file. */
       exported: () => this.exported(),
+      /** Receipts of secure sums, a file for each run by its name. */
+      receipts: () => this.receipts(),
       /** Delete the recordings that are not learned from. */
       discardOlder: () => this.discardOlder(),
       /** The class of the last window of rows, by the model of this round; undefined: they are too few. */
@@ -158,6 +161,11 @@ export class Work {
       if (recording) parts.push(new Blob([csvRows(recording, parts.length - 1, card)]));
     }
     return new Blob(parts, { type: "text/csv" });
+  }
+
+  private async receipts(): Promise<[name: string, file: Blob][]> {
+    const kept = (await (await this.database).get<Receipts>(RECEIPTS)) ?? [];
+    return [...kept].map(([run, lines]) => [receiptsFile(run), new Blob(lines.map((line) => `${line}\n`), { type: "application/jsonl" })]);
   }
 
   private async discardOlder(): Promise<void> {
