@@ -8,6 +8,7 @@ import torch
 from flwr.app import Message, MessageType
 
 from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.held_uploads import HoldingGrid
 from fedsub.engines.ray_cluster import check_version
 from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
@@ -36,11 +37,13 @@ class Worker:
         clients: Sequence[SplitClient],
         nodes: Sequence[int],
         kept: States | None,
+        holds: bool,
     ) -> None:
         # It may have joined after the others.
         check_version("this one", build_with(settings.method), version)
         torch.set_num_threads(1)
-        self.grid = CohortGrid(settings, card, clients, "cpu", 1, nodes)
+        grid = HoldingGrid if holds else CohortGrid
+        self.grid = grid(settings, card, clients, "cpu", 1, nodes)
         if kept:
             self.grid.load_state(kept)
 
