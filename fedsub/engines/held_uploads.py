@@ -70,7 +70,7 @@ class HoldingGrid(CohortGrid):
         try:
             self._on_disk.put(client, self._uploads)
         except RunError as error:
-            raise RunError(f"Ray node {gethostname()}: {error}") from error
+            raise on_node(error) from error
         return replace(upload, tensors=Tensors(tensors))
 
     def numbers(self, client: str, name: str) -> FloatArray:
@@ -107,6 +107,11 @@ class HoldingGrid(CohortGrid):
             for _, values in every:
                 release(values)
         return found
+
+
+def on_node(error: Exception) -> RunError:
+    """Return an error that names the node which it happened on."""
+    return RunError(f"Ray node {gethostname()}: {error}")
 
 
 def trained_round(messages: Sequence[Message]) -> int:

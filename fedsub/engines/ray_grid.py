@@ -18,7 +18,7 @@ from flwr.app import Message
 from fedsub.engines import ray_worker as work_of
 from fedsub.engines.held_uploads import trained_round
 from fedsub.engines.in_process_grid import SimulationGrid, check_clients
-from fedsub.engines.ray_cluster import in_short
+from fedsub.engines.ray_cluster import failure, in_short
 from fedsub.engines.ray_sums import RaySums
 from fedsub.engines.ray_worker import Given, States, Work, Worker
 from fedsub.engines.stacks import by_size, like_stacks, stack_size
@@ -28,7 +28,7 @@ from fedsub_client.split_client import SplitClient
 from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.errors import RunError
+from fedsub_core.errors import RunError, cut
 from fedsub_core.packages import build_with
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -177,12 +177,11 @@ class RayGrid(SimulationGrid):
                     found[w] = ray.get(answer)
                     del todo[w]
                 except ray.exceptions.RayTaskError as error:
-                    cause = error.cause if isinstance(error.cause, RunError) else None
-                    raise cause or RunError(f"a worker failed: {in_short(error)}") from error
+                    raise failure(error) from error
                 except ray.exceptions.RayError as error:
                     losses[w] += 1
                     if losses[w] == ATTEMPTS:
-                        people = ", ".join(c.client for c in self._clients[w])
+                        people = cut(", ".join(c.client for c in self._clients[w]))
                         raise RunError(
                             f"the worker of clients {people} was lost {ATTEMPTS} times, at last: "
                             f"{in_short(error)}. Finished rounds are kept: the run can be resumed"
@@ -203,11 +202,27 @@ class RayGrid(SimulationGrid):
         # No CPU is asked for: where a node is lost, the others take its workers, too.
         there = NodeAffinitySchedulingStrategy(places[w % len(places)], soft=True)
         worker = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=there)(Worker)
-        build, own = build_with(self._of[0].method), (self._clients[w], self._shares[w])
-        started = worker.remote(build, *self._of, *own, kept, self._holds)
+        method = self._of[0].method
+        started = worker.remote()
+        self._wait_for(started.check.remote(build_with(method), method))
+        for some, samples in work_of.in_blocks(self._clients[w], PORTION):
+            self._wait_for(started.take.remote(some, samples))
+        self._wait_for(started.begin.remote(*self._of, self._shares[w], kept, self._holds))
         for messages in self._trained[w]:
             started.do.remote(partial(work_of.answers, messages=messages))
         return started
+
+    def _wait_for(self, started: Any) -> None:
+        """Wait for a step of a worker's start; one that dies in it is found lost when it is asked.
+
+        Raises RunError for what fails there.
+        """
+        try:
+            self._ray.get(started)
+        except self._ray.exceptions.RayTaskError as error:
+            raise failure(error) from error
+        except self._ray.exceptions.RayError:
+            pass
 
     def _places(self) -> list[str]:
         """Return the node of every CPU of the cluster, anew: nodes come and go."""

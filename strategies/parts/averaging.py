@@ -132,12 +132,9 @@ def robust_mean(
     counted = weights(uploads, settings.most_examples)
     clipped = clip(uploads, start, counted, longest, most) if settings.clip else None
     by = torch.tensor(counted, dtype=torch.float64)
-    if not settings.multi_krum and settings.mean == "mean":
-        if clipped is None or not clipped.shortens:
-            return weighted_mean(uploads, start, counted, rule)
-        if clipped.column is None:  # what is cut off an update stays where it began
-            counted = (by * clipped.factors[:, -1]).tolist()
-            return weighted_mean(uploads, start, counted, rule, 1 - sum(counted))
+    alone = not settings.multi_krum and settings.mean == "mean"
+    if alone and (mean := _one_sum(uploads, start, counted, clipped, rule)) is not None:
+        return mean
     f, people = malicious(settings, len(by)), list(uploads.values())
     if settings.multi_krum or settings.mean != "mean":  # by what everybody sent, at once
         moves = _ways(people, start, clipped, 0)
@@ -158,6 +155,24 @@ def robust_mean(
         name: before + part.view(before.shape)
         for (name, before), part in zip(start.items(), parts, strict=True)
     }
+
+
+def _one_sum(
+    uploads: Mapping[str, Bundle],
+    start: Mapping[str, Tensor],
+    counted: Sequence[float],
+    clipped: Clip | None,
+    rule: Rule,
+) -> dict[str, Tensor] | None:
+    """Return a mean as one sum; None where uploads are shortened otherwise at other numbers."""
+    if clipped is None or not clipped.shortens:
+        return weighted_mean(uploads, start, counted, rule)
+    if clipped.column is not None:
+        return None
+    factors = clipped.factors[:, -1].tolist()
+    counted = [by * factor for by, factor in zip(counted, factors, strict=True)]
+    # What is cut off an update stays where it began.
+    return weighted_mean(uploads, start, counted, rule, 1 - sum(counted))
 
 
 def _summed(by: Tensor, start: Mapping[str, Tensor], rows: Callable[[int, int], Tensor]) -> Tensor:

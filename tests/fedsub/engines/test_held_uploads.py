@@ -4,6 +4,7 @@ import pickle
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,21 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
+from fedsub.engines import ray_worker
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.held_uploads import HoldingGrid, adds_up
 from fedsub.engines.ray_sums import RaySums
+from fedsub.engines.ray_worker import in_blocks
 from fedsub.engines.simulation import MakeGrid, build_grid, split_clients
 from fedsub.studies.run import train_methods
 from fedsub.testing.refusals import refused
 from fedsub.testing.runs import people
 from fedsub_core.config.run_config import read_config
 from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.feature_store import FeatureStore
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import RunError
+from fedsub_core.mapped_file import is_mapped
 from fedsub_core.remote_numbers import RemoteNumbers
 from fedsub_core.wire.bundles import within
 from strategies.rounds import on_disk
@@ -137,6 +142,30 @@ def test_a_disk_that_is_full_is_named_with_its_node(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
     with refused(RunError, "Ray node", str(tmp_path / "full"), "TMPDIR"):
         left(tmp_path / "run", alone, TEN, method="fedavg")
+
+
+def test_samples_go_to_a_worker_in_blocks_and_lie_there_in_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = read_config(None, {"method": "fedavg", "beside": "", "rounds": 2})
+    settings = config.device_settings("fedavg")
+    clients = split_clients(settings.split, TEN, config.capacity_settings)
+    size = clients[0].x.nbytes
+    blocks = list(in_blocks(clients, 3 * size))
+    assert len(blocks) > 2
+    assert all(sum(x.nbytes for x in samples[:-1]) < 3 * size for _, samples in blocks)
+    assert all(len(one.x) == 0 for some, _ in blocks for one in some)
+    monkeypatch.setattr(ray_worker, "FeatureStore", partial(FeatureStore, 2 * size))
+    worker = ray_worker.Worker()
+    for block in blocks:
+        worker.take(*block)
+    worker.begin(settings, TEN.card, range(1, 11), None, holds=True)
+    held = [one for cohort in worker.grid.cohorts for one in cohort.clients]
+    assert {one.client: one.x.tolist() for one in held} == {
+        name: data.x.tolist() for name, data in TEN.clients.items()
+    }
+    assert all(is_mapped(one.x) for one in held)
+    assert len(held[0].train_x) == len(held[0].train_y), "parts follow the samples"
 
 
 def test_numbers_elsewhere_are_fetched_where_somebody_looks_at_them() -> None:

@@ -3,6 +3,7 @@
 import pickle
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from fedsub.cli import cli
 from fedsub.engines import ray_grid, stacks
 from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.held_uploads import HoldingGrid
 from fedsub.engines.in_process_grid import SimulationGrid
 from fedsub.engines.ray_grid import ATTEMPTS, RayGrid, in_files
 from fedsub.engines.ray_sums import RaySums
@@ -319,6 +321,31 @@ def test_a_worker_that_always_dies_ends_the_run_and_is_named(nodes: Nodes) -> No
         with pytest.raises(RunError, match=said):
             grid.load_state(build_grid(run, "fedavg", FIVE).state())
         assert died == [1] * (ATTEMPTS - 1)
+
+
+@pytest.mark.slow
+def test_a_worker_of_another_release_and_a_full_disk_are_named(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with ray_grids(nodes.address) as grids:
+        with monkeypatch.context() as other:
+            other.setattr(ray_grid, "build_with", lambda method: "0.0.1")
+            with refused(RunError, "Ray node", expected="0.0.1"):
+                grids(config(), "fedavg", FIVE)
+        full, of_run = str(tmp_path / "full"), config(**{"upload-encoding": "float32"})
+        grid = grids(of_run, "fedavg", FIVE)
+        assert isinstance(grid, RayGrid)
+        grid._ask({1: partial(fill_up, folder=full)})
+        with refused(RunError, "Ray node", full, "TMPDIR", "can be resumed"):
+            build_strategy(of_run, "fedavg").start(grid)
+        grid.close()
+
+
+def fill_up(grid: CohortGrid, folder: str) -> None:
+    """Let a worker have no room for what it writes."""
+    tempfile.tempdir, on_disk.OF_A_ROUND = folder, 1
+    assert isinstance(grid, HoldingGrid)
+    grid._begin(0)
 
 
 @pytest.mark.slow
