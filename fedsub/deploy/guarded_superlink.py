@@ -10,6 +10,8 @@ the key that ``ActivateNode`` names: anybody who had a device's public key could
 is there, for an hour at a time, in which the device itself is refused. 1.42 compares it. Neither
 looks whose replies a node pushes. Here whoever is named in a call must be who signed it.
 
+An answer that the network may have lost is given again (`lost_answers.py`).
+
 Flower 1.39 answers SuperNodes over gRPC, 1.42 over HTTP: see ``fleet_door.py``.
 
 Its database is asked for less (`quick_link.py`); its state can be in memory (`memory_link.py`).
@@ -28,6 +30,7 @@ import grpc
 
 from fedsub.deploy.connections import Connections, most_connections
 from fedsub.deploy.fleet_grpc import FleetServer
+from fedsub.deploy.lost_answers import LostAnswers
 from fedsub.deploy.memory_link import KeptNodes, MemoryLinkState
 from fedsub.deploy.quick_link import QuickLinkState, wait_for_locks
 from fedsub.deploy.superlink_options import own_options
@@ -111,7 +114,7 @@ class GuardedServicer(FleetServicer):
 
     def __init__(self, *args: Any, **keys: Any) -> None:
         super().__init__(*args, **keys)
-        self.allowance = Allowance()
+        self.allowance, self.answers = Allowance(), LostAnswers()
 
     def RegisterNode(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Refuse to register a key that another one signs for."""
@@ -127,7 +130,18 @@ class GuardedServicer(FleetServicer):
         """Refuse another node's reply, one of too many objects, or of more than may come now."""
         if refused := why_refused(request, self.allowance):
             context.abort(*refused)
-        return super().PushMessages(request, context)
+        push = super().PushMessages
+        return self.answers.push(request, lambda: push(request, context))
+
+    def PullMessages(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Give the message that was not confirmed again, or the next one."""
+        pull = super().PullMessages
+        return self.answers.pull(request, lambda: pull(request, context))
+
+    def ConfirmMessageReceived(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Note that a message has come."""
+        self.answers.confirm(request)
+        return super().ConfirmMessageReceived(request, context)
 
 
 def demand_signers_own(key: bytes, context: grpc.ServicerContext) -> None:
@@ -187,21 +201,31 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
     from fedsub.deploy.fleet_door import serve
     from fedsub.deploy.visitors import visitors_of
 
-    flower, handlers = command("uvicorn"), fleet_handlers("push_messages")
-    push_messages, allowance = handlers.push_messages, Allowance()
+    flower = command("uvicorn")
+    handlers = fleet_handlers("push_messages", "pull_messages", "confirm_message_received")
+    push_messages, pull_messages = handlers.push_messages, handlers.pull_messages
+    confirm, allowance, answers = handlers.confirm_message_received, Allowance(), LostAnswers()
 
-    def guarded(request: Any, **keys: Any) -> Any:
+    def push(request: Any, **keys: Any) -> Any:
         if refused := why_refused(request, allowance):
             code, said = refused
             raise HTTPException(HTTP_STATUS[code], said)
-        return push_messages(request=request, **keys)
+        return answers.push(request, lambda: push_messages(request=request, **keys))
+
+    def pull(request: Any, **keys: Any) -> Any:
+        return answers.pull(request, lambda: pull_messages(request=request, **keys))
+
+    def confirmed(request: Any, **keys: Any) -> Any:
+        answers.confirm(request)
+        return confirm(request=request, **keys)
 
     def run(app: Any, *, reload: bool, workers: int, **keys: Any) -> None:
         """Stand for uvicorn's; one worker, which is never loaded again, is what Flower asks for."""
         visitors = None if page is invitations is None else visitors_of(app, page, invitations)
         serve(app, MOST_BYTES, visitors, **keys)
 
-    handlers.push_messages, flower.uvicorn = guarded, SimpleNamespace(run=run)
+    handlers.push_messages, handlers.pull_messages = push, pull
+    handlers.confirm_message_received, flower.uvicorn = confirmed, SimpleNamespace(run=run)
     return flower
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -79,8 +79,8 @@ class Link:
         self.asks_at_once = asks_at_once(grid)
         #: Nodes that understand joined messages.
         self.joins: Set[int] = frozenset()
-        #: Nodes that were connected when they were looked at last.
-        self.there: Set[int] = frozenset()
+        #: Nodes that were connected when they were looked at last, and what was known of each.
+        self.there: Mapping[int, NodeKey] = {}
         self._lock = threading.Lock()
         #: Ids that a worker is asking for, and what workers found since the last look.
         self._busy: set[str] = set()
@@ -96,7 +96,7 @@ class Link:
             )
             for node in self.grid.get_nodes()
         }
-        self.there = nodes.keys()
+        self.there = nodes
         return nodes
 
     def portions(self, asked: Iterable[tuple[str, Message]]) -> Iterator[list[tuple[str, Message]]]:

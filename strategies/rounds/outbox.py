@@ -62,9 +62,11 @@ class Outbox:
         self.clients: dict[str, str] = {}
         self._failed: Counter[str] = Counter()
         self._lost: Counter[str] = Counter()
-        #: By client: its newest message, and when its node was let in, as of the last look.
+        #: By client: its newest message, and when its node was let in, as of the last look: the
+        #: first is from before the messages, for a node can be back within a second.
         self._newest: dict[str, str] = {}
-        self._activated: dict[str, str] = {}
+        there = {client: link.there.get(node) for client, node in nodes.items()}
+        self._activated = {client: key.activated for client, key in there.items() if key}
 
     @property
     def waited_for(self) -> set[str]:

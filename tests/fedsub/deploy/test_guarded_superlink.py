@@ -4,8 +4,8 @@ from typing import Any
 
 import grpc
 import pytest
-from flwr.proto.fleet_pb2 import PushMessagesRequest
-from flwr.proto.message_pb2 import ObjectTree
+from flwr.proto.fleet_pb2 import PullMessagesRequest, PullMessagesResponse, PushMessagesRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, Message, ObjectTree
 from flwr.proto.node_pb2 import Node
 from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
@@ -16,6 +16,7 @@ from fedsub.deploy.guarded_superlink import (
     GuardedServicer,
     count_objects,
 )
+from fedsub.deploy.lost_answers import MOST_TIMES, SECONDS, LostAnswers
 from fedsub.testing.refusals import refused
 
 # Flower's migrations of its database are set up as Alembic used to want it.
@@ -36,7 +37,19 @@ class Call:
 @pytest.fixture
 def servicer(monkeypatch: pytest.MonkeyPatch) -> GuardedServicer:
     """Return the guard before a SuperLink that takes everything."""
+    waiting = [
+        PullMessagesResponse(
+            messages_list=[Message()], message_object_trees=[ObjectTree(object_id=i)]
+        )
+        for i in ("second", "first")
+    ]
+
+    def pull(self: Any, request: Any, context: Any) -> PullMessagesResponse:
+        return waiting.pop() if waiting else PullMessagesResponse()
+
     monkeypatch.setattr(FleetServicer, "PushMessages", lambda self, request, context: "taken")
+    monkeypatch.setattr(FleetServicer, "PullMessages", pull)
+    monkeypatch.setattr(FleetServicer, "ConfirmMessageReceived", lambda *given: "confirmed")
     nothing: Any = None
     return GuardedServicer(nothing, nothing, enable_supernode_auth=True)
 
@@ -80,3 +93,55 @@ def test_objects_are_counted_in_all_trees_and_no_further_than_they_matter() -> N
     nested = ObjectTree(object_id="a", children=[ObjectTree(object_id="b")])
     assert count_objects([nested, nested], 10) == 4
     assert count_objects(request(30_000).message_object_trees, 10) == 11
+
+
+def pulled(servicer: GuardedServicer, node: int = 7) -> list[str]:
+    answer = servicer.PullMessages(PullMessagesRequest(node=Node(node_id=node)), Call())
+    return [tree.object_id for tree in answer.message_object_trees]
+
+
+def confirm(servicer: GuardedServicer, message: str, node: int = 7) -> None:
+    said = ConfirmMessageReceivedRequest(node=Node(node_id=node), message_object_id=message)
+    assert servicer.ConfirmMessageReceived(said, Call()) == "confirmed"
+
+
+def test_a_message_whose_answer_was_lost_is_given_again_until_it_is_confirmed(
+    servicer: GuardedServicer,
+) -> None:
+    assert pulled(servicer) == ["first"]
+    assert pulled(servicer, node=8) == ["second"]
+    confirm(servicer, "first", node=8)
+    confirm(servicer, "first", node=9)
+    assert pulled(servicer) == ["first"] and pulled(servicer, node=8) == ["second"]
+    confirm(servicer, "first")
+    assert pulled(servicer) == [] and pulled(servicer, node=8) == ["second"]
+
+
+def test_a_message_that_is_never_confirmed_makes_room_for_the_next(
+    servicer: GuardedServicer,
+) -> None:
+    assert [pulled(servicer) for _ in range(1 + MOST_TIMES)] == [["first"]] * (1 + MOST_TIMES)
+    assert pulled(servicer) == ["second"]
+
+
+def test_a_reply_whose_answer_was_lost_gets_that_answer_again() -> None:
+    """Flower refuses a reply that the server has read, and its objects would never come."""
+    now = [0.0]
+    answers, given = LostAnswers(lambda: now[0]), iter(range(9))
+
+    def push(objects: int, node: int = 7) -> int:
+        said: int = answers.push(request(objects, node), lambda: next(given))
+        return said
+
+    assert [push(3), push(3), push(3, node=8), push(3, node=8)] == [0, 0, 1, 1]
+    now[0] = SECONDS + 1.0
+    assert [push(3), push(3)] == [2, 2]
+
+
+def test_another_reply_gets_an_answer_of_its_own() -> None:
+    answers, given = LostAnswers(), iter(range(9))
+    replies = [PushMessagesRequest(node=Node(node_id=7)) for _ in "ab"]
+    for reply, name in zip(replies, "ab", strict=True):
+        reply.message_object_trees.append(ObjectTree(object_id=name))
+    said = [answers.push(reply, lambda: next(given)) for reply in (*replies, *replies)]
+    assert said == [0, 1, 2, 3]

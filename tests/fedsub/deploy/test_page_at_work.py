@@ -41,9 +41,12 @@ LINK_DIES, TAB_DIES = 1, ROUNDS + 1
 FIRST = 6
 #: The clock of the page's thread is an hour ahead. Each state that it saves is kept beside, and so
 #: is what the encoder makes of windows: bytes of a window, bytes of its levels, and all of them.
+#: Each save takes a second, so that a tab can be killed in a round. The first answer that brings a
+#: message is lost on its way, and so is the answer to the first reply.
 AHEAD = """
 {
-  const { now } = Date, { put } = IDBObjectStore.prototype, { instantiate } = WebAssembly;
+  const { now } = Date, { fetch } = globalThis, { put } = IDBObjectStore.prototype;
+  const { instantiate } = WebAssembly;
   WebAssembly.instantiate = async (...given) => {
     const { exports } = await instantiate(...given);
     const fedsub_encode = (...asked) => {
@@ -59,9 +62,17 @@ AHEAD = """
     return { exports: { ...exports, fedsub_encode } };
   };
   Date.now = () => now() + 3600000;
+  const lost = new Set();
+  globalThis.fetch = async (path, ...how) => {
+    const answer = await fetch(path, ...how), exchange = /p(ull|ush)-messages$/.test(path);
+    const bytes = exchange && answer.ok && (await answer.clone().arrayBuffer()).byteLength;
+    if (bytes && lost.size < lost.add(path).size) throw new TypeError("lost on its way");
+    return answer;
+  };
   IDBObjectStore.prototype.put = function (value, key) {
     const kept = all => all.put(`/${performance.now()}`, new Response(value));
     if (key === "state") caches.open("states").then(kept);
+    for (const end = performance.now() + 1000; key === "state" && performance.now() < end; );
     return put.call(this, value, key);
   };
 }

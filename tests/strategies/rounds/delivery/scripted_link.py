@@ -130,12 +130,18 @@ class Server:
         round: int = 1,
         most: int = 0,
         quorum: float = 0.0,
+        looked: bool = False,
     ) -> list[tuple[str, str]]:
-        """Return who answered, by the delivery, and what: client and round asked, or an error."""
-        answers = []
+        """Return who answered, by the delivery, and what: client and round asked, or an error.
+
+        `looked`: whether the nodes were looked at before, as rounds do.
+        """
+        answers, link = [], Link(self.link)
+        if looked:
+            link.nodes()
         self.delivery.quorum = quorum
         asked = [(client, message(client, round)) for client in (clients or NODES)]
-        for reply in self.delivery.exchange(Link(self.link), asked, timeout, NODES, most):
+        for reply in self.delivery.exchange(link, asked, timeout, NODES, most):
             if reply.has_error():
                 said = f"error {reply.error.code}"
             else:

@@ -130,12 +130,13 @@ def test_a_message_to_a_node_that_is_offline_is_there_when_the_node_is_back(serv
     assert server.counts() == {"messages_resent": {"ben": 1}}
 
 
-def test_a_node_that_was_let_in_anew_is_asked_again(serve: Serve) -> None:
+@pytest.mark.parametrize("back", [20.0, 0.7])
+def test_a_node_that_was_let_in_anew_is_asked_again(serve: Serve, back: float) -> None:
     """Its message went with it, and nobody says so."""
-    server = serve({12: [SILENT, fate(1.0)]}, restless={12: 20.0})
-    assert server.ask(timeout=600.0)[-1] == ("ben", "ben 1")
+    server = serve({12: [SILENT, fate(0.5)]}, restless={12: back})
+    assert server.ask(timeout=600.0, looked=True)[-1] == ("ben", "ben 1")
     first, second = server.link.times("ben")
-    assert first == 0.0 and 20.0 <= second <= 20.0 + REACTIVATED_SECONDS
+    assert first == 0.0 and back <= second <= back + REACTIVATED_SECONDS
     assert server.link.seconds <= second + 1.0 + 0.25
     assert server.counts() == {"messages_resent": {"ben": 1}}
 
