@@ -41,8 +41,8 @@ LINK_DIES, TAB_DIES = 1, ROUNDS + 1
 FIRST = 6
 #: The clock of the page's thread is an hour ahead. Each state that it saves is kept beside, and so
 #: is what the encoder makes of windows: bytes of a window, bytes of its levels, and all of them.
-#: Each save takes a second, so that a tab can be killed in a round. The first answer that brings a
-#: message is lost on its way, and so is the answer to the first reply.
+#: Each save takes a second, so that a tab can be killed in a round. The first
+#: answer is lost on its way: with the kernels, a message, an object, and that a reply has come.
 AHEAD = """
 {
   const { now } = Date, { fetch } = globalThis, { put } = IDBObjectStore.prototype;
@@ -64,9 +64,10 @@ AHEAD = """
   Date.now = () => now() + 3600000;
   const lost = new Set();
   globalThis.fetch = async (path, ...how) => {
-    const answer = await fetch(path, ...how), exchange = /p(ull|ush)-messages$/.test(path);
-    const bytes = exchange && answer.ok && (await answer.clone().arrayBuffer()).byteLength;
-    if (bytes && lost.size < lost.add(path).size) throw new TypeError("lost on its way");
+    const answer = await fetch(path, ...how);
+    const bytes = (await answer.clone().arrayBuffer()).byteLength;
+    const counts = /fleet.(confirm|push)/.test(path) || (bytes && /fleet.pull|wasm/.test(path));
+    if (answer.ok && counts && lost.size < lost.add(path).size) throw new TypeError("lost");
     return answer;
   };
   IDBObjectStore.prototype.put = function (value, key) {
