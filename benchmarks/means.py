@@ -7,10 +7,11 @@ With --validation on the part of the training data that studies choose values on
 
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import fmean
 
 import torch
-from script import REAL, read_arguments
+from script import REAL, put_lines, read_arguments
 
 from fedsub.engines.simulation import build_grid, build_strategy
 from fedsub.studies.tuning import tuning_run
@@ -69,14 +70,20 @@ def run(given: Namespace, table: Sequence[str | float], seed: int) -> list[float
 
 def main() -> None:
     given = read_arguments(
-        TINY, method="ditto", set=[], rounds=100, seeds=[0, 1, 2], validation=False
+        TINY, method="ditto", set=[], rounds=100, seeds=[0, 1, 2], validation=False, csv=Path
     )
     torch.set_num_threads(1)
     print(f"{given.method} {' '.join(given.set)}: macro F1 / loss of the last model, of the mean")
+    lines = []
     for table in TABLES:
         each = [run(given, table, seed) for seed in given.seeds]
         f1, loss, mean_f1, mean_loss = (fmean(column) for column in zip(*each, strict=True))
         print(f"{table[0]} {table[1]}: {f1:.3f} / {loss:.3f}, {mean_f1:.3f} / {mean_loss:.3f}")
+        row = " ".join([given.method, *given.set])
+        lines.append((row, *table[:2], f"{f1:.3f}", f"{mean_f1:.3f}"))
+    put_lines(
+        given.csv, ("method", "data", "train-share", "macro F1", "of the mean"), lines, keys=3
+    )
 
 
 if __name__ == "__main__":

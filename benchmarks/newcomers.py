@@ -30,6 +30,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.data.held_out import few_of_each
 from fedsub_core.data.sources import WATCH, load_federation
 from fedsub_core.metric_names import OWN_HEADS
+from fedsub_core.metrics import ClientMetrics
 from fedsub_core.seeds import derive_seed
 
 TINY = ["--data", WATCH, "--folds", "2", "--seeds", "1", "--labels", "0", "1", "--trees", "5"]
@@ -125,6 +126,7 @@ def reached(
         forests = Forests.of(others, newcomers, trees, seed)
         for k, found in adapted.items():
             for person, scores in found.scores.items():
+                assert isinstance(scores, ClientMetrics)  # of classes, not of a target
                 own = scores.own_heads
                 both = {"newcomer": (scores.macro_f1, scores.loss)}
                 if own:

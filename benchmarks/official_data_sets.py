@@ -191,7 +191,6 @@ def _watch(folder: Path, real: Path, share: float) -> None:
 
 _DATA_SETS = (
     DataSet("mnist", "its own, each 3.5 times", _mnist, partition=DEALT, run=FEW),
-    DataSet("fashion-mnist", "MNIST's", _mnist, partition=DEALT, run=FEW),
     DataSet("cifar10", "its own, each 2.4 times", _cifar10, partition=DEALT, run=FEW),
     DataSet("cifar100", "CIFAR-10's", _cifar100, partition=DEALT, run=FEW),
     DataSet("tiny-imagenet", "PACS', 64 x 64", _tiny_imagenet, partition=DEALT, run=FEW),

@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fedsub_client.best_so_far import best_tensors
 from fedsub_client.cohort import Cohort
 from fedsub_client.cohort_messages import NOTHING, write_upload
 from fedsub_client.evaluation import on_target
 from fedsub_client.learner import Report, State
+from fedsub_core.data.stacks import select_params
+from fedsub_core.data.standardise import Scaling
 from fedsub_core.metrics import ClientMetrics
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.target_errors import TargetErrors
+from fedsub_core.turn import Turn
 from fedsub_core.wire import exchange, metric_record
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Content, Instructions
@@ -72,10 +76,16 @@ def evaluate(cohort: Cohort, asked: Sequence[Asked]) -> Answers:
     told, places = asked[0].told, [one.place for one in asked]
     received = [one.received for one in asked]
     state = cohort.personalised(told.turn, told.scaling, places, received)
-    how, target = (told.turn, told.scaling, places, state), cohort.card.target
-    found: Sequence[ClientMetrics | TargetErrors]
-    if target is None:
-        found = cohort.evaluate(*how).clients()
-    else:
-        found = on_target(cohort.learner, cohort.data, *how, target.half)
+    found = tested(cohort, told.turn, told.scaling, places, state)
     return [{exchange.METRICS: metric_record.metric_values(metrics)} for metrics in found], state
+
+
+def tested(
+    cohort: Cohort, turn: Turn, scaling: Scaling | None, places: Sequence[int], state: State
+) -> Sequence[ClientMetrics | TargetErrors]:
+    """Return the metrics of the clients at `places` in a state, on their test parts."""
+    if (target := cohort.card.target) is None:
+        return cohort.evaluate(turn, scaling, places, state).clients()
+    best = select_params(best_tensors(cohort.state), places)
+    how = turn, scaling, places, state
+    return on_target(cohort.learner, cohort.data, *how, best, target.half)

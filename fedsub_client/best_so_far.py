@@ -12,13 +12,13 @@ import numpy as np
 
 from fedsub_client.learner import State
 from fedsub_core.data.stacks import per_client
-from fedsub_core.evaluation import Evaluation
 from fedsub_core.pytorch import Tensor, copied, library, zeros
 
 #: What goes before the names of the best state's tensors.
 BEST = "best/"
-#: Of which round it is, int64 [clients]; and what it reached there, float64 [clients].
-ROUND, MACRO_F1, LOSS = "best round", "best macro_f1", "best loss"
+#: Of which round it is, int64 [clients]; and what it reached there, float64 [clients]. The score
+#: is the macro F1; of a target it is the negative mean absolute error, kept under the same name.
+ROUND, SCORE, LOSS = "best round", "best macro_f1", "best loss"
 
 
 def nothing_yet(state: State) -> State:
@@ -26,7 +26,7 @@ def nothing_yet(state: State) -> State:
     clients = len(next(iter(state.values())))
     return {
         ROUND: zeros((clients,), np.int64),
-        MACRO_F1: zeros((clients,), np.float64) + np.nan,
+        SCORE: zeros((clients,), np.float64) + np.nan,
         LOSS: zeros((clients,), np.float64) + np.inf,
         **{BEST + name: copied(tensor) for name, tensor in state.items()},
     }
@@ -34,21 +34,22 @@ def nothing_yet(state: State) -> State:
 
 def best_tensors(state: State) -> State:
     """Return the tensors of the best round in a state; empty where none is chosen."""
-    own = (ROUND, MACRO_F1, LOSS)
+    own = (ROUND, SCORE, LOSS)
     return {n: t for n, t in state.items() if n in own or n.startswith(BEST)}
 
 
-def better_of(best: State, now: State, judged: Evaluation, round: int) -> State:
+def better_of(best: State, now: State, judged: tuple[Tensor, Tensor], round: int) -> State:
     """Return the best tensors after a round in which clients are tested in the state `now`.
 
-    The greater macro F1 counts, of equal ones the smaller loss: few samples know few scores. Of
-    equals in both the earlier round stays. Who has no sample to judge by takes the newest.
+    `judged` are scores and losses, each float64 [clients]. The greater score counts, of equal ones
+    the smaller loss: few samples know few scores. Of equals in both the earlier round stays. Who
+    has no sample to judge by, a score of nan, takes the newest.
     """
-    xp = library(judged.macro_f1)
-    macro_f1, loss = judged.macro_f1, xp.nan_to_num(judged.loss, nan=np.inf)
-    better = (macro_f1 > best[MACRO_F1]) | xp.isnan(best[MACRO_F1]) | xp.isnan(macro_f1)
-    better |= (macro_f1 == best[MACRO_F1]) & (loss < best[LOSS])
-    new = {ROUND: xp.full_like(best[ROUND], round), MACRO_F1: macro_f1, LOSS: loss}
+    xp = library(judged[0])
+    score, loss = judged[0], xp.nan_to_num(judged[1], nan=np.inf)
+    better = (score > best[SCORE]) | xp.isnan(best[SCORE]) | xp.isnan(score)
+    better |= (score == best[SCORE]) & (loss < best[LOSS])
+    new = {ROUND: xp.full_like(best[ROUND], round), SCORE: score, LOSS: loss}
     new |= {name: now[name.removeprefix(BEST)] for name in best if name.startswith(BEST)}
     return {name: xp.where(per_client(better, old), new[name], old) for name, old in best.items()}
 
@@ -57,8 +58,8 @@ def used(state: State) -> State:
     """Return the state whose models are used: the best so far, the newest where none was judged."""
     if ROUND not in state:
         return state
-    xp = library(state[MACRO_F1])
-    judged = ~xp.isnan(state[MACRO_F1])
+    xp = library(state[SCORE])
+    judged = ~xp.isnan(state[SCORE])
     return state | {
         name.removeprefix(BEST): xp.where(
             per_client(judged, tensor), tensor, state[name.removeprefix(BEST)]
@@ -70,5 +71,5 @@ def used(state: State) -> State:
 
 def used_round(state: State, i: int, newest: int) -> int:
     """Return the round that the `i`-th client's model in use is of."""
-    chosen: Tensor | None = state.get(MACRO_F1)
+    chosen: Tensor | None = state.get(SCORE)
     return newest if chosen is None or isnan(chosen[i]) else int(state[ROUND][i])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -72,10 +73,17 @@ class Cohort:
         if self.clients[0].validation is not None:
             initial |= nothing_yet(initial)
         self.state = {name: self._here(tensor) for name, tensor in initial.items()}
+        self.references = self._no_references()
+
+    def _no_references(self) -> list[Reference | None]:
         remembers = self.settings.wire.upload.feeds_back
-        self.references = [
-            Reference.empty(self.learner.sends) if remembers else None for _ in self.clients
-        ]
+        return [Reference.empty(self.learner.sends) if remembers else None for _ in self.clients]
+
+    def anew(self) -> Cohort:
+        """Return a cohort in the state of this one, with its stacks, that has sent nothing yet."""
+        other = copy(self)
+        other.references, other._own = self._no_references(), False
+        return other
 
     def hold(self, clients: Sequence[SplitClient]) -> None:
         """Hold these clients' data instead."""
@@ -209,7 +217,8 @@ class Cohort:
         now |= self.learner.settled(now, train)
         if not self.keeps_best:
             return now
-        judged = on_validation_parts(self.learner, self.data, scaling, index, now)
+        half = None if self.card.target is None else self.card.target.half
+        judged = on_validation_parts(self.learner, self.data, scaling, index, now, half)
         best = better_of(best_tensors(state), now, judged, turn.round)
         self.state = self._with_rows(self.state, index, best)
         return used(now | best)

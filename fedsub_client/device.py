@@ -50,12 +50,13 @@ class Device:
     config's ``data``. With ``state-dir`` its state lasts on disk, else as long as the node. With
     ``capacity`` it says which share of the encoder or model it can hold; else the data card does,
     or the run config. ``model`` is the one builder, ``package.module:builder`` or
-    ``file.py:builder``, that it runs where a server names it.
+    ``file.py:builder``, that it runs where a server names it. A simulated device whose object lasts
+    keeps its state in `held`.
 
     Raises DataError where there is no such person or the data cannot be used.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, held: dict[str, Saved] | None = None) -> None:
         # A server of a later release may list keys that this one does not have: `query` looks at
         # them.
         self.run_config = context.run_config
@@ -67,7 +68,7 @@ class Device:
         self.config = from_flat(known)
         self.person = Person(self.node, self.config)
         self.client = self.person.client
-        self.states = KeptStates(self.client, self.config.methods, self.node, context.state)
+        self.states = KeptStates(self.client, self.config.methods, self.node, context.state, held)
         own = self.config
         kept, opened = self.states.everywhere(), self.states.opened()
         self.sums = DeviceSums(

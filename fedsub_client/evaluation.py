@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf, isnan
 from typing import TypeVar
 
 import numpy as np
 
-from fedsub_client.best_so_far import MACRO_F1, ROUND
+from fedsub_client.best_so_far import ROUND, SCORE
 from fedsub_client.learner import Learner, State
 from fedsub_client.scaled_data import ScaledData
 from fedsub_client.split_client import SplitClient
@@ -19,7 +20,7 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.evaluation import Evaluation, evaluate
 from fedsub_core.metric_names import LABELLED, NEW, UNLABELLED
 from fedsub_core.paired import Gain, paired_gain
-from fedsub_core.pytorch import Tensor, as_numpy, library
+from fedsub_core.pytorch import HERE, Tensor, as_numpy, as_tensor, library
 from fedsub_core.seeds import derive_seed
 from fedsub_core.target_errors import TargetErrors, target_errors
 from fedsub_core.turn import Turn
@@ -57,7 +58,7 @@ def on_test_parts(
         new[row, client.new_classes(turn.round)] = True
     labelled = train.holds(classes)
     if best:
-        scores = replace(scores, best_round=best[ROUND], validation=best[MACRO_F1])
+        scores = replace(scores, best_round=best[ROUND], validation=best[SCORE])
         held = data.validation(scaling).holds(classes)
         labelled = labelled | held[list(index)]
     lacking = tested & ~labelled
@@ -79,6 +80,7 @@ def on_target(
     scaling: Scaling | None,
     index: Sequence[int],
     state: State,
+    best: State,
     half: float,
 ) -> list[TargetErrors]:
     """Return clients' errors on their test parts, of a target with `half` a range in its unit.
@@ -86,7 +88,14 @@ def on_target(
     Parameters are :func:`on_test_parts`'s.
     """
     _, test, outputs = _tested(learner, data, turn, scaling, index, state)
-    return target_errors(outputs, test.y, test.counts, half)
+    found = target_errors(outputs, test.y, test.counts, half)
+    if not best:
+        return found
+    chosen = zip(found, best[ROUND].tolist(), best[SCORE].tolist(), strict=True)
+    return [
+        replace(one, best_round=round, validation_mae=None if isnan(score) else -score)
+        for one, round, score in chosen
+    ]
 
 
 def _tested(
@@ -105,13 +114,30 @@ def _tested(
 
 
 def on_validation_parts(
-    learner: Learner, data: ScaledData, scaling: Scaling | None, index: Sequence[int], state: State
-) -> Evaluation:
-    """Evaluate clients on what is held back of their training parts; as :func:`on_test_parts`."""
+    learner: Learner,
+    data: ScaledData,
+    scaling: Scaling | None,
+    index: Sequence[int],
+    state: State,
+    half: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return scores and losses of clients on what is held back of their training parts.
+
+    Each is float64 [clients]: macro F1, or of a target with `half` a range the negative MAE; nan
+    without a sample. Parameters are :func:`on_test_parts`'s.
+    """
     held = data.validation(scaling)
     held = held if data.are_all(index) else held.select(index)
-    logits = _joined(_said_of(held, data, partial(learner.predict, state)))
-    return evaluate(logits, held.y, held.valid)
+    outputs = _joined(_said_of(held, data, partial(learner.predict, state)))
+    if half is None:
+        judged = evaluate(outputs, held.y, held.valid)
+        return judged.macro_f1, judged.loss
+    each = target_errors(outputs, held.y, held.counts, half)
+    # A model that diverged is worse than any other: nan is who has no sample.
+    scores = [-inf if isnan(one.mae) and one.examples else -one.mae for one in each]
+    both = as_tensor(np.array([scores, [one.loss for one in each]]))
+    score, loss = both.to(outputs.device) if HERE else both
+    return score, loss
 
 
 def _said_of(stack: Stack, data: ScaledData, predict: Callable[[Tensor], Said]) -> list[Said]:

@@ -11,7 +11,7 @@ from flwr.app import RecordDict
 from fedsub_client.best_so_far import best_tensors
 from fedsub_client.protections.opened_store import OpenedStore
 from fedsub_client.saved_state import Saved
-from fedsub_client.store import ContextStore, FolderStore, Store
+from fedsub_client.store import ContextStore, FolderStore, HeldStore, Store
 from fedsub_core.errors import RunError
 from fedsub_core.wire.exchange import Instructions
 
@@ -25,13 +25,20 @@ class KeptStates:
     methods : of the run, its main one first.
     node : the node's config: with ``state-dir`` states last on disk.
     context : keeps them else, as long as the node lasts.
+    held : keeps them instead, as they are, where the device's object lasts as long; None: it does
+        not.
     """
 
     def __init__(
-        self, client: str, methods: Sequence[str], node: Mapping[str, Any], context: RecordDict
+        self,
+        client: str,
+        methods: Sequence[str],
+        node: Mapping[str, Any],
+        context: RecordDict,
+        held: dict[str, Saved] | None = None,
     ) -> None:
         self.client, self.methods = client, methods
-        self._node, self._context = node, context
+        self._node, self._context, self._held = node, context, held
 
     def store(self, method: str) -> Store:
         """Return the store of the state of `method`.
@@ -85,4 +92,6 @@ class KeptStates:
     def _store(self, other: str) -> Store:
         if "state-dir" in self._node:
             return FolderStore(Path(str(self._node["state-dir"])), self.client, other)
+        if self._held is not None:
+            return HeldStore(self._held, self._context, other)
         return ContextStore(self._context, other)

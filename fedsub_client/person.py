@@ -61,8 +61,9 @@ class Person:
             self.capacity = of_people(shares, seed, stated, self.people)[self.client]
         else:
             self.capacity = of_one(shares, seed, stated, self.client)
-        #: The file's last split, and by what.
+        #: The file's last split, and by what; of it, by method: its last cohort, and by what.
         self._split: tuple[object, SplitClient] | None = None
+        self._cohorts: dict[str, tuple[object, Cohort]] = {}
 
     def new_cohort(self) -> Cohort:
         """Return the cohort as of the file alone: what is saved may be of other settings."""
@@ -112,9 +113,12 @@ class Person:
         how = settings.split, file.sizes
         if self._split is None or self._split[0] != how:
             self._split = how, split_client(self.data, self.card, *how, self.capacity)
-        parts = self._split[1]
+            self._cohorts.clear()
         share = held_in(method(name), self.capacity, settings.seed, self.client, round)
-        cohort = make_cohort(settings, self.card, [parts.holding(share)])
+        if name not in self._cohorts or self._cohorts[name][0] != share:
+            parts = self._split[1].holding(share)
+            self._cohorts[name] = share, make_cohort(settings, self.card, [parts])
+        cohort = self._cohorts[name][1].anew()
         if saved is not None and saved.state and cohort.fits(saved.state):
             cohort.load_states([saved.state])
         elif saved is not None and saved.state and (self.knows_more(saved) or not saved.round):

@@ -24,6 +24,8 @@ LEFT_OUT = "left_out"
 DIVERGED = "diverged_upload"
 #: Which round a client's model is of where the best is chosen, and by what.
 BEST_ROUND, VALIDATION = CHOSEN = ("best_round", "validation_macro_f1")
+#: The same of a target, by the mean absolute error.
+TARGET_CHOSEN = (BEST_ROUND, VALIDATION_ERROR) = ("best_round", "validation_mae")
 #: Of a confusion matrix's row, with the true class as the row's label: how many people have the
 #: class, and (with the predicted label behind) the mean share of its samples so predicted.
 CONFUSION_PEOPLE, CONFUSION = "confusion_people", "confusion."

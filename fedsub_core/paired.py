@@ -41,6 +41,8 @@ def paired_gain(y: Labels, ours: Labels, theirs: Labels, seed: int, together: in
     seed : of the resamples.
     together : so many windows later one has nothing in common with this one; 1: none overlap.
     """
+    if len(y) >= BLOCKS and np.array_equal(ours, theirs):  # in all resamples, too
+        return Gain(0.0, 0.0, 0.0)
     classes = int(max(y.max(), ours.max(), theirs.max())) + 1
     cells, place, counts = np.unique(
         (y * classes + ours) * classes + theirs, return_inverse=True, return_counts=True

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsub_core.data.target import predicted
 from fedsub_core.errors import MessageRefused
-from fedsub_core.metric_names import TARGET_SCORES
+from fedsub_core.metric_names import TARGET_CHOSEN, TARGET_SCORES
 from fedsub_core.metrics import MetricRow
 from fedsub_core.pytorch import Tensor, as_numpy
 
@@ -26,6 +26,8 @@ class TargetErrors:
     r2 : share of the variance that is predicted, at most 1; nan where all samples have one value.
     loss : mean squared error of places in the target's range.
     examples : test samples.
+    best_round : of the model, the client's best so far; None where the newest is tested.
+    validation_mae : by which it is the best; None for a client without a validation part.
     """
 
     mae: float
@@ -33,6 +35,8 @@ class TargetErrors:
     r2: float
     loss: float
     examples: int
+    best_round: int | None = None
+    validation_mae: float | None = None
     #: What metrics of classes have, and these do not.
     confusion: Mapping[tuple[int, int], int] = field(default_factory=dict)
     class_means: Mapping[str, float] = field(default_factory=dict)
@@ -44,7 +48,8 @@ class TargetErrors:
         each = {name: float(getattr(self, name)) for name in TARGET_SCORES}
         if math.isnan(self.r2):
             del each["r2"]
-        return each
+        chosen = {name: getattr(self, name) for name in TARGET_CHOSEN}
+        return each | {name: float(value) for name, value in chosen.items() if value is not None}
 
     def rows(self, round: int, client: str) -> list[MetricRow]:
         """Return the metrics as rows."""
@@ -88,11 +93,19 @@ def read_target_errors(record: Mapping[str, Any], client: str, round: int) -> Ta
         mae, rmse, r2, loss, examples = (
             float(record.get(n, math.nan) if n == "r2" else record[n]) for n in TARGET_SCORES
         )
+        best, validation = (float(record[n]) if n in record else None for n in TARGET_CHOSEN)
     except (KeyError, TypeError, ValueError) as error:
         expected = f"{', '.join(TARGET_SCORES)} of a target"
         raise MessageRefused(client, round, "metrics", repr(error), expected) from error
     # Errors that are not finite are kept: a client that diverged must show in the results.
-    if not 1 <= examples < 2**53 or min(mae, rmse, loss) < 0 or r2 > 1:
-        expected = "1 or more examples, errors of 0 or more, r2 of 1 at most"
+    errors = (mae, rmse, loss, validation or 0.0)
+    chosen = best is None or (1 <= best <= round and best.is_integer())
+    if not 1 <= examples < 2**53 or min(errors) < 0 or r2 > 1 or not chosen:
+        expected = (
+            "1 or more examples, errors of 0 or more, r2 of 1 at most, a best round from 1 to "
+            f"{round}"
+        )
         raise MessageRefused(client, round, "metrics", str(dict(record)), expected)
-    return TargetErrors(mae, rmse, r2, loss, int(examples))
+    return TargetErrors(
+        mae, rmse, r2, loss, int(examples), None if best is None else int(best), validation
+    )

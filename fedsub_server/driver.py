@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Protocol
 
 from flwr.serverapp import Grid
 
-from fedsub_core.metric_names import VALIDATION
+from fedsub_core.metric_names import VALIDATION, VALIDATION_ERROR
 from fedsub_core.metrics import MetricRow
 from fedsub_server.ending import EndedEarly, Ending
 from fedsub_server.leaving import PeopleLeft
@@ -120,7 +121,8 @@ def drive(
     rounds = strategy.settings.rounds.rounds
     took, strategy.transcript = strategy.own_time.take, database.path.with_name(TRANSCRIPT_FILE)
     folder, asked = database.path.parent, strategy.settings.rounds
-    ending = Ending(asked, strategy.card.name, folder, database.metrics(VALIDATION))
+    judged = chain.from_iterable(map(database.metrics, (VALIDATION, VALIDATION_ERROR)))
+    ending = Ending(asked, strategy.card.name, folder, judged)
     checkpoints = Checkpoints(database, rounds, clients, seconds, progress, at_end, took, ending)
     checkpoints.whole = whole
     strategy.on_connected = lambda: database.note_model(strategy.model_record())

@@ -16,12 +16,12 @@ from typing import Any
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.errors import RunError, cut
 from fedsub_core.files import read_table, write_whole
-from fedsub_core.metric_names import VALIDATION
+from fedsub_core.metric_names import VALIDATION, VALIDATION_ERROR
 from fedsub_core.metrics import MetricRow
 from fedsub_core.models.builders import builder_at
 
 ENDED_FILE = "ended.json"
-#: By less than this the mean validation macro F1 has not risen.
+#: By less than this the mean validation macro F1 has not risen; an error, a share of what it was.
 LEAST_RISE = 0.001
 TAKES = "(done) with done.method, .round, .rounds, .means and .people"
 
@@ -39,7 +39,8 @@ class RoundDone:
     method, round, rounds : which round of how many.
     means : of each of the round's metrics over people, by name; of a round without an evaluation
         those of training. Whoever ends a run by what was reached on test samples chooses by them;
-        ``validation_macro_f1`` is there with ``best_by="validation"``.
+        ``validation_macro_f1``, of a target ``validation_mae``, is there with
+        ``best_by="validation"``.
     people : the same numbers of each person, by id.
     """
 
@@ -68,10 +69,11 @@ class Ending:
     before: Iterable[MetricRow] = ()
     means: dict[int, float] = field(default_factory=dict)
     function: Callable[[RoundDone], Any] | None = None
+    of_error: bool = False
 
     def __post_init__(self) -> None:
         if self.settings.patience:
-            self._note(row for row in self.before if row.metric == VALIDATION)
+            self._note(self.before)
         if self.settings.on_round:
             self.function = builder_at(self.settings.on_round, "on-round", TAKES)
 
@@ -87,7 +89,7 @@ class Ending:
         """
         if not (self.function or self.settings.patience):
             return False
-        self._note(row for row in rows if row.metric == VALIDATION)
+        self._note(rows)
         why = self._function_says(round, rows) or self._patience_says(round)
         if why and round < self.settings.rounds:
             text = json.dumps({"round": round, "of": self.settings.rounds, "why": why}) + "\n"
@@ -98,7 +100,9 @@ class Ending:
     def _note(self, rows: Iterable[MetricRow]) -> None:
         each = defaultdict[int, list[float]](list)
         for row in rows:
-            each[row.round].append(row.value)
+            if row.metric in (VALIDATION, VALIDATION_ERROR):
+                each[row.round].append(row.value)
+                self.of_error = row.metric == VALIDATION_ERROR
         self.means |= {round: fmean(values) for round, values in each.items()}
 
     def _patience_says(self, round: int) -> str:
@@ -106,7 +110,12 @@ class Ending:
         long_ago = [number for number in self.means if number <= round - patience]
         if not (patience and long_ago and round in self.means):
             return ""
-        rise = self.means[round] - self.means[max(long_ago)]
+        now, before = self.means[round], self.means[max(long_ago)]
+        if self.of_error:
+            if before - now >= LEAST_RISE * before:
+                return ""
+            return f"in {patience} rounds the validation MAE fell from {before:.4g} to {now:.4g}"
+        rise = now - before
         if rise >= LEAST_RISE:
             return ""
         return f"in {patience} rounds the validation macro F1 rose by {rise:.4f}"

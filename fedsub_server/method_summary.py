@@ -33,7 +33,7 @@ class MethodSummary:
     evaluated_round: int | None = _unit("last round with an evaluation")
     best_by: str | None = _unit(
         "last: tested are the models of evaluated_round; validation: of each client the model of "
-        "its best round so far, by macro F1 on a part of its training samples held back"
+        "its best round so far, by macro F1 or mae on a part of its training samples held back"
     )
     best_round: float | None = _unit(
         "median over clients of the round that their tested model is of; null with best-by last"

@@ -176,8 +176,9 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
     lines += [sentence for sentence in (twin_in_words(summaries),) if sentence]
     lines += spent_by_noise(summaries)
     if any(summary.best_round is not None for summary in summaries):
+        by = "macro F1" if all(summary.mae is None for summary in summaries) else "MAE"
         lines.append(
-            "* Tested is each person's best round so far by macro F1 on a validation part of the "
+            f"* Tested is each person's best round so far by {by} on a validation part of the "
             "training samples, never by tested ones; the round is the median over people."
         )
     return lines

@@ -22,12 +22,13 @@ def tuned_in_words(folder: Path) -> str:
     try:
         chosen, grid, method = found["chosen"], found["grid"], found["method"]
         each = [f"{k} = {v} (of {', '.join(map(str, grid[k]))})" for k, v in chosen.items()]
-        scores = [one["macro_f1"] for one in found["tried"] if one["values"] == chosen]
-    except (KeyError, TypeError):
+        (best,) = (one for one in found["tried"] if one["values"] == chosen)
+    except (KeyError, TypeError, ValueError):
         return ""
-    reached = f", macro F1 {scores[0]:.3f} there" if scores and scores[0] is not None else ""
+    scores = (("macro F1", best.get("macro_f1"), ".3f"), ("MAE", best.get("mae"), ".4g"))
+    reached = "".join(f", {name} {of:{form}} there" for name, of, form in scores if of is not None)
     said = (
-        f"Chosen for {method} on a part of the training samples, never on test samples: "
+        f"Chosen for {method} on a validation part, never on test samples: "
         f"{', '.join(each)}{reached}; methods beside it use the same values."
     )
     ends = [f"{k} = {v}" for k, v in chosen.items() if at_end(v, grid[k])]

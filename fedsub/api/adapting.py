@@ -16,6 +16,7 @@ from fedsub.newcomers.results import row_of, save_models
 from fedsub_core.data.card import CARD_FILE
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.metrics import ClientMetrics
+from fedsub_core.target_errors import TargetErrors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,12 +42,13 @@ class Adaptation:
         """What each reaches, by person: numbers as ``fedsub adapt --json`` has them.
 
         ``known`` says whether the run knows the person, ``labelled`` and ``tested`` count windows,
-        ``own_macro_f1`` is of a head of the person's own labels alone.
+        ``own_macro_f1`` is of a head of the person's own labels alone. Of a target the scores are
+        ``mae``, ``rmse`` and ``r2``.
         """
         return table((row_of(one) for one in self._found.values()), "person")
 
     @property
-    def scores(self) -> dict[str, ClientMetrics]:
+    def scores(self) -> dict[str, ClientMetrics | TargetErrors]:
         """All scores of each person of whom something was tested."""
         tested = {name: one.scores for name, one in self._found.items()}
         return {name: scores for name, scores in tested.items() if scores is not None}
@@ -87,8 +89,8 @@ def adapt(
     people
         Only these; () is all.
     samples_per_class
-        Labels of each class of the training part that are used; None: all, 0: everybody's
-        model.
+        Labels of each class of the training part, of a target in all, that are used; None: all,
+        0: everybody's model.
     test_share
         Of each class's samples, what is tested; 0: all labels are learnt. None: the run's.
     known

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from fedsub.studies.study import Study, Task
 from fedsub.studies.study_file import read_study
 from fedsub.studies.study_page import write_study_page
 from fedsub.studies.study_results import Run, finished, tables
-from fedsub.studies.study_tables import write_tables
+from fedsub.studies.study_tables import plain_row, write_tables
 from fedsub_core.config.named_code import ALL_CODE, note_option
 from fedsub_core.cores import usable_cores
 from fedsub_core.data.federation import write_federation
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Columns that a notebook shows.
-_SHOWN = ["macro_f1", "macro_f1_low", "macro_f1_high", "twin", "gain", "gain_low", "gain_high",
-          "loss"]  # fmt: skip
+_SHOWN = ["{}", "{}_low", "{}_high", "twin", "gain", "gain_low", "gain_high", "loss"]
 
 
 class Comparison:
@@ -53,14 +51,17 @@ class Comparison:
     @cached_property
     def table(self) -> pd.DataFrame:
         """A row by method: means over people and seeds, intervals, gain over ``twin``."""
-        rows = []
+        rows, score = [], self._study.scores.name
         for cell, found in tables(self._study, self._runs):
             for row in found:
-                values = {k: v for k, v in asdict(row).items() if k not in ("entry", "measures")}
+                values = plain_row(self._study, row)
+                values = {
+                    k: v for k, v in values.items() if k not in ("label", "method", "measures")
+                }
                 low, high = values.pop("interval") or (None, None)
                 ends = values.pop("gain_interval") or (None, None)
                 better, worse, of = values.pop("beyond") or (None, None, None)
-                values |= {"macro_f1_low": low, "macro_f1_high": high}
+                values |= {f"{score}_low": low, f"{score}_high": high}
                 values |= {"gain_low": ends[0], "gain_high": ends[1]}
                 values |= {"better_beyond_noise": better, "worse_beyond_noise": worse, "of": of}
                 values["tuned"] = ", ".join(f"{k}={v}" for k, v in row.tuned.items())
@@ -69,14 +70,17 @@ class Comparison:
 
     @cached_property
     def people(self) -> pd.DataFrame:
-        """Macro F1 of each person by row and seed: ``row``, ``seed``, ``person``, ``macro_f1``."""
+        """Score of each person by row and seed: ``row``, ``seed``, ``person``, then ``macro_f1``.
+
+        Of a target it is ``mae``.
+        """
         return table(
             {
                 "row": run.task.entry.label,
                 "seed": run.task.config.seed,
                 **({"fold": name_of_fold(run.task.fold)} if run.task.fold else {}),
                 "person": person,
-                "macro_f1": score,
+                self._study.scores.name: score,
             }
             for run in self._runs
             for person, score in sorted(run.people.items())
@@ -96,7 +100,9 @@ class Comparison:
         return Report(write_study_page(self._study, self.folder, self._runs))
 
     def _repr_html_(self) -> str:
-        return shown_with_place(self.table[_SHOWN], self.folder)
+        return shown_with_place(
+            self.table[[name.format(self._study.scores.name) for name in _SHOWN]], self.folder
+        )
 
     def __repr__(self) -> str:
         """Return where the study lies and what it compares."""

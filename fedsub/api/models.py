@@ -99,7 +99,8 @@ class PersonModel:
 
         Its columns are ``recording``, ``start``, ``end``, ``class``, ``probability`` and
         ``probability NAME`` of each class; ``attrs["notes"]`` says how the recording was read, and
-        ``attrs["minutes"]`` how many minutes each class lasted.
+        ``attrs["minutes"]`` how many minutes each class lasted. Of a target there is ``value``
+        in the place of classes.
 
         Parameters
         ----------
@@ -125,7 +126,7 @@ class PersonModel:
         asked = Asked(unknown_below, smoothing_seconds(smooth, self._model), row_rate)
         options = reading_options({key.replace("_", "-"): str(v) for key, v in reading.items()})
         answered, notes = predict_recordings(self._model, recording, options, asked)
-        return answers_table(answered, self.classes, notes)
+        return answers_table(answered, self._model.card, notes)
 
     @spelling(python)
     def export(

@@ -54,8 +54,8 @@ _SHOWN = 8
         "per_class",
         type=click.IntRange(min=0),
         metavar="K",
-        help="labels of each class of the training part that are used, drawn at random "
-        "[default: all]",
+        help="labels of each class of the training part, of a target in all, that are used, drawn "
+        "at random [default: all]",
     ),
     click.option(
         "--test-share",
@@ -91,7 +91,8 @@ def adapt(
 
     SOURCE is a finished run's folder, or the file of `fedsub export --newcomers`. Nothing is
     trained, and nothing of the run changes. A person without labels gets everybody's model. The
-    table's last column is a model of the person's own labels alone. `fedsub predict` and `fedsub
+    table's last column is a model of the person's own labels alone; of a target there is none.
+    `fedsub predict` and `fedsub
     export` take each model with --state FILE.
     """
     from fedsub.newcomers.adapting import adapted
@@ -112,9 +113,10 @@ def adapt(
         out = stamped_folder(Path(RunConfig().out), f"{Path(data).resolve().name}-adapted")
     files = save_models(out, found)
     console.print(_table(found))
-    named = " / ".join(given.for_person().classes)
+    named = " / ".join(found[0].labelled)
+    alone = "" if newcomers.card.target else "; alone: macro F1 of a head of these alone"
     for text in (
-        f"Labels are those that were used, of {named}; alone: macro F1 of a head of these alone.",
+        f"Labels are those that were used, of {named}{alone}.",
         f"Models: {out}",
         f"A person's model: fedsub predict --state {files[0]} --input NEW.npz",
     ):
@@ -135,12 +137,17 @@ def _table(found: list[Adapted]) -> Table:
     table = Table(box=SIMPLE_HEAD)
     table.add_column("person")
     table.add_column("in the run")
-    for name in ("labels", "tested", "macro F1", "loss", "alone"):
+    columns = {"macro F1": ("macro_f1", ".3f"), "loss": ("loss", ".3f"),
+               "alone": ("own_macro_f1", ".3f")}  # fmt: skip
+    if found[0].model.card.target is not None:
+        columns = {"MAE": ("mae", ".4g"), "RMSE": ("rmse", ".4g"), "R2": ("r2", ".3f")}
+    for name in ("labels", "tested", *columns):
         table.add_column(name, justify="right", no_wrap=True)
     for one in found:
         row = row_of(one)
-        numbers = [row[name] for name in ("macro_f1", "loss", "own_macro_f1")]
-        shown = ["-" if number is None else f"{number:.3f}" for number in numbers]
+        shown = [
+            "-" if row[name] is None else f"{row[name]:{form}}" for name, form in columns.values()
+        ]
         known, labels = _WORDS[one.known], _counts(list(one.labelled.values()))
         table.add_row(escape(one.person), known, labels, f"{one.tested:,}", *shown)
     return table

@@ -37,6 +37,14 @@ class StudyAsked:
 
 
 @dataclass(frozen=True)
+class StudyWritten:
+    """Where a study is written to: its folder, and a file of its tables."""
+
+    out: Path | None
+    csv: Path | None
+
+
+@dataclass(frozen=True)
 class CodeNamed:
     """The code that the user names, by the option that it is of."""
 
@@ -48,10 +56,19 @@ class CodeNamed:
 
 @click.command(short_help="Run a study: methods x data x seeds x settings.")
 @click.argument("study", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="folder of the study [default: runs/<name of the file>]",
+@with_options(
+    "written",
+    StudyWritten,
+    click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="folder of the study [default: runs/<name of the file>]",
+    ),
+    click.option(
+        "--csv",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="also write the tables into this file, with today's date in each row",
+    ),
 )
 @click.option(
     "--data",
@@ -114,7 +131,7 @@ class CodeNamed:
 @AS_JSON
 def compare(
     study: Path,
-    out: Path | None,
+    written: StudyWritten,
     data: Path | None,
     jobs: int | None,
     engine: EngineAsked,
@@ -146,7 +163,7 @@ def compare(
     for option, value in wanted.values_of(asdict(code)):
         check_option(option, value, study, getattr(code, option))
         note_option(option, value)
-    folder = (out or Path("runs") / study.stem).resolve()
+    folder = (written.out or Path("runs") / study.stem).resolve()
     if not folder.exists():
         check_some_data(wanted)
     here = nullcontext(local_engine(jobs or usable_cores()))
@@ -163,7 +180,7 @@ def compare(
             if not any(wanted.rows()):
                 raise
             runs = finished(wanted, folder, error.chosen)
-    _print_study(console, wanted, folder, runs)
+    _print_study(console, wanted, folder, runs, written.csv)
     report = write_study_page(wanted, folder, runs)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
     if as_json:
@@ -174,10 +191,15 @@ def compare(
         raise failed
 
 
-def _print_study(console: Console, study: Study, folder: Path, runs: list[Run]) -> None:
-    """Print the tables, and where they lie."""
+def _print_study(
+    console: Console, study: Study, folder: Path, runs: list[Run], results: Path | None
+) -> None:
+    """Write the tables; print them, and where they lie."""
+    from fedsub.studies.results_file import write_results
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
 
+    if results is not None:
+        write_results(study, runs, results)
     console.print(write_tables(study, folder, runs), markup=False, soft_wrap=True)
     times: dict[str, float] = {}
     # Tables may have runs in common.

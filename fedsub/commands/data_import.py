@@ -89,7 +89,7 @@ def import_(
     _say(f"{made.people} clients, {made.samples:,} samples: {added}{folder}")
     if inspect:
         inspected(str(folder))
-    regression = " --method fedsub-ridge --beside local --loss squared" if options.target else ""
+    regression = " --method fedsub-ridge --beside local --loss squared" if made.card.target else ""
     _say(f"Train on it: fedsub run --data {quote(str(folder))}{regression}")
 
 

@@ -22,6 +22,7 @@ from fedsub_core.errors import ConfigError
 if TYPE_CHECKING:
     from fedsub.recordings.answers import RecordingAnswers
     from fedsub.recordings.day import Day
+    from fedsub.recordings.spread import Spread
     from fedsub_client.personal_model import PersonalModel
 
 #: The name of standard input, and of the file into which it is read.
@@ -116,15 +117,21 @@ def predict_recordings(
     from fedsub.recordings.day import Day
     from fedsub.recordings.picture import day_page, strips
     from fedsub.recordings.reading import reading_options, smoothing_seconds
+    from fedsub.recordings.table import summary_of
     from fedsub_core.files import check_new, write_whole
 
     if output is not None and output.suffix != ".csv":
         raise ConfigError(f"{output}: got ending {output.suffix!r}, expected .csv for recordings")
     if asked.page is not None:
+        if model.card.target is not None:
+            raise ConfigError(
+                f"page: got it for the target {model.card.target.name!r}, expected a model of "
+                "classes, whose day it draws"
+            )
         check_new(asked.page, force)
     options, smooth = reading_options(reading), smoothing_seconds(asked.smooth or "", model)
     what = Asked(asked.unknown_below or 0.0, smooth, asked.row_rate)
-    day = Day(model.card.classes)
+    day = summary_of(model.card)
     with (
         spooled(inputs) as files,
         closing(open_recordings(files, model.card.features, options)) as source,
@@ -138,14 +145,14 @@ def predict_recordings(
         else:
             write_whole(output, b"", lambda draft: _write(draft, _lines(answers, day)))
     about = f"client {model.client}, {model.method}'s model of round {model.round}"
-    if asked.page is not None:
+    if asked.page is not None and isinstance(day, Day):
         title = f"The day of client {model.client}"
         page = day_page(title, day, [f"Answered by {about}.", *answers.notes])
         write_whole(asked.page, page.encode())
     beside = as_json or output is None  # rows alone stand on standard output
     for note in answers.notes:
         click.echo(note, err=True)
-    click.echo(strips(day), err=beside)
+    click.echo(strips(day) if isinstance(day, Day) else day.words, err=beside)
     where = f": {output}" if output is not None else ""
     click.echo(f"{about}: {day.windows:,} windows answered{where}", err=beside)
 
@@ -155,7 +162,7 @@ def _write(file: Path, lines: Iterable[str]) -> None:
         out.writelines(lines)
 
 
-def _lines(answers: RecordingAnswers, day: Day) -> Iterator[str]:
+def _lines(answers: RecordingAnswers, day: Day | Spread) -> Iterator[str]:
     """Yield the rows of the table of answers, as they are found, behind its head."""
     from fedsub.recordings.table import head, rows_of_answers
 
@@ -163,29 +170,30 @@ def _lines(answers: RecordingAnswers, day: Day) -> Iterator[str]:
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
         if not day.windows:
-            table.writerow(head(day.classes))
-        table.writerows(rows_of_answers(answered, day.classes))
+            table.writerow(head(answers.model.card))
+        table.writerows(rows_of_answers(answered, answers.model.card))
         day.add(answered)
         yield text.getvalue()
 
 
-def _document(answers: RecordingAnswers, day: Day) -> dict[str, Any]:
+def _document(answers: RecordingAnswers, day: Day | Spread) -> dict[str, Any]:
     """Return all answers, and their summary, as JSON has them."""
+    from fedsub.recordings.day import Day
     from fedsub.recordings.table import rows_of_answers
 
-    windows = []
+    windows, model = [], answers.model
     for answered in answers.blocks():
         day.add(answered)
-        for name, begin, end, label, _, *shares in rows_of_answers(answered, day.classes):
-            row = {"recording": name, "start": begin, "end": end, "class": label}
-            windows.append(row | {"probabilities": [float(share) for share in shares]})
-    model = answers.model
-    return {
-        "client": model.client,
-        "method": model.method,
-        "round": model.round,
-        "classes": model.card.classes,
-        "minutes": day.minutes(),
-        "notes": answers.notes,
-        "windows": windows,
-    }
+        for name, begin, end, *said in rows_of_answers(answered, model.card):
+            row = {"recording": name, "start": begin, "end": end}
+            if isinstance(day, Day):
+                row |= {"class": said[0], "probabilities": list(map(float, said[2:]))}
+            else:
+                row |= {"value": float(said[0])}
+            windows.append(row)
+    about = {"client": model.client, "method": model.method, "round": model.round}
+    if isinstance(day, Day):
+        about |= {"classes": model.card.classes, "minutes": day.minutes()}
+    else:
+        about |= {"target": day.target.name, "unit": day.target.unit}
+    return {**about, "notes": answers.notes, "windows": windows}

@@ -128,10 +128,19 @@ class GuardedServicer(FleetServicer):
 
     def PushMessages(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Refuse another node's reply, one of too many objects, or of more than may come now."""
-        if refused := why_refused(request, self.allowance):
-            context.abort(*refused)
-        push = super().PushMessages
-        return self.answers.push(request, lambda: push(request, context))
+        push_messages = super().PushMessages
+
+        def push() -> Any:
+            if refused := why_refused(request, self.allowance):
+                context.abort(*refused)
+            return push_messages(request, context)
+
+        return self.answers.push(request, push)
+
+    def PushObject(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Take an object of a reply; that it was taken is said again."""
+        push = super().PushObject
+        return self.answers.push_object(request, lambda: push(request, context))
 
     def PullMessages(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Give the message that was not confirmed again, or the next one."""
@@ -202,15 +211,24 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
     from fedsub.deploy.visitors import visitors_of
 
     flower = command("uvicorn")
-    handlers = fleet_handlers("push_messages", "pull_messages", "confirm_message_received")
-    push_messages, pull_messages = handlers.push_messages, handlers.pull_messages
-    confirm, allowance, answers = handlers.confirm_message_received, Allowance(), LostAnswers()
+    handlers = fleet_handlers(
+        "push_messages", "push_object", "pull_messages", "confirm_message_received"
+    )
+    push_messages, push_object = handlers.push_messages, handlers.push_object
+    pull_messages, confirm = handlers.pull_messages, handlers.confirm_message_received
+    allowance, answers = Allowance(), LostAnswers()
 
     def push(request: Any, **keys: Any) -> Any:
-        if refused := why_refused(request, allowance):
-            code, said = refused
-            raise HTTPException(HTTP_STATUS[code], said)
-        return answers.push(request, lambda: push_messages(request=request, **keys))
+        def once() -> Any:
+            if refused := why_refused(request, allowance):
+                code, said = refused
+                raise HTTPException(HTTP_STATUS[code], said)
+            return push_messages(request=request, **keys)
+
+        return answers.push(request, once)
+
+    def push_one(request: Any, **keys: Any) -> Any:
+        return answers.push_object(request, lambda: push_object(request=request, **keys))
 
     def pull(request: Any, **keys: Any) -> Any:
         return answers.pull(request, lambda: pull_messages(request=request, **keys))
@@ -224,8 +242,9 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
         visitors = None if page is invitations is None else visitors_of(app, page, invitations)
         serve(app, MOST_BYTES, visitors, **keys)
 
-    handlers.push_messages, handlers.pull_messages = push, pull
-    handlers.confirm_message_received, flower.uvicorn = confirmed, SimpleNamespace(run=run)
+    handlers.push_messages, handlers.push_object = push, push_one
+    handlers.pull_messages, handlers.confirm_message_received = pull, confirmed
+    flower.uvicorn = SimpleNamespace(run=run)
     return flower
 
 

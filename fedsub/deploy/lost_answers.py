@@ -2,60 +2,105 @@
 
 Flower counts a message as delivered once it has been read, whether its device gets it or not. A
 device whose answer was lost looks for messages again, and would get none. If the answer to a reply
-is lost, the device sends the reply again; the server may have read it meanwhile, and Flower would
-refuse it, and wait for its objects for ever.
+or to one of its objects is lost, the device sends that again; Flower would refuse it, as the
+server may have read the reply meanwhile and has the object.
 """
 
+import hashlib
 import threading
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 #: How often a message is given again: a device that can never read it must not get it for ever.
 MOST_TIMES = 3
-#: For how long the answer to a reply is given again, seconds; Flower waits for its objects for 180.
+#: For how long an answer is given again, seconds; Flower waits for a reply's objects for 180.
 SECONDS = 120.0
+#: Answers to pushes of one node at most: it pushes a few objects at a time.
+MOST_PUSHES = 16
+
+
+@dataclass
+class _Answers:
+    """The last answers to one node, whose calls wait for each other.
+
+    Parameters
+    ----------
+    pulled : the answer with a message that is not confirmed, and how often it may be given again.
+    since : when it was given first, s.
+    pushed : by what was pushed: the answer, and when it was given, s.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    pulled: Any = None
+    times: int = 0
+    since: float = 0.0
+    pushed: dict[bytes, tuple[Any, float]] = field(default_factory=dict)
 
 
 class LostAnswers:
-    """The last answers to each node: with a message until it confirms that, and to its reply."""
+    """The last answers to each node: with a message until it has that, and to what it pushes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock, self._clock = threading.Lock(), clock
-        #: By node: the answer with a message, and how often it may be given again.
-        self._pulled: dict[int, tuple[Any, int]] = {}
-        #: By node: objects at the root of the reply, the answer to it, and when it was given.
-        self._pushed: dict[int, tuple[list[str], Any, float]] = {}
+        self._nodes: defaultdict[int, _Answers] = defaultdict(_Answers)
+
+    def _of(self, request: Any) -> _Answers:
+        with self._lock:
+            return self._nodes[request.node.node_id]
 
     def pull(self, request: Any, pull: Callable[[], Any]) -> Any:
         """Return the answer to a `PullMessagesRequest`: the unconfirmed one, or a new one."""
-        node = request.node.node_id
-        with self._lock:
-            answer, times = self._pulled.pop(node, (None, MOST_TIMES + 1))
-        answer = answer or pull()
-        if answer.messages_list and times > 1:
-            with self._lock:
-                self._pulled[node] = answer, times - 1
-        return answer
+        own = self._of(request)
+        with own.lock:
+            if own.pulled and own.times and self._clock() - own.since <= SECONDS:
+                own.times -= 1
+                return own.pulled
+            answer = pull()
+            own.pulled = answer if answer.messages_list else None
+            own.times, own.since = MOST_TIMES, self._clock()
+            return answer
 
     def confirm(self, request: Any) -> None:
         """Note a `ConfirmMessageReceivedRequest`; one of another message changes nothing."""
-        with self._lock:
-            answer, _ = self._pulled.get(request.node.node_id, (None, 0))
-            if answer and request.message_object_id in _roots(answer):
-                del self._pulled[request.node.node_id]
+        self._forget(self._of(request), [request.message_object_id])
 
     def push(self, request: Any, push: Callable[[], Any]) -> Any:
         """Return the answer to a `PushMessagesRequest`: that to the same reply, or a new one."""
-        node, roots = request.node.node_id, _roots(request)
-        with self._lock:
-            before, answer, since = self._pushed.get(node, ([], None, 0.0))
-        if before != roots or self._clock() - since > SECONDS:
+        own, roots = self._of(request), [tree.object_id for tree in request.message_object_trees]
+        self._forget(own, [one.metadata.reply_to_message_id for one in request.messages_list])
+        return self._pushed(own, roots, push, lambda answer: answer.objects_to_push)
+
+    def push_object(self, request: Any, push: Callable[[], Any]) -> Any:
+        """Return the answer to a `PushObjectRequest`: that to the same object, or a new one."""
+        names = [request.session_id, request.object_id]
+        return self._pushed(self._of(request), names, push, lambda answer: answer.stored)
+
+    def _forget(self, own: _Answers, messages: list[str]) -> None:
+        """Give none of these messages again."""
+        with own.lock:
+            if own.pulled and own.pulled.message_object_trees[0].object_id in messages:
+                own.pulled = None
+
+    def _pushed(
+        self,
+        own: _Answers,
+        names: Iterable[str],
+        push: Callable[[], Any],
+        was_taken: Callable[[Any], Any],
+    ) -> Any:
+        # Of whatever length a device makes its names.
+        key = hashlib.sha256("\n".join(names).encode()).digest()
+        with own.lock:
+            now = self._clock()
+            if key in own.pushed and now - own.pushed[key][1] <= SECONDS:
+                return own.pushed[key][0]
             answer = push()
-            with self._lock:
-                self._pushed[node] = roots, answer, self._clock()
-        return answer
-
-
-def _roots(message: Any) -> list[str]:
-    return [tree.object_id for tree in message.message_object_trees]
+            own.pushed.pop(key, None)
+            if was_taken(answer):
+                own.pushed[key] = answer, now
+                for oldest in list(own.pushed)[:-MOST_PUSHES]:
+                    del own.pushed[oldest]
+            return answer

@@ -48,12 +48,12 @@ def _answer(path: str, model: Any) -> None:  # prints a row for each window; tim
     t = t * next((unit for unit in UNITS if 6.3e8 <= t[0] * unit <= 2.84e9), by_steps)
     breaks = np.flatnonzero(np.diff(t) > 10 * np.median(np.diff(t))) + 1
     write = csv.writer(sys.stdout, lineterminator="\n").writerow
-    write(["start", "end", "class", *(f"probability {name}" for name in NAMES)])
+    write(CARD["columns"])
     for begins, signal in map(_at_rate, np.split(t, breaks), np.split(x, breaks)):
         if at := range(0, len(begins) - LENGTH + 1, STEP):
             x = np.stack([signal[row : row + LENGTH].T for row in at])
             for begin, share in zip(begins[at], model.run(None, {"x": x})[0], strict=True):
-                write([begin, begin + LENGTH / RATE, NAMES[share.argmax()], *share])
+                write([begin, begin + LENGTH / RATE, *NAMES[share.argmax() :][:1], *share])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedsub.export.formats import export
 from fedsub.recordings.answers import model_cut
+from fedsub.recordings.table import VALUE
 from fedsub_client.personal_model import PersonalModel
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.files import check_new, whole_folder, write_whole
@@ -32,7 +33,7 @@ def write_bundle(
     """Write a bundle as a new folder, or as one file where `path` ends in ``.zip``.
 
     ``python answer.py day.csv`` then prints what ``fedsub predict`` does of a recording in the
-    model's units: each window's start and end, s, its class and probabilities.
+    model's units: each window's start and end, s, its class and probabilities, or its value.
 
     Returns
     -------
@@ -49,11 +50,14 @@ def write_bundle(
     program = Path(__file__).with_name(PROGRAM).read_text("utf-8")
     for word, other in _TORCH if format == "torchscript" else ():
         program = program.replace(word, other)
+    names = model.card.classes if model.card.target is None else ()
+    said = ["class", *(f"probability {name}" for name in names)] if names else [VALUE]
     card = {
         "client": model.client,
         "method": model.method,
         "round": model.round,
-        "classes": model.card.classes,
+        "classes": names,
+        "columns": ["start", "end", *said],
         "features": model.card.features,
         "units": model.card.units,
         "rate_hz": cut.rate,

@@ -78,6 +78,8 @@ class FleetGrid(InProcessGrid):
         #: By client: a device keeps its state between messages, and its file does not change.
         self._devices: dict[str, Device] = {}
         self._since: dict[int, float] = {}
+        #: Those of :meth:`get_nodes`, until one comes or goes.
+        self._connected: list[NodeInfo] | None = None
         self._jobs: dict[str, _Job] = {}
         self._due: list[tuple[float, int, _Job]] = []
         self._busy = defaultdict[str, float](float)
@@ -112,6 +114,7 @@ class FleetGrid(InProcessGrid):
 
     def _change(self, moment: float, what: int, client: str) -> None:
         """Let a node come, go, or be replaced."""
+        self._connected = None
         node = self.node_of[client]
         if what == COMES:
             self._since[node] = moment
@@ -136,10 +139,13 @@ class FleetGrid(InProcessGrid):
 
     def get_nodes(self) -> Iterable[NodeInfo]:
         """Return the connected nodes with their keys, registered under their people's ids."""
-        return [
-            NodeInfo(node_id=node, public_key=f"key {node}".encode(), name=self.client_of[node])
-            for node in self.get_node_ids()
-        ]
+        nodes = self.get_node_ids()
+        if self._connected is None:
+            self._connected = [
+                NodeInfo(node_id=node, public_key=f"key {node}".encode(), name=self.client_of[node])
+                for node in nodes
+            ]
+        return self._connected
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Take messages; return the ids of those whose node is registered."""
@@ -194,7 +200,7 @@ class FleetGrid(InProcessGrid):
         try:
             if client not in self._devices:
                 node: dict[str, Any] = {"client-id": client, "data": self._data}
-                self._devices[client] = Device(Context(0, 0, node, RecordDict(), self._config))
+                self._devices[client] = Device(Context(0, 0, node, RecordDict(), self._config), {})
             answer = self._devices[client].answer(kind, message.content)
             return Message(answer, reply_to=message)
         except Exception as error:  # as a SuperNode answers it

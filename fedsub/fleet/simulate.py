@@ -1,5 +1,6 @@
 """Days of a fleet: the server's rounds and real devices, on a link whose time is virtual."""
 
+import gc
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -141,10 +142,17 @@ def _drive(
                 clock.skip(clock.now + LOOK)
             began[0] = clock.now
 
-        strategy.on_connected = lambda: database.note_model(strategy.model_record())
+        def connected() -> None:
+            database.note_model(strategy.model_record())
+            gc.freeze()  # a thousand devices last to the end: no collection looks at them again
+
+        strategy.on_connected = connected
         strategy.on_round, strategy.on_begun = after, kept.begun
         with suppress(DaysOver), _logged_into(path.with_name(LOG_FILE)):
-            strategy.start(grid)
+            try:
+                strategy.start(grid)
+            finally:
+                gc.unfreeze()
         if not strategy.finished_rounds:
             raise RunError(f"{asked.days} days: got no round that ended, expected one at least")
         kept.write(strategy.finished_rounds, strategy.lasting_state())

@@ -12,15 +12,19 @@ import numpy as np
 
 from fedsub.newcomers.finished_run import FinishedRun, ForNewcomers, Source
 from fedsub.newcomers.people import Labels, NewPeople, divided, fitting
+from fedsub_client.answers import tested
 from fedsub_client.cohort import Cohort
 from fedsub_client.new_cohort import make_cohort
 from fedsub_client.new_samples import check_distances
 from fedsub_client.personal_model import PersonalModel
+from fedsub_client.split_client import SplitClient
+from fedsub_core.data.card import Card
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.standardise import Scaling, moments
 from fedsub_core.data.standardise import scaling as own_scaling
 from fedsub_core.errors import DataError
 from fedsub_core.metrics import ClientMetrics
+from fedsub_core.target_errors import TargetErrors
 from fedsub_core.turn import Turn
 
 log = logging.getLogger("fedsub")
@@ -37,7 +41,7 @@ class Adapted:
     ----------
     known : how the run knows the person: ``""`` not at all, ``added`` and ``replaced`` as its
         samples in the sums are, ``as new`` where nobody knows which they are.
-    labelled : windows with a label that is used, by class.
+    labelled : windows with a label that is used, by class; of a target by its name.
     tested : windows.
     scores : on these; None where there are none.
     """
@@ -46,7 +50,7 @@ class Adapted:
     known: str
     labelled: dict[str, int]
     tested: int
-    scores: ClientMetrics | None
+    scores: ClientMetrics | TargetErrors | None
     model: PersonalModel
 
 
@@ -116,16 +120,23 @@ def _solved(cohort: Cohort, given: ForNewcomers, shared: Scaling | None, how: st
     turn = Turn(given.round, given.round, given.settings.seed)
     state = cohort.personalised(turn, shared, [0], [given.download])
     (parts,) = cohort.clients
-    counts = np.bincount(parts.train_y, minlength=len(given.classes)).tolist()
     scores = None
     if len(parts.test_y):
-        (scores,) = cohort.evaluate(turn, shared, [0], state).clients()
+        (scores,) = tested(cohort, turn, shared, [0], state)
     params = cohort.learner.predicted_by(state)
     return Adapted(
         parts.client,
         how,
-        dict(zip(given.classes, counts, strict=True)),
+        _labelled(parts, cohort.card),
         len(parts.test_y),
         scores,
         cohort.personal_model(0, params, given.round, shared),
     )
+
+
+def _labelled(parts: SplitClient, card: Card) -> dict[str, int]:
+    """Return how many labels are used, by class; of a target by its name."""
+    if card.target is not None:
+        return {card.target.name: len(parts.train_y)}
+    counts = np.bincount(parts.train_y, minlength=len(card.classes)).tolist()
+    return dict(zip(card.classes, counts, strict=True))

@@ -89,8 +89,6 @@ class FinishedRun:
         if not (folder / RUN_FILE).is_file():
             raise RunError(f"{folder}: got no {RUN_FILE}, expected a run's folder")
         config = read_config(folder / RUN_FILE)
-        if config.regression:
-            raise ConfigError(f"{folder}: got loss {config.loss}, expected a run of classes")
         self.method, self.folder = method or config.method, folder
         there = sorted(path.parent.name for path in folder.glob(f"*/{DATABASE_FILE}"))
         if self.method not in there:
@@ -156,6 +154,7 @@ class FinishedRun:
 
     def _told(self) -> dict[str, Any]:
         own = {option.key for option in describe(SplitSettings)} | set(TOLD)
+        own |= {"loss"} if self.config.regression else set()  # it says that a target is learnt
         flat = to_flat(self.config).items()
         return {k: v for k, v in flat if k in own or k.startswith(f"{self.method}.")}
 

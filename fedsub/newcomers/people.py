@@ -20,6 +20,7 @@ from fedsub_core.data.held_out import few_of_each
 from fedsub_core.data.npz import read_npz
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.sources import WATCH, load_federation
+from fedsub_core.data.target import is_target
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.importing.client_ids import nearest_person
 
@@ -35,7 +36,8 @@ class NewPeople:
     ----------
     card : theirs.
     clients : their samples, by id.
-    unlabelled : the ids of those whose samples have no labels at all; theirs are all 0.
+    unlabelled : the ids of those whose samples have no labels at all; theirs are all 0, or the
+        low end of a target.
     """
 
     card: Card
@@ -91,17 +93,21 @@ def _without_labels(path: Path, card: Card) -> ClientData | None:
         return None
     if "x" not in arrays or any(name.lower() == "y" for name in names) or not arrays["x"].ndim:
         return None
-    nothing = np.zeros(len(arrays["x"]), np.int64)
+    nothing = np.full(len(arrays["x"]), 0 if card.target is None else card.target.low)
     return check_client(path, path.stem, {**arrays, "y": nothing}, card)
 
 
 def fitting(card: Card, data: ClientData, given: ForNewcomers) -> tuple[Card, ClientData]:
     """Return a person's card and samples with the run's labels.
 
-    Raises DataError if classes are not the run's, or samples are of another kind, length, features
-    or units.
+    Raises DataError if classes are not the run's, or the target is another, or samples are of
+    another kind, length, features or units.
     """
     where = f"client {data.client!r}"
+    targets = card.target is not None, is_target(given.classes)
+    if any(targets) and card.classes != given.classes:
+        got, expected = map(" ".join, (card.classes, given.classes))
+        raise DataError(f"{where}: target: got {got}, expected the run's: {expected}")
     if unknown := [name for name in card.classes if name not in given.classes]:
         raise DataError(
             f"{where}: classes: got {', '.join(map(repr, unknown))}, expected the run's: "
@@ -136,7 +142,8 @@ class Labels:
 
     Parameters
     ----------
-    per_class : of each class of the training part at most, drawn at random; None: as in the run.
+    per_class : of each class of the training part at most, of a target in all, drawn at random;
+        None: as in the run.
     test_share : of each class's samples that is tested; 0: nothing is; None: as in the run.
     """
 
@@ -158,7 +165,8 @@ def divided(
     if labels.test_share:
         how = replace(how, test_share=labels.test_share)
     every, none = np.arange(len(data.y)), np.empty(0, np.int64)
-    parts = SplitClient(data.client, data.x, every, none, data.y, none)
+    y = data.y if card.target is None else card.target.scaled(data.y)
+    parts = SplitClient(data.client, data.x, every, none, y, y[none])
     parts = replace(parts, vocabulary=card.vocabulary, padding=card.padding, sensors=card.sensors)
     if labelled and labels.test_share != 0:
         with suppress(DataError):  # too few of them
@@ -166,6 +174,6 @@ def divided(
     seen = parts.train_x
     most = labels.per_class if labelled else 0
     if most is not None:
-        few = few_of_each(parts.train, data, most, how.seed)
-        parts = replace(parts, train=few, train_y=data.y[few], known=parts.train)
+        few = few_of_each(parts.train, data.stratified, most, how.seed)
+        parts = replace(parts, train=few, train_y=y[few], known=parts.train)
     return parts, seen

@@ -34,17 +34,19 @@ def source_of(where: Path, method: str | None = None) -> Source:
 def row_of(one: Adapted) -> dict[str, Any]:
     """Return the scores of a person's model, by column; None where nothing was tested.
 
-    ``own_macro_f1`` is of a head of these labels alone.
+    ``own_macro_f1`` is of a head of these labels alone. Of a target there are ``mae``, ``rmse`` and
+    ``r2`` in their place.
     """
-    scores = one.scores
+    numbers = {} if one.scores is None else one.scores.numbers
+    columns = {"macro_f1": "macro_f1", "loss": "loss", "own_macro_f1": OWN_HEADS[0]}
+    if one.model.card.target is not None:
+        columns = {name: name for name in ("mae", "rmse", "r2", "loss")}
     return {
         "person": one.person,
         "known": one.known,
         "labelled": sum(one.labelled.values()),
         "tested": one.tested,
-        "macro_f1": None if scores is None else scores.macro_f1,
-        "loss": None if scores is None else scores.loss,
-        "own_macro_f1": None if scores is None else scores.own_heads.get(OWN_HEADS[0]),
+        **{column: numbers.get(name) for column, name in columns.items()},
     }
 
 

@@ -1,4 +1,4 @@
-"""A person's answers for new recordings: each window's class, when it began and when it ended."""
+"""A person's answers for new recordings: each window's class or value, its begin and its end."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -59,8 +59,8 @@ class Answered:
     ----------
     recording : its name.
     begins : float64 [n], s; windows last `length_s`.
-    label : int64 [n], places of classes; -1 is unknown.
-    shares : float32 [n, classes], probabilities.
+    label : int64 [n], places of classes; -1 is unknown. Of a target all are 0.
+    shares : float32 [n, classes], probabilities; of a target its values, [n, 1].
     tick : seconds of one unit of the recording's time; None where it has dates.
     """
 
@@ -84,10 +84,10 @@ def model_cut(model: PersonalModel, options: ImportOptions) -> Cut:
     Raises ConfigError where the model sees no windows of raw signals, or its card says no rate.
     """
     card, shape = model.card, tuple(model.shape)
-    if len(shape) != 2 or card.target:
+    if len(shape) != 2:
         raise ConfigError(
-            f"client {model.client!r}: got a model of samples of shape {shape}, of {card.classes}; "
-            "expected one of windows [channels, time] and classes: only these are cut of recordings"
+            f"client {model.client!r}: got a model of samples of shape {shape}, expected one of "
+            "windows [channels, time]: only these are cut of recordings"
         )
     length = shape[1]
     rate = card.sampling_rate_hz or (length / card.window_s if card.window_s else None)
@@ -115,6 +115,12 @@ class RecordingAnswers:
 
     def __post_init__(self) -> None:
         self.cut = model_cut(self.model, self.options)
+        if self.model.card.target and (self.asked.unknown_below or self.asked.smooth_s):
+            key = "unknown-below" if self.asked.unknown_below else "smooth"
+            raise ConfigError(
+                f"{key}: got it for the target {self.model.card.target.name!r}, expected a model "
+                "of classes: values have no probability, and do not last"
+            )
         self.dropped = Dropped(options=self.options)
         self.notes += self.source.notes
 

@@ -24,6 +24,7 @@ Style = tuple[str, object]
 _TITLES = {
     "macro_f1": "Macro F1 by round",
     "mae": "Mean absolute error by round, in the target's unit",
+    "r2": "Share of the target's variance that is predicted (R2), by round",
     "loss of macro_f1": "Loss by round, nats",
     "loss of mae": "Loss by round, mean squared error of places in the target's range",
 }
@@ -154,6 +155,8 @@ def _scale(axes: Axes, metric: str, means: list[Floats]) -> None:
     every = every[np.isfinite(every)]
     if metric == "macro_f1":
         axes.set_ylim(0, 1.02)
+    elif metric == "r2":  # it has no least; far below 0 a model is of no use
+        axes.set_ylim(min(0, max(-1, 1.1 * float(every.min()))), 1.02)
     elif every.min() > 0 and every.max() > 50 * every.min():
         axes.set_yscale("log")
     else:

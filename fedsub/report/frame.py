@@ -193,6 +193,11 @@ class Frame:
         return ("mae", "r2", "loss") if self.score == "mae" else ("macro_f1", "accuracy", "loss")
 
     @property
+    def curves(self) -> tuple[str, ...]:
+        """The metrics that are drawn by round."""
+        return tuple(name for name in self.scores if name != "accuracy")
+
+    @property
     def compared(self) -> str:
         """What is compared, in words: more of it is better."""
         return "negative MAE" if self.score == "mae" else "macro F1"

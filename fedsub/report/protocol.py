@@ -23,6 +23,13 @@ Fact = tuple[str, str]
 _ELSEWHERE = {"data", "method", "beside", "rounds", "seed", "out", "folder", "threads", "split",
               "upload-encoding", "download-encoding"}  # fmt: skip
 
+#: How scores are measured, by the metric that people are compared by.
+_SCORED = {
+    "macro_f1": "macro F1 is the mean over the classes in a person's test samples or predictions",
+    "mae": "errors are in the target's unit; R2 is one less the squared error over the variance of "
+    "a person's test samples",
+}
+
 
 def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
     """Return name and value of what decided the run; without run.toml, of what its database has."""
@@ -32,9 +39,8 @@ def protocol(frame: Frame, config: RunConfig | None) -> list[Fact]:
         ("data", _data(frame, flat)),
         ("split", split_in_words(flat) + (f". {got}" if got else "")),
         ("tested", _tested(frame)),
-        ("average", "macro F1 is the mean over the classes in a person's test samples or "
-         "predictions; means over people count everybody alike; people without test samples "
-         "are left out"),
+        ("average", f"{_SCORED[frame.score]}; means over people count everybody alike; people "
+         "without test samples are left out"),
         ("seed", ", ".join(map(str, frame.seeds))),
         ("rounds", f"{_rounds(frame)}, evaluated {_every(flat.get('evaluate-every', 1))}"),
         ("model", _each(runs, lambda run: run.model_words)),
@@ -96,8 +102,8 @@ def _tested(frame: Frame) -> str:
     if any(trace.summary.best_by == "validation" for trace in frame.traces):
         words += (
             ". In every evaluation each person's is of its best round so far: of the greatest "
-            "macro F1 on a validation part of the training samples, of equal ones of the smallest "
-            "loss; who has too few samples for such a part is tested with the newest"
+            f"{frame.compared} on a validation part of the training samples, of equal ones of the "
+            "smallest loss; who has too few samples for such a part is tested with the newest"
         )
     return words
 

@@ -137,7 +137,7 @@ def _of_methods(frame: Frame, compared: Sequence[Pair]) -> list[Section]:
     # Of many pairs, those of the run's own method; the rest is folded.
     fewer = frame.methods[0] if len(compared) > _MOST_PAIRS else ""
     first = [pair for pair in compared if not fewer or fewer in (pair.first, pair.second)]
-    by_round = [one for one in (curves(frame, frame.score), curves(frame, "loss")) if one]
+    by_round = [one for one in (curves(frame, metric) for metric in frame.curves) if one]
     strip, by_size = gain_strip(frame), list(capacity_maps(frame))
     return [
         Section(

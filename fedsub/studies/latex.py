@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsub.studies.measures import ALWAYS, asked, number, printed
+from fedsub.studies.measures import asked, number, printed
 from fedsub.studies.study import Cell, Study, name_of
 from fedsub.studies.study_results import Row, Run
+from fedsub.studies.task_scores import TaskScores
 from fedsub_core.files import write_whole
 
 LATEX_FILE = "tables.tex"
@@ -25,10 +26,9 @@ _SPECIAL = {
     "#": r"\#", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
 }  # fmt: skip
-_TITLES = {"macro-f1": "macro F1", "macro-f1-p10": "10 %", "weighted-f1": "weighted F1"}
 #: How measures begin of which the greatest or the least is best; of others it is not known.
-_GREATEST = ("macro-f1", "weighted-f1", "accuracy", "f1")
-_LEAST = ("loss", "rounds-to-", "seconds-to-")
+_GREATEST = ("macro-f1", "weighted-f1", "accuracy", "f1", "r2")
+_LEAST = ("loss", "mae", "rmse", "rounds-to-", "seconds-to-")
 
 
 def write_latex(
@@ -53,14 +53,16 @@ def escaped(text: str) -> str:
 
 
 def _table(study: Study, cell: Cell, rows: Sequence[Row], runs: Sequence[Run], place: int) -> str:
-    names = [*ALWAYS, *asked(study, cell)]
+    scores = study.scores
+    names = [*scores.always, *asked(study, cell)]
     theirs = printed(study, cell)
-    columns = [_column(name, rows, runs) for name in names]
+    columns = [_column(scores, name, rows, runs) for name in names]
     columns += [
         [_plain(name, numbers.get(row.entry.label)) for row in rows]
         for name, numbers in theirs.values()
     ]
-    head = ["method", *(_TITLES.get(name, name) for name in names), *theirs]
+    titles = [scores.title, f"{scores.worst} %", *scores.others.values(), *asked(study, cell)]
+    head = ["method", *titles, *theirs]
     title = f"{study.title} ({name_of(cell)})" if cell else study.title
     seeds = sorted({run.task.config.seed for run in runs})
     over = f"One seed, {seeds[0]}"
@@ -83,9 +85,9 @@ def _table(study: Study, cell: Cell, rows: Sequence[Row], runs: Sequence[Run], p
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
 
 
-def _column(name: str, rows: Sequence[Row], runs: Sequence[Run]) -> list[str]:
+def _column(scores: TaskScores, name: str, rows: Sequence[Row], runs: Sequence[Run]) -> list[str]:
     """Return a measure's cells, a row each."""
-    means = [_of_row(name, row) for row in rows]
+    means = [_of_row(scores, name, row) for row in rows]
     texts = [_plain(name, mean) for mean in means]
     known = [mean for mean in means if mean is not None and math.isfinite(mean)]
     best = ""
@@ -94,7 +96,7 @@ def _column(name: str, rows: Sequence[Row], runs: Sequence[Run]) -> list[str]:
         best = _plain(name, max(known) if name.startswith(_GREATEST) else min(known))
     cells = []
     for row, text in zip(rows, texts, strict=True):
-        mine = [_of_run(name, run) for run in runs if run.task.entry == row.entry]
+        mine = [_of_run(scores, name, run) for run in runs if run.task.entry == row.entry]
         each = [value for value in mine if value is not None and math.isfinite(value)]
         spread = ""
         if 1 < len(each) == len(mine):
@@ -103,15 +105,19 @@ def _column(name: str, rows: Sequence[Row], runs: Sequence[Run]) -> list[str]:
     return cells
 
 
-def _of_row(name: str, row: Row) -> float | None:
-    value = getattr(row, ALWAYS[name]) if name in ALWAYS else row.measures[name]
-    return None if value is None else float(value)
+def _of_row(scores: TaskScores, name: str, row: Row) -> float | None:
+    main, worst, *_ = scores.always
+    always = {main: row.score, worst: row.worst}
+    always |= {name.replace("_", "-"): value for name, value in row.means.items()}
+    return always[name] if name in always else row.measures[name]
 
 
-def _of_run(name: str, run: Run) -> float | None:
-    if name not in ALWAYS:
+def _of_run(scores: TaskScores, name: str, run: Run) -> float | None:
+    if name == list(scores.always)[1]:
+        return float(np.percentile(list(run.people.values()) or [np.nan], scores.worst))
+    if name not in scores.always:
         return run.measures[name]
-    value = getattr(run.summary, name.replace("-", "_"))
+    value = getattr(run.summary, scores.always[name])
     return None if value is None else float(value)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedsub.studies.study import Cell, Study
+from fedsub.studies.task_scores import TARGET
 from fedsub_core.errors import ConfigError
 from fedsub_server.method_summary import MethodSummary
 from fedsub_server.rundb import RunDatabase
@@ -17,7 +18,8 @@ from fedsub_server.summaries import by_round
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
 #: Measures of how long it took until the mean over people first was as much.
 TO_TARGET = (
-    r"(?P<unit>rounds|seconds)-to-(?P<metric>macro-f1|weighted-f1|accuracy)-(?P<value>0?\.\d+|[01])"
+    r"(?P<unit>rounds|seconds)-to-(?P<metric>((?P<error>mae|rmse)|macro-f1|weighted-f1|accuracy|r2))"
+    r"-(?P<value>0?\.\d+|[01]|(?(error)\d+(\.\d+)?))"
 )
 #: Of a summary words, and what takes a second method in the same run.
 _UNMEASURED = ("method", "tested", "encoding", "twin", "gain-over-twin", "worse-than-twin")
@@ -39,7 +41,8 @@ def check_measure(path: Path, name: Any) -> str:
     if name.startswith(("rounds-to-", "seconds-to-")) and not re.fullmatch(TO_TARGET, name):
         raise ConfigError(
             f"{path}: got the measure {name!r}, expected rounds or seconds to a macro-f1, "
-            "weighted-f1 or accuracy from 0 to 1, such as rounds-to-macro-f1-0.8"
+            "weighted-f1, accuracy or r2 from 0 to 1, such as rounds-to-macro-f1-0.8, or to a mae "
+            "or rmse"
         )
     return name
 
@@ -47,19 +50,19 @@ def check_measure(path: Path, name: Any) -> str:
 #: What a measure ends in that is of the evaluation before the last.
 BEFORE = "-before"
 #: With -at- and a capacity behind them: what the people reached whose devices have it.
-AT_CAPACITY = ("macro-f1", "accuracy", "loss")
+AT_CAPACITY = ("macro-f1", "accuracy", "loss", "mae", "r2")
 
 
 def measured(database: RunDatabase, found: MethodSummary, name: str) -> float | None:
     """Return a number of the summary, or a metric's mean in the last round that has it.
 
-    With macro-f1-at-, accuracy-at- or loss-at- before a capacity: of the people whose devices have
-    it. With -before: in the last evaluated round but one, to show which have converged.
+    With macro-f1-at-, mae-at-, loss-at- or the like before a capacity: of the people whose devices
+    have it. With -before: in the last evaluated round but one, to show which have converged.
     ``rounds-to-accuracy-0.8``, ``seconds-to-macro-f1-0.8``: until the mean over people first was
-    as much, None where it never was.
+    as much, or an error as little, as in ``rounds-to-mae-4``; None where it never was.
     """
     if target := re.fullmatch(TO_TARGET, name):
-        return _to_target(database, target["unit"], target["metric"], float(target["value"]))
+        return _to_target(database, target)
     if name.endswith(BEFORE):
         rows = [r for r in database.metrics(_metric(name.removesuffix(BEFORE))) if r.client]
         earlier = [r for r in rows if r.round < rows[-1].round]
@@ -82,10 +85,14 @@ def mean_of(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
-def _to_target(database: RunDatabase, unit: str, metric: str, target: float) -> float | None:
-    reached = by_round(database, _metric(metric))
-    first = next((r for r, of in reached.items() if np.mean(list(of.values())) >= target), None)
-    if first is None or unit == "rounds":
+def _to_target(database: RunDatabase, asked: re.Match[str]) -> float | None:
+    sign, least = (-1 if asked["error"] else 1), float(asked["value"])
+    means = {
+        r: np.mean(list(of.values()))
+        for r, of in by_round(database, _metric(asked["metric"])).items()
+    }
+    first = next((r for r, mean in means.items() if sign * mean >= sign * least), None)
+    if first is None or asked["unit"] == "rounds":
         return first
     # A commit has the time since the one before it, of all its rounds.
     seconds = database.seconds_by_round()
@@ -97,13 +104,6 @@ def _metric(name: str) -> str:
     return name.replace("-", "_")
 
 
-#: What every table has, as a study's file spells it, and as rows and summaries do.
-ALWAYS = {
-    "macro-f1": "macro_f1",
-    "macro-f1-p10": "p10",
-    "weighted-f1": "weighted_f1",
-    "loss": "loss",
-}
 #: Where 12.000 would say more than there is.
 _COARSE = ("rounds-to-", "seconds", "server-milliseconds")
 
@@ -120,9 +120,11 @@ def printed(study: Study, cell: Cell) -> dict[str, tuple[str, dict[str, float]]]
 def asked(study: Study, cell: Cell) -> list[str]:
     """Return the measures that a table has beyond those of all."""
     names = (*study.show, *(name for name, _ in printed(study, cell).values()))
-    return [name for name in dict.fromkeys(names) if name not in ALWAYS]
+    return [name for name in dict.fromkeys(names) if name not in study.scores.always]
 
 
 def number(name: str, value: float) -> str:
-    """Return a measure's number with three digits, rounds and times with one."""
-    return f"{value:.1f}" if name.startswith(_COARSE) else f"{value:.3f}"
+    """Return a measure's number with three digits, rounds and times with one; errors with four."""
+    if name.startswith(_COARSE):
+        return f"{value:.1f}"
+    return TARGET.text(value) if name.startswith(("mae", "rmse")) else f"{value:.3f}"

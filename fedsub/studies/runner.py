@@ -144,7 +144,7 @@ def final_tasks(study: Study, chosen: dict[str, Values]) -> Iterator[Task]:
 
 
 def choose(study: Study, folder: Path, failed: Container[str] = ()) -> dict[str, Values]:
-    """Return, for every row and fold, the values of the greatest macro F1 on validation parts.
+    """Return, for every row and fold, the values of the best score on validation parts.
 
     Ties go to the first in the file; values with which a run diverged, or is among those that
     `failed`, are never chosen where others are not.
@@ -160,16 +160,17 @@ def choose(study: Study, folder: Path, failed: Container[str] = ()) -> dict[str,
             with_these = [task for task in tried.get(key, ()) if task.tuned == values]
             broken = any(task.name in failed for task in with_these)
             reached = [] if broken else [summary(folder, task) for task in with_these]
-            scores.append(-2.0 if broken else _score(reached))
+            scores.append((-2, 0.0) if broken else _score(study, reached))
         chosen[key] = candidates[scores.index(max(scores))]
     return chosen
 
 
-def _score(reached: Sequence[MethodSummary]) -> float:
-    """Return the mean macro F1 of runs, 0 of none; below all where the loss of one is no number."""
-    whole = [one for one in reached if one.loss is not None and isfinite(one.loss)]
-    scores = [one.macro_f1 for one in whole if one.macro_f1 is not None]
-    return -1.0 if len(scores) < len(reached) else fmean(scores or [0.0])
+def _score(study: Study, reached: Sequence[MethodSummary]) -> tuple[int, float]:
+    """Return the mean score of runs, more of it better; below all where a loss is no number."""
+    of = study.scores
+    each = [getattr(one, of.name) for one in reached if isfinite(one.loss or 0.0)]
+    scores = [of.sign * score for score in each if score is not None]
+    return (-1, 0.0) if len(scores) < len(reached) else (0, fmean(scores or [0.0]))
 
 
 def row_key(entry: Entry, cell: Cell) -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.studies.folds import Fold, Folds, folds_of
+from fedsub.studies.task_scores import CLASSES, TARGET, TaskScores
+from fedsub_core.config.own_training import of_target
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.errors import ConfigError
@@ -94,6 +96,11 @@ class Study:
     def choosing(self) -> tuple[int, ...]:
         """The seeds whose validation parts choose values."""
         return self.seeds[: self.tune_seeds]
+
+    @property
+    def scores(self) -> TaskScores:
+        """The scores of its tables; a study is of classes or of a target."""
+        return TARGET if any(of_target(loss) for _, loss in self.values_of(["loss"])) else CLASSES
 
     def values_of(self, options: Iterable[str]) -> list[tuple[str, str]]:
         """Return the values that the study gives to some options, each beside its option, once."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedsub.studies.folds import SET_BY_FOLDS, read_folds
 from fedsub.studies.measures import check_measure
-from fedsub.studies.study import BUDGETS, Study, concerns, shown, task_of, tasks
+from fedsub.studies.study import BUDGETS, Study, Task, concerns, shown, task_of, tasks
 from fedsub.studies.study_parts import (
     DECIDED,
     listed_values,
@@ -16,6 +16,7 @@ from fedsub.studies.study_parts import (
     read_printed,
     run_keys,
 )
+from fedsub.studies.task_scores import TARGET
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import nearest
@@ -113,11 +114,7 @@ def check_study(path: Path, study: Study) -> None:
     for task in tasks(study, lambda entry, cell: study.candidates(entry)[0]):
         # Each was checked when it was made.
         source = task.config.data
-        if task.config.regression:
-            raise ConfigError(
-                f"{path}: loss: got {task.config.loss}, expected a loss of classes: tables compare "
-                "by macro F1. Methods of a target run beside each other: fedsub run --beside"
-            )
+        _check_scored(path, study, task)
         if (other := sources.setdefault(shown(source), source)) != source:
             raise ConfigError(
                 f"{path}: data: got {other} and {source}, expected folders of different names: "
@@ -131,7 +128,23 @@ def check_study(path: Path, study: Study) -> None:
             )
     for entry in study.entries:
         for tuned in study.candidates(entry):
-            task_of(study, entry, study.cells[0], study.seeds[0], tuned, tuning=True)
+            _check_scored(
+                path,
+                study,
+                task_of(study, entry, study.cells[0], study.seeds[0], tuned, tuning=True),
+            )
+
+
+def _check_scored(path: Path, study: Study, task: Task) -> None:
+    """Refuse a run of classes in a study of a target: macro F1 and errors do not compare.
+
+    Raises ConfigError; it names the file and the loss.
+    """
+    if study.scores == TARGET and not task.config.regression:
+        raise ConfigError(
+            f"{path}: loss: got {task.config.loss} for {task.entry.label} beside a loss of a "
+            "target, expected one kind: tables compare by macro F1 or by MAE"
+        )
 
 
 def _check_given_once(path: Path, study: Study) -> None:

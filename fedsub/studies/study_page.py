@@ -62,7 +62,7 @@ def write_study_page(study: Study, folder: Path, runs: Sequence[Run]) -> Path:
         compared = pairs(frame)
         came = [one for trace in frame.traces for one in recoveries(trace)]
         parts.append(_part(study, cell, found, mine, frame, compared))
-        leads.append(_lead(cell, found, compared, twin(frame)))
+        leads.append(_lead(study, cell, found, compared, twin(frame)))
         named = dict(protocol(frame, run_config(folder / RUNS / mine[0].task.name)))
         for key in study.tune.keys() & _LEARNING.keys():
             ran, chosen = (_LEARNING[key].format(text) for text in (_NUMBER, "as chosen"))
@@ -147,9 +147,9 @@ def _part(
             if paper.of(cell)
             for label, number in paper.numbers.get(metric.replace("_", "-"), {}).items()
         }
-        for metric in ("macro_f1", "loss")
+        for metric in frame.curves
     }
-    rounds = {r for trace in frame.traces for r in trace.people["macro_f1"].rounds}
+    rounds = {r for trace in frame.traces for r in trace.people[frame.score].rounds}
     drawn = [curves(frame, metric, printed[metric]) for metric in printed if len(rounds) > 1]
     strip = gain_strip(frame)
     texts = [curves_explained(frame, any(printed.values()))] if any(drawn) else []
@@ -219,10 +219,13 @@ def _costs(found: Sequence[Row], runs: Sequence[Run]) -> rows.Rows:
     return rows.Rows(caption, head, cells)
 
 
-def _lead(cell: Cell, found: Sequence[Row], compared: Sequence[Pair], twin: str) -> str:
+def _lead(
+    study: Study, cell: Cell, found: Sequence[Row], compared: Sequence[Pair], twin: str
+) -> str:
     """Return a sentence on the first method, and on those that differ from the twin."""
-    best = found[0]
-    said = f"greatest macro F1: {best.entry.label}, {best.macro_f1:.3f}"
+    best, scores = found[0], study.scores
+    most = "greatest" if scores.sign > 0 else "least"
+    said = f"{most} {scores.title}: {best.entry.label}, {scores.text(best.score)}"
     over = {
         pair.first if pair.second == twin else pair.second: pair
         for pair in compared

@@ -13,6 +13,7 @@ from fedsub.studies.kept_runs import RUNS, database_of
 from fedsub.studies.measures import mean_of, measured
 from fedsub.studies.runner import final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
+from fedsub.studies.task_scores import TaskScores
 from fedsub_core.metric_names import GAIN, OWN_HEADS
 from fedsub_server.data_notes import read_notes
 from fedsub_server.method_summary import MethodSummary
@@ -20,13 +21,10 @@ from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
 from fedsub_server.twins import IN_WORDS, LOCAL, OWN, better_twin
 
-#: Without test samples a score is no number, which is no score of 0 either.
-_OF_PEOPLE = ("macro_f1", "examples", OWN_HEADS[0])
-
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run: what it was and reached, everybody's macro F1, what else is shown.
+    """One finished run: what it was and reached, everybody's score, what else is shown.
 
     `trained_by` is the version and code of fedsub, `splits` says how everybody's samples were
     divided, by client; `beyond` what devices say of their people against the model that each has
@@ -50,12 +48,14 @@ class Row:
 
     Parameters
     ----------
-    macro_f1 : mean over people of each person's mean over the seeds that tested it.
-    weighted_f1, loss, p10 : means over seeds of means (10th percentiles) over people.
-    interval : the 95 % interval of the macro F1 over people.
+    score : macro F1 or MAE, mean over people of each person's mean over the seeds that tested it.
+    means, worst : means over seeds of means over people by name, and of the worst tenth's
+        percentile over people (:class:`.task_scores.TaskScores`).
+    interval : the 95 % interval of the score over people.
     twin : what the cell's rows are held against; None for itself, or where there is none.
-    gain, gain_interval : mean gain in macro F1 over the twin, and its 95 % interval.
-    worse : share of people with less than the twin, each person's mean over seeds.
+    gain, gain_interval : mean gain in score over the twin, and its 95 % interval; of an error how
+        much less it is.
+    worse : share of people who are worse off than with the twin, each person's mean over seeds.
     beyond : how many are better and worse beyond noise than with the model that their device has
         without others, of how many, a person in each seed; None where it has none.
     up, down, evaluation : full models a client and round.
@@ -64,11 +64,10 @@ class Row:
 
     entry: Entry
     tested: str
-    macro_f1: float
+    score: float
     interval: tuple[float, float] | None
-    weighted_f1: float
-    loss: float
-    p10: float
+    means: Mapping[str, float]
+    worst: float
     twin: str | None
     gain: float | None
     gain_interval: tuple[float, float] | None
@@ -83,14 +82,16 @@ class Row:
 
 def finished(study: Study, folder: Path, chosen: Mapping[str, Values]) -> list[Run]:
     """Return all runs of a finished study, in the order of its file."""
-    names = (*study.show, *(name for printed in study.papers for name in printed.numbers))
-    wanted = tuple(dict.fromkeys(names))
+    listed = (*study.show, *(name for printed in study.papers for name in printed.numbers))
+    wanted = tuple(dict.fromkeys(listed))
     runs = []
     for task in final_tasks(study, dict(chosen)):
         with RunDatabase(database_of(folder, task)) as database:
             found = summarise_method(database, None)
             last = found.evaluated_round
-            at_end = [[r for r in database.metrics(n) if r.round == last] for n in _OF_PEOPLE]
+            names = (study.scores.name, "examples", OWN_HEADS[0])
+            at_end = [[r for r in database.metrics(n) if r.round == last] for n in names]
+            # Without test samples a score is no number, which is no score of 0 either.
             tested = {row.client for row in at_end[1] if row.value}
             people, own = (
                 {row.client: row.value for row in rows if row.client in tested}
@@ -114,20 +115,20 @@ def _beyond_noise(database: RunDatabase, round: int | None) -> dict[str, int]:
 
 
 def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
-    """Return each cell's rows, the greatest macro F1 first; no cell of which all are missing."""
+    """Return each cell's rows, the best score first; no cell of which all are missing."""
     found = []
     for cell in dict.fromkeys(cell for cell, _ in study.rows()):
         entries = [entry for one, entry in study.rows() if one == cell]
         of = [[r for r in runs if (r.task.cell, r.task.entry) == (cell, e)] for e in entries]
         twin = twin_of([run for each in of for run in each])
         alone = [run.people for each in of for run in each if run.task.method == LOCAL]
-        rows = [_row(own, twin, alone) for own in of]
-        found.append((cell, sorted(rows, key=lambda row: -row.macro_f1)))
+        rows = [_row(study.scores, own, twin, alone) for own in of]
+        found.append((cell, sorted(rows, key=lambda row: -study.scores.sign * row.score)))
     return found
 
 
 def _twins(runs: Sequence[Run]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the macro F1 of `local` and of own heads in a cell, by person and seed."""
+    """Return the scores of `local` and of own heads in a cell, by person and seed."""
     alone = [run for run in runs if run.task.method == LOCAL]
     beside = alone if any(run.own_heads for run in alone) else runs
     return (
@@ -149,20 +150,23 @@ def twin_of(runs: Sequence[Run]) -> str:
     return better_twin(*_twins(runs))
 
 
-def twins_in_words(runs: Sequence[Run]) -> list[str]:
+def twins_in_words(study: Study, runs: Sequence[Run]) -> list[str]:
     """Return a sentence on the twins of a cell and their means; [] without any."""
     twin = twin_of(runs)
     both = [(name, of) for name, of in zip((LOCAL, OWN), _twins(runs), strict=True) if of]
     both.sort(key=lambda one: one[0] != twin)
-    means = [f"{name} ({IN_WORDS[name]}) {np.mean(list(of.values())):.3f}" for name, of in both]
+    text = study.scores.text
+    means = [f"{n} ({IN_WORDS[n]}) {text(float(np.mean(list(of.values()))))}" for n, of in both]
     return [f"Without others: {', '.join(means)}. Gains are over {twin}."] if means else []
 
 
-def _row(runs: Sequence[Run], twin: str, local: Sequence[Mapping[str, float]]) -> Row:
+def _row(
+    scores: TaskScores, runs: Sequence[Run], twin: str, local: Sequence[Mapping[str, float]]
+) -> Row:
     ours = [run.people for run in runs]
     theirs = local if twin == LOCAL else [run.own_heads for run in runs]
     itself = twin == runs[0].task.method
-    gains = None if itself or not twin else gains_of(ours, theirs)
+    gains = None if itself or not twin else scores.sign * gains_of(ours, theirs) + 0.0
     reached = _of_people(ours)
 
     def mean(name: str) -> float:
@@ -171,7 +175,8 @@ def _row(runs: Sequence[Run], twin: str, local: Sequence[Mapping[str, float]]) -
 
     # In a fold that leaves one person out, the percentile over people would be that person's.
     apart = len(reached) > 0 and leaves_people_out(runs[0].task.fold)
-    low = float(np.percentile(reached, 10)) if apart else mean("macro_f1_p10")
+    each = [reached] if apart else [np.array(list(people.values())) for people in ours if people]
+    low = float(np.mean([np.percentile(people, scores.worst) for people in each] or [np.nan]))
 
     def sent(name: str) -> float | None:
         return None if getattr(runs[0].summary, name) is None else mean(name)
@@ -181,8 +186,7 @@ def _row(runs: Sequence[Run], twin: str, local: Sequence[Mapping[str, float]]) -
         _tested([run.summary for run in runs]),
         float(reached.mean()) if len(reached) else np.nan,
         interval(reached),
-        mean("weighted_f1"),
-        mean("loss"),
+        {name: mean(name) for name in scores.others},
         low,
         None if gains is None else twin,
         None if gains is None else float(gains.mean()),
@@ -211,7 +215,7 @@ def _tested(reached: Sequence[MethodSummary]) -> str:
 def gains_of(
     ours: Sequence[Mapping[str, float]], theirs: Sequence[Mapping[str, float]]
 ) -> NDArray[np.float64]:
-    """Return each person's gain in macro F1 over others of the same seeds, mean over seeds."""
+    """Return each person's score less that of others of the same seeds, mean over seeds."""
     gains = []
     for run, other in zip(ours, theirs, strict=True):
         gains.append({person: run[person] - other[person] for person in run.keys() & other.keys()})

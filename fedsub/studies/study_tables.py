@@ -62,16 +62,22 @@ def markdown(study: Study, found: Sequence[tuple[Cell, Sequence[Row]]], runs: Se
 def plain_tables(study: Study, runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return the tables as plain values: what each is ``of``, and its ``rows``."""
     return [
-        {"of": {key: shown(value) for key, value in cell}, "rows": list(map(_plain_row, rows))}
+        {
+            "of": {key: shown(value) for key, value in cell},
+            "rows": [plain_row(study, row) for row in rows],
+        }
         for cell, rows in tables(study, runs)
     ]
 
 
-def _plain_row(row: Row) -> dict[str, Any]:
-    """Return a row's numbers by the names of :class:`Row`'s."""
+def plain_row(study: Study, row: Row) -> dict[str, Any]:
+    """Return a row's numbers by the names of :class:`Row`'s, scores by their own."""
     values = {one.name: getattr(row, one.name) for one in fields(row)}
     entry, tuned = values.pop("entry"), dict(values.pop("tuned"))
-    return {"label": entry.label, "method": entry.method, **values, "tuned": tuned}
+    about = {"label": entry.label, "method": entry.method, "tested": values.pop("tested")}
+    reached = {study.scores.name: values.pop("score"), "interval": values.pop("interval")}
+    reached |= {**values.pop("means"), study.scores.worst_name: values.pop("worst")}
+    return {**about, **reached, **values, "tuned": tuned}
 
 
 def of_runs(study: Study, runs: Sequence[Run]) -> list[str]:
@@ -83,7 +89,7 @@ def of_runs(study: Study, runs: Sequence[Run]) -> list[str]:
     said = remarks([replace(run.summary, method=run.task.entry.label) for run in runs])
     splits = {client: how for run in runs for client, how in run.splits.items()}
     leaks = filter(None, [split_warning(list(splits.values())), gap_warning(splits)])
-    return [*twins_in_words(runs), *said, *ends_in_words(study, runs), *leaks]
+    return [*twins_in_words(study, runs), *said, *ends_in_words(study, runs), *leaks]
 
 
 def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
@@ -113,16 +119,19 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
         "excludes 0, which chance does for some 3 % either way; a person counts in each seed"
     )
     folds = folds_in_words(list(dict.fromkeys(run.task.fold for run in runs)))
+    scores = study.scores
+    score = scores.title[0].upper() + scores.title[1:]
     of, over = ("seeds and folds", ", ") if folds else ("seeds", " and ")
     warning = f"Not all runs are by the same code, which may tell in these numbers: {mixed}."
     return [
         *([warning] if len(codes) > len(packages) else []),
-        f"Seeds {', '.join(map(str, study.seeds))}{folds}; {budget}{tuned}. Macro F1 is the mean "
+        f"Seeds {', '.join(map(str, study.seeds))}{folds}; {budget}{tuned}. {score} is the mean "
         f"over people{over}{of} of each person's own test part after the last round, with the 95 % "
         f"interval over people ({RESAMPLES:,} resamples, each person's mean over {of}; it speaks "
-        f"of other people like these, not of other {of}); 10 %: the 10th percentile over people, "
-        f"mean over {of}; gain: over what people have without others, own heads or `local`, "
-        "whichever has the greater mean in a table; worse: people below it"
+        f"of other people like these, not of other {of}); {scores.worst} %: the {scores.worst}th "
+        f"percentile over people, mean over {of}; gain: how much {scores.gain} than people "
+        "have without others, by own heads or `local`, whichever is better in the mean of a "
+        "table; worse: people who are worse off than with it"
         f"{own * any(run.beyond for run in runs)}. "
         "Up and down: full models in float32 a client and round, as really sent; to evaluate: a "
         "client and evaluation.",
@@ -135,27 +144,27 @@ def table(
     """Return the titles of a table's columns and its lines; `travels`: with what is sent."""
     theirs, also = printed(study, cell), asked(study, cell)
     over = next((f"gain over {row.twin}" for row in rows if row.twin), "gain")
-    titles = ["method", "tested", "macro F1", "10 %", over, "worse", "weighted F1"]
+    scores = study.scores
+    titles = ["method", "tested", scores.title, f"{scores.worst} %", over, "worse"]
     alone = any(row.beyond for row in rows)
-    titles += ["loss", *(["better / worse than alone beyond noise"] * alone)]
+    titles += [*scores.others.values(), *(["better / worse than alone beyond noise"] * alone)]
     titles += ["up / down / to evaluate"] * travels
     titles += [*also, *theirs, *study.tune]
     lines = []
     for row in rows:
         gain = "-"
         if row.gain is not None:
-            gain = f"{row.gain:+.3f}{_ends(row.gain_interval, '+.3f')}"
+            gain = f"{scores.text(row.gain, '+')}{scores.ends(row.gain_interval, '+')}"
         ways = (row.up, row.down, row.evaluation)
         sent = " / ".join("-" if way is None else f"{way:.2f}" for way in ways)
         cells = [
             row.entry.label,
             row.tested,
-            f"{row.macro_f1:.3f}{_ends(row.interval, '.3f')}",
-            f"{row.p10:.3f}",
+            f"{scores.text(row.score)}{scores.ends(row.interval)}",
+            scores.text(row.worst),
             gain,
             "-" if row.worse is None else f"{row.worse:.0%}",
-            f"{row.weighted_f1:.3f}",
-            f"{row.loss:.3f}",
+            *(number(name, row.means[name]) for name in scores.others),
             *([_beyond(row.beyond)] * alone),
             *([sent] * travels),
             *(_number(name, row.measures[name]) for name in also),
@@ -164,10 +173,6 @@ def table(
         ]
         lines.append(cells)
     return titles, lines
-
-
-def _ends(interval: tuple[float, float] | None, form: str) -> str:
-    return "" if interval is None else f" ({interval[0]:{form}} to {interval[1]:{form}})"
 
 
 def _beyond(people: tuple[int, int, int] | None) -> str:
@@ -186,13 +191,14 @@ def _about(run: Run) -> dict[str, object]:
 
 
 def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
+    score = study.scores.name
     left_out = (*_TIMES, *_OF_TWINS, "by_capacity")
     rows = [
         {
             **_about(run),
             "tuned": json.dumps(dict(run.task.tuned), sort_keys=True),
             **{k: v for k, v in asdict(run.summary).items() if k not in left_out},
-            **{f"macro_f1_at_{s}": f["macro_f1"] for s, f in run.summary.by_capacity.items()},
+            **{f"{score}_at_{s}": f[score] for s, f in run.summary.by_capacity.items()},
             **{
                 name: value
                 for name, value in run.measures.items()
@@ -206,7 +212,7 @@ def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
 
 def _people_csv(study: Study, runs: Sequence[Run]) -> str:
     rows = [
-        {**_about(run), "client": client, "macro_f1": value}
+        {**_about(run), "client": client, study.scores.name: value}
         for run in runs
         for client, value in sorted(run.people.items())
     ]

@@ -70,7 +70,7 @@ def tuned(
     RunError if no candidate could be trained.
     """
     study = study_of(config, grid)
-    tasks, failed = list(tuning_tasks(study)), dict[str, str]()
+    tasks, failed, score = list(tuning_tasks(study)), dict[str, str](), study.scores.name
     with tempfile.TemporaryDirectory(prefix="fedsub-tuning-") as place:
         folder = Path(place)
         for i, task in enumerate(tasks):
@@ -85,7 +85,7 @@ def tuned(
         tried = [
             {
                 "values": dict(task.tuned),
-                "macro_f1": None if task.name in failed else summary(folder, task).macro_f1,
+                score: None if task.name in failed else getattr(summary(folder, task), score),
             }
             for task in tasks
         ]

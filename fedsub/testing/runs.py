@@ -99,6 +99,13 @@ def assert_equal_models(ours: Run, theirs: Run) -> None:
         assert_equal(models[client], model)
 
 
+def assert_near_states(ours: Run, theirs: Run) -> None:
+    """Check that what the second run keeps is the same in the first after each round, to 1e-6."""
+    for state, expected in zip(ours.states, theirs.states, strict=True):
+        for key, tensor in expected.items():
+            torch.testing.assert_close(state[key], tensor, atol=1e-6, rtol=0)
+
+
 RunMethod = Callable[..., Run]
 
 

@@ -16,7 +16,7 @@ from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sending import Portable
 from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.method_parts.ridge_tensors import CROSS, GRAM
-from fedsub_core.wire.bundles import Bundle, Part
+from fedsub_core.wire.bundles import Bundle, FloatArray, Part
 
 #: Bytes of what this process keeps solved: sums for the next client that is sent them, and what
 #: clients' candidates on them say of their samples (0.4 MB of 140 samples of six classes).
@@ -35,10 +35,11 @@ class Known:
     New equations come for the same sums: what a person's candidates say of its samples stays.
     """
 
-    def __init__(self, sums: Statistics) -> None:
-        self.shared = Shared(Scale.of(sums), sums)
-        #: What stands here takes: the sums' vectors, and twice the sums themselves.
-        self.nbytes = 24 * (sums.features + 1) ** 2
+    def __init__(self, sums: Statistics, gram: FloatArray | None = None) -> None:
+        #: `gram` are the products as they came, by which others know the same sums.
+        self.shared, self.gram = Shared(Scale.of(sums), sums), gram
+        #: What stands here takes: the sums' vectors, twice the sums themselves, and `gram`.
+        self.nbytes = 26 * (sums.features + 1) ** 2
         self._candidates: BySamples = {}
 
     @cached_property
@@ -121,12 +122,14 @@ ALONE = Alone()
 
 def _known(sent: Portable) -> Known:
     """Return these sums, the same object to all who are sent the same."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in (sent.gram, sent.cross, np.array(sent.exponent)):
-        digest.update(np.ascontiguousarray(array).tobytes())
+    # To compare products is much faster than to hash them; class sums hardly ever are alike.
+    digest = hashlib.blake2b(np.ascontiguousarray(sent.cross).tobytes(), digest_size=16)
+    digest.update(np.array([sent.exponent, sent.gram.size]).tobytes())
     key = digest.digest()
     with _lock:
-        known = _solved.pop(key, None) or Known(sent.sums())
+        known = _solved.pop(key, None)
+        if known is None or known.gram is None or not np.array_equal(known.gram, sent.gram):
+            known = Known(sent.sums(), sent.gram)
         _solved[key] = known  # behind all others: those go first
         while len(_solved) > 1 and _taken() > KEPT_BYTES:
             del _solved[next(iter(_solved))]

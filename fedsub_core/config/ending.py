@@ -14,7 +14,8 @@ class EndSettings:
     patience: int = option(
         0,
         "rounds after which a method ends early, if people's best validation macro F1 so far rose "
-        "by less than 0.001 on average; needs best-by = validation; 0: all rounds are run",
+        "by less than 0.001 on average, or of a target their error fell by less than 0.1 %; needs "
+        "best-by = validation; 0: all rounds are run",
         minimum=0,
     )
     on_round: str = option(

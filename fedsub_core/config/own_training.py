@@ -12,6 +12,11 @@ SGD, ADAM, CROSS_ENTROPY = "sgd", "adam", "cross-entropy"
 SQUARED, HUBER = "squared", "huber"
 
 
+def of_target(loss: str) -> bool:
+    """Return whether a loss, however it is written, is one of a target."""
+    return loss.partition("(")[0].strip() in (SQUARED, HUBER)
+
+
 @dataclass(frozen=True)
 class OwnTraining:
     """The loss, the optimiser, the schedule of its rate, augmentation and precision."""
@@ -48,7 +53,7 @@ class OwnTraining:
     @property
     def regression(self) -> bool:
         """Whether a target is learnt, a number in the place of classes."""
-        return self.loss.partition("(")[0].strip() in (SQUARED, HUBER)
+        return of_target(self.loss)
 
     @property
     def rule(self) -> str:

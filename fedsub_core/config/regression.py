@@ -31,7 +31,6 @@ def check_regression(config: RunConfig, where: str) -> None:
     if not got and ridge is not None and ridge.groups == "class":
         got, expected = "fedsub-ridge.groups = class", "groups = none"
     for key, value, usual in (
-        ("best-by", config.best_by, "last"),
         ("unlabelled", config.unlabelled, 0),
         ("sizes", config.sizes, ""),
     ):

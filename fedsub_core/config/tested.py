@@ -90,8 +90,8 @@ class SplitSettings(TestedSettings):
         "last",
         "validation",
         doc="which model of a person is tested, saved and used; last: that of the last round; "
-        "validation: the person's best of all evaluated rounds, by macro F1 on a validation part "
-        "of the training samples, never on test samples",
+        "validation: the person's best of all evaluated rounds, by macro F1 (of a target the mean "
+        "absolute error) on a validation part of the training samples, never on test samples",
     )
 
     @property

@@ -37,7 +37,7 @@ class Target:
     def ends(self) -> tuple[str, str]:
         """Both ends in words, which stand where classes have their names."""
         unit = f" {self.unit}" if self.unit else ""
-        low, high = (f"{end!r}{unit}" for end in (self.low, self.high))
+        low, high = (f"{float(end)!r}{unit}" for end in (self.low, self.high))
         return f"{self.name} from {low}", f"{self.name} to {high}"
 
     @property
@@ -70,7 +70,10 @@ def predicted(outputs: Any) -> Any:
 
 
 def is_target(classes: tuple[str, ...]) -> bool:
-    """Return whether names of classes are the ends of a target: :attr:`Target.ends`."""
+    """Return whether names of classes are the ends of a target: :attr:`Target.ends`.
+
+    A target writes its ends as Python writes floats, so ``walk from 1 home`` is none of them.
+    """
     if len(classes) != 2:
         return False
     low, high = classes
@@ -84,10 +87,12 @@ def is_target(classes: tuple[str, ...]) -> bool:
 
 
 def _is_range(low: str, high: str) -> bool:
-    """Return whether texts are two numbers, the least first, of the same unit."""
+    """Return whether texts are two floats, the least first, of the same unit."""
     (low, *unit), (high, *other) = low.split(" ", 1), high.split(" ", 1)
     try:
-        return unit == other and -math.inf < float(low) < float(high) < math.inf
+        least, most = float(low), float(high)
+        written = (repr(least), repr(most)) == (low, high)
+        return written and unit == other and -math.inf < least < most < math.inf
     except ValueError:
         return False
 
@@ -97,9 +102,13 @@ def read_target(table: dict[str, Any], path: Path) -> tuple[Target | None, dict[
 
     None where it has none.
 
-    Raises DataError where a key is missing or unknown, or the range has no two ends.
+    Raises DataError where a key is missing or unknown, or the range has no two ends; and where
+    classes are called as the ends of a target are, as devices could not tell them from one.
     """
     if (value := table.get("target")) is None:
+        names = table.get("classes")
+        if isinstance(names, list) and is_target(tuple(map(str, names))):
+            raise refused(path, "classes", names, "other names than those of a target's ends")
         return None, table
     needed = {"name", "low", "high"}
     if not isinstance(value, dict) or not needed <= value.keys() <= needed | {"unit"}:

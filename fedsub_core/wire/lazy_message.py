@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from fedsub_core.wire.frame import compress
-from fedsub_core.wire.raw_tensor import RawTensor, field_bytes
+from fedsub_core.wire.raw_tensor import RawTensor, field_bytes, field_head
 from fedsub_core.wire.v2 import exchange_pb2 as pb
 
 #: A tensor of a message: as its encoding makes it, or as it is where that changes nothing.
@@ -22,8 +22,11 @@ class Tensors(tuple[Tensor, ...]):
     @cached_property
     def written(self) -> bytes:
         """Their bytes, which stand in a message behind its header's."""
-        messages = [one.message() if isinstance(one, RawTensor) else one for one in self]
-        return bytes(pb.Bundle(tensors=messages).SerializeToString())
+        found: list[bytes | memoryview] = []
+        for one in self:
+            parts = one.written() if isinstance(one, RawTensor) else [one.SerializeToString()]
+            found += [field_head(pb.Bundle.TENSORS_FIELD_NUMBER, sum(map(len, parts))), *parts]
+        return b"".join(found)
 
     @cached_property
     def size(self) -> int:

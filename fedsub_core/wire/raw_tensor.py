@@ -52,15 +52,28 @@ class RawTensor:
 
     def message(self) -> pb.Tensor:
         """Return the tensor, written, exact."""
-        message = pb.Tensor(name=self.name, shape=self.declared.shape)
-        part = self.part
-        if isinstance(part, Bits):
-            message.values = pack_bits(part.values)
-            return message
-        message.values = part.values.tobytes()
-        if isinstance(part, Floats):
-            mark_place(message, part.at, self.declared)
+        message = self._beside()
+        message.values = bytes(self._values())
         return message
+
+    def written(self) -> list[bytes | memoryview]:
+        """Return the bytes of :meth:`message`, in parts: protobuf would copy its values thrice."""
+        values, beside = self._values(), self._beside().SerializeToString()
+        if not len(values):  # protobuf leaves out what is empty
+            return [beside]
+        return [beside, field_head(pb.Tensor.VALUES_FIELD_NUMBER, len(values)), values]
+
+    def _beside(self) -> pb.Tensor:
+        """Return the message without its values, whose field is the last."""
+        message = pb.Tensor(name=self.name, shape=self.declared.shape)
+        if isinstance(self.part, Floats):
+            mark_place(message, self.part.at, self.declared)
+        return message
+
+    def _values(self) -> bytes | memoryview:
+        if isinstance(self.part, Bits):
+            return pack_bits(self.part.values)
+        return self.part.values.reshape(-1).view(np.uint8).data
 
     @property
     def size(self) -> int:
@@ -120,6 +133,12 @@ def _bytes_beside(name: str, kind: Kind, shape: Shape) -> int:
         mask = _mask_bytes(prod(shape))
     lengths = len(name.encode()), sum(map(_varint, shape)), mask
     return sum(field_bytes(length) for length in lengths if length)
+
+
+def field_head(number: int, length: int) -> bytes:
+    """Return what stands before a field's `length` bytes in a message."""
+    lengths = [length >> 7 * i & 127 for i in range(_varint(length))]
+    return bytes([number << 3 | 2, *(part | 128 for part in lengths[:-1]), lengths[-1]])
 
 
 def _varint(number: int) -> int:

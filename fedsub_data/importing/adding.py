@@ -29,11 +29,13 @@ from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.replacing import alone, replaced
 from fedsub_data.importing.samples import Imported, Person, samples_of
 from fedsub_data.importing.source import Source
+from fedsub_data.importing.target_values import with_target
 from fedsub_data.importing.time_options import WINDOW
 from fedsub_data.preparing.preparation import Progress
 
 #: What a card fixes: it cannot be given again with another value.
-_FIXED = ("window", "overlap", "rate", "features", "name", "task", "units", "split-by")
+_FIXED = ("window", "overlap", "rate", "features", "name", "task", "units", "split-by", "target",
+          "target-unit", "target-range")  # fmt: skip
 #: Files whose columns have no names.
 _ARRAYS = {".ts", ".npz", ".npy"}
 #: How far a recording's rate may be from the folder's, relatively.
@@ -67,7 +69,7 @@ def add_files(
         options = _options(before, given, asked, patterns)
         with closing(open_source(patterns, options)) as source:
             _check_people(source, before)
-            planned = plan(source, options, before.card.name, before)
+            planned = with_target(plan(source, options, before.card.name, before), options)
             _check_units(planned, before)
             _check_rate(planned, before.card, "rate" in asked)
             codes, card = _classes(planned.card, before.card, options, new_classes)
@@ -99,11 +101,6 @@ def _options(
     Raises ConfigError where one is said that the card fixes, with another value.
     """
     card = before.card
-    if card.target is not None or given.target:
-        raise ConfigError(
-            f"{before.folder}: target: got rows to add, expected labels: a target is imported as a "
-            "whole, into another folder"
-        )
     said = {key.replace("-", "_"): getattr(given, key.replace("-", "_")) for key in asked}
     cut: dict[str, Any] = {"window": NONE}
     if before.windows and card.window_s and card.sampling_rate_hz:
@@ -111,6 +108,10 @@ def _options(
         cut["rate"] = card.sampling_rate_hz
     fixed = {**cut, "name": card.name, "task": card.task, "units": card.units}
     fixed["split_by"] = card.groups or WINDOW
+    fixed["target"] = ""
+    if (target := card.target) is not None:
+        fixed |= {"target": target.name, "target_unit": target.unit}
+        fixed["target_range"] = f"{target.low!r},{target.high!r}"
     if _ARRAYS.isdisjoint(map(ending, find_files(patterns))):
         fixed["features"] = ",".join(card.features)
     for key in _FIXED:
@@ -119,6 +120,7 @@ def _options(
             continue
         now, then = said[field], fixed[field]
         alike = now == then or (key == "window" and seconds(key, now) == seconds(key, str(then)))
+        alike |= key == "target-range" and given.ends == (target and (target.low, target.high))
         if not alike:
             raise ConfigError(
                 f"{key}: got {now!r}, expected {then!r}, as the card of {before.folder} has it. "
@@ -171,6 +173,8 @@ def _classes(
             f"features: got {', '.join(new.features)}, expected {', '.join(card.features)}, as the "
             "card has them"
         )
+    if card.target is not None:  # rows have values, and no codes
+        return np.zeros(0, np.int64), card
     known, codes = {folded(name): name for name in card.classes}, list[int]()
     classes = list(card.classes)
     for name in new.classes:
@@ -196,7 +200,8 @@ def _classes(
 
 def _coded(person: Person, codes: np.ndarray[Any, np.dtype[np.int64]]) -> Person:
     def coded(data: ClientData | None) -> ClientData | None:
-        return None if data is None else replace(data, y=codes[data.y])
+        coded = data is not None and data.y.dtype.kind != "f"
+        return replace(data, y=codes[data.y]) if data is not None and coded else data
 
     return Person(person.client, coded(person.labelled), person.unlabelled)
 

@@ -96,7 +96,8 @@ class Before:
         for client in self.people:
             data = read_client(self._file(client), self.card)
             n = len(data.y)
-            zeros, y = np.zeros(n, np.int64), np.array(codes)[data.y]
+            zeros = np.zeros(n, np.int64)
+            y = zeros if self.card.target is not None else np.array(codes)[data.y]
             x = np.asarray(data.x, np.float32)
             yield Rows(self.name_of(client), zeros, np.arange(n), y, None, x)
 
@@ -198,7 +199,8 @@ class Before:
             return read_client(path, self.card)
         try:
             arrays = read_npz(path, ARRAYS)[0]
-            nothing: Mapping[str, Any] = {"y": np.zeros(len(arrays["x"]), np.int64)}
+            least = 0 if self.card.target is None else self.card.target.low
+            nothing: Mapping[str, Any] = {"y": np.full(len(arrays["x"]), least)}
         except Exception as error:  # a damaged zip makes numpy raise nearly anything
             raise DataError(f"{path}: cannot be read ({cut(error)}). Restore it") from error
         return check_client(path, path.stem, {**arrays, **nothing}, self.card)

@@ -25,7 +25,7 @@ from fedsub_data.importing.options import ImportOptions
 from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.samples import UNLABELLED, Imported, Person, samples_of
 from fedsub_data.importing.source import OpenSource, Source
-from fedsub_data.importing.target_values import with_target, with_values
+from fedsub_data.importing.target_values import with_target
 from fedsub_data.importing.zips import without_zips
 from fedsub_data.preparing.preparation import REPORT_FILE, Progress
 
@@ -91,17 +91,13 @@ def import_files(
     """
     check_new_folder(folder, DataError)
     with closing(open_source(patterns, options)) as source:
-        planned = plan(source, options, options.name or folder.resolve().name)
+        planned = with_target(plan(source, options, options.name or folder.resolve().name), options)
         made = begun(planned, options)
-        card = with_target(planned.card, options)
-        check_card(card, folder / CARD_FILE)
+        check_card(planned.card, folder / CARD_FILE)
         with whole_folder(folder, DataError) as draft:
             for person in samples_of(options, planned, made, progress):
                 for data, place in placed(person, draft):
-                    if place == draft:
-                        data = with_values(data, planned.card.classes, card.target)
                     write_client(place, data.client, data.arrays(), place != draft)
-            made.card = card
             write_cards(draft, made)
             write_record(draft, made.record(options, patterns))
     return made
@@ -154,15 +150,9 @@ def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federa
         )
     if options.part:
         raise _no_parts(options)
-    planned = plan(source, options, options.name or name)
-    card = with_target(planned.card, options)
-    check_card(card, Path(name, CARD_FILE))
+    planned = with_target(plan(source, options, options.name or name), options)
+    check_card(planned.card, Path(name, CARD_FILE))
     made = begun(planned, options)
     people = samples_of(options, planned, made, lambda done, total: None)
-    clients = {
-        one.client: with_values(one.labelled, planned.card.classes, card.target)
-        for one in people
-        if one.labelled is not None
-    }
-    made.card = card
-    return Federation(card, clients), made
+    clients = {one.client: one.labelled for one in people if one.labelled is not None}
+    return Federation(planned.card, clients), made

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsub_core.data.card import Card
 from fedsub_core.errors import ConfigError
@@ -47,6 +48,8 @@ class Plan:
     source : of the rows, without columns that are no features.
     conversion : of people whose units differ.
     own_rate : rows a second, the median over people; None where no time says it.
+    values : of a target, by code of the source's labels; the last is that of none, NaN. None of
+        classes.
     """
 
     card: Card
@@ -56,6 +59,7 @@ class Plan:
     source: Source
     conversion: Conversion
     own_rate: float | None = None
+    values: NDArray[np.float64] | None = None
 
 
 def plan(source: Source, options: ImportOptions, name: str, there: There | None = None) -> Plan:

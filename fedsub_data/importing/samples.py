@@ -25,6 +25,7 @@ from fedsub_data.importing.parts import parts_of
 from fedsub_data.importing.plan import Plan
 from fedsub_data.importing.recordings import in_time, repeated
 from fedsub_data.importing.source import Rows
+from fedsub_data.importing.target_values import labelled
 from fedsub_data.importing.windowing import GAP_STEPS, Cut, Kept, windows
 from fedsub_data.preparing.preparation import Progress
 
@@ -80,7 +81,7 @@ class Imported:
 class Person:
     """One person's samples: those with a label, None where they are too few, and those without.
 
-    The labels of those without are all 0, and mean nothing.
+    The labels of those without are all 0, or the low end of a target, and mean nothing.
     """
 
     client: str
@@ -121,14 +122,15 @@ def samples_of(
 def _checked(data: ClientData, made: Imported) -> Person:
     """Return a person's samples as they enter a federation; those without a label apart."""
     path = Path(made.card.name, "clients", f"{data.client}.npz")
-    none = data.y < 0
+    target = made.card.target
+    none, least = (data.y < 0, 0) if target is None else (np.isnan(data.y), target.low)
     parts = list[ClientData | None]()
     for rows, fewest in ((~none, made.dropped.options.fewest), (none, 1)):
         part = data if rows.all() else data.part(np.flatnonzero(rows))
         if len(part.y) < fewest:
             parts.append(None)
             continue
-        arrays = part.arrays() | {"y": np.maximum(part.y, 0)}
+        arrays = part.arrays() | {"y": np.where(none[rows], least, part.y)}
         parts.append(check_client(path, data.client, arrays, made.card))
     labelled, unlabelled = parts
     if labelled is not None:
@@ -160,13 +162,16 @@ def _client(
         rows = rows if rows.t is None else rows.at(rows.t * planned.tick)
         parts = parts_of(source, rows.file)
         group = grouping.of_rows(rows)
-        return ClientData(rows.person, rows.x, rows.y, rows.t, group=group, parts=parts)
+        y = labelled(rows.person, rows.y, planned)
+        return ClientData(rows.person, rows.x, y, rows.t, group=group, parts=parts)
     recordings = []
     for recording in in_time(rows, source, options):
         kept = repeated(recording, source, options, dropped)
         recordings.append(kept.at(kept.times * planned.tick))
     placed = at_once.placed(recordings)
-    how = Kept(options.missing == "interpolate", options.unlabelled == "keep")
+    for recording in placed.recordings:
+        labelled(rows.person, recording.y, planned)  # which refuses values beyond the range
+    how = Kept(options.missing == "interpolate", options.unlabelled == "keep", planned.values)
     own = windows(placed.recordings, cut, how, rows.person, dropped, placed.aligned)
     group = grouping.of_windows(own.t, own.recording, placed)
     files = np.array([one.file[0] for one in placed.recordings], np.int64)

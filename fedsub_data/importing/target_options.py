@@ -17,7 +17,7 @@ class TargetOptions(WrittenOptions):
     target: str = option(
         "",
         "column of numbers to be predicted, such as pulse, in the place of classes (regression); "
-        "each row is then a sample",
+        "each row is then a sample, or with --window each window, whose value is the rows' mean",
     )
     target_unit: str = option("", "unit of the target, in words")
     target_range: str = option(
@@ -32,7 +32,7 @@ class TargetOptions(WrittenOptions):
         Raises
         ------
         ConfigError
-            Where labels or windows are asked for, too, or the range is none.
+            Where labels are asked for, too, or the range is none.
         """
         label, window = getattr(self, "label", ""), getattr(self, "window", AUTO)
         if not self.target:
@@ -41,13 +41,9 @@ class TargetOptions(WrittenOptions):
             return
         if label not in ("", self.target):
             raise ConfigError(f"target: got {self.target!r} and label {label!r}, expected one")
-        if window not in (AUTO, "none"):
-            raise ConfigError(
-                f"target: got {self.target!r} with window = {window}, expected none: a target has "
-                "many values in a window. Make features of windows before the import"
-            )
         _ = self.ends
-        for key, value in (("label", self.target), ("window", "none"),
+        window = "none" if window == AUTO else window
+        for key, value in (("label", self.target), ("window", window),
                            ("measured_labels", "keep"), ("spelling", "keep")):  # fmt: skip
             object.__setattr__(self, key, value)
 

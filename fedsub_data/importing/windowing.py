@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -38,17 +39,18 @@ class Kept:
 
     interpolate: bool = False
     unlabelled: bool = False
+    values: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows: ``x`` float32 [n, F, time], ``y`` int64 [n], ``t`` float64 [n], s, their starts.
 
-    `recording` is the number of each one's recording, int64 [n].
+    Of a target ``y`` is float64. `recording` is the number of each one's recording, int64 [n].
     """
 
     x: NDArray[np.float32]
-    y: NDArray[np.int64]
+    y: NDArray[Any]
     t: Array
     recording: NDArray[np.int64]
 
@@ -67,7 +69,9 @@ def windows(
     ----------
     recordings : in the order of their time, which is in seconds.
     how : `interpolate`, whether NaN in ``x`` is filled from the rows around, but for pauses, and
-        `unlabelled`, whether windows without a label are kept, whose ``y`` is -1.
+        `unlabelled`, whether windows without a label are kept, whose ``y`` is -1; `values` of a
+        target, by label and of none last: a window's is the mean of its rows that have one, NaN if
+        these are a smaller share than the cut's purity.
     dropped : gains windows without a label or of several, rows that are left over, those in whose
         holes nothing can be filled, and what was resampled.
     aligned : seconds; all windows begin whole steps from it, and are returned in order of time.
@@ -90,9 +94,7 @@ def windows(
             dropped.resampled.add(person, stretch.times, t, cut.rate)
             rest = len(t) - (at[-1] + cut.length - at[0])
             dropped.add(Why.LEFT_OVER, person, round(rest * rows / len(t)))
-            label, share = majority(y, at, cut.length)
-            mixed = (share < cut.purity) & (label >= 0)
-            none = label < 0
+            label, none, mixed = _labels(y, at, cut, how)
             dropped.add(Why.UNLABELLED, person, 0 if how.unlabelled else int(none.sum()))
             dropped.add(Why.MIXED, person, int(mixed.sum()))
             kept = ~mixed if how.unlabelled else ~none & ~mixed
@@ -102,8 +104,8 @@ def windows(
     if not made:
         features = recordings[0].x.shape[1] if recordings else 0
         nothing = np.zeros((0, features, cut.length), np.float32)
-        nobody = np.zeros(0, np.int64)
-        return Windows(nothing, nobody, np.zeros(0), nobody)
+        y = np.zeros(0, np.int64 if how.values is None else np.float64)
+        return Windows(nothing, y, np.zeros(0), np.zeros(0, np.int64))
     keys = [key.name for key in fields(Windows)]
     joined = Windows(*(np.concatenate([getattr(m, k) for m in made]) for k in keys))
     if aligned is None:
@@ -141,6 +143,35 @@ def majority(
         ahead = (count >= most) if label >= 0 else (count > most)
         best[ahead], most[ahead] = label, count[ahead]
     return best, most / length
+
+
+def _labels(
+    y: NDArray[np.int64], at: NDArray[np.int64], cut: Cut, how: Kept
+) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return windows' labels or values, and whether each has none, and several."""
+    if how.values is not None:
+        mean = mean_values(how.values[y], at, cut.length, cut.purity)
+        return mean, np.isnan(mean), np.zeros(len(mean), np.bool_)
+    label, share = majority(y, at, cut.length)
+    return label, label < 0, (share < cut.purity) & (label >= 0)
+
+
+def mean_values(values: Array, starts: NDArray[np.int64], length: int, purity: float) -> Array:
+    """Return each window's mean of its rows' values, NaN where too small a share has one.
+
+    `values`: float64 [rows], NaN where there is none.
+    """
+    there = ~np.isnan(values)
+    # Differences to one of them: sums of large values would lose digits.
+    base = values[there][0] if there.any() else 0.0
+    sums = np.concatenate(([0.0], np.cumsum(np.where(there, values - base, 0.0))))
+    counts = np.concatenate(([0], np.cumsum(there)))
+    n = counts[starts + length] - counts[starts]
+    mean = base + (sums[starts + length] - sums[starts]) / np.maximum(n, 1)
+    ends = (values[there].min(), values[there].max()) if there.any() else (0.0, 0.0)
+    enough = (n > 0) & (n >= purity * length)
+    means: Array = np.where(enough, np.clip(mean, *ends), np.nan)
+    return means
 
 
 def _stretches(recording: Rows, cut: Cut, interpolate: bool) -> Iterator[Rows]:

@@ -24,7 +24,7 @@ from tests.fedsub_data.catalogue.test_catalogue import check_folders, check_read
 
 DATASETS = Path(fedsub_papers.__file__).parent / "datasets"
 PICTURES = [
-    *("cifar10", "cifar100", "digits", "fashion-mnist", "mnist", "pacs", "svhn", "tiny-imagenet"),
+    *("cifar10", "cifar100", "digits", "mnist", "pacs", "svhn", "tiny-imagenet"),
     "usps",
 ]
 

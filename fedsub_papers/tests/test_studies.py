@@ -9,6 +9,7 @@ import fedsub_papers
 from fedsub.studies.absent_data import absent_data
 from fedsub.studies.study_file import read_study
 from fedsub_papers.tests.again import again
+from tests.docs.test_results import check_results
 from tests.fedsub.studies import test_study as house
 
 STUDIES = Path(fedsub_papers.__file__).parent / "studies"
@@ -32,3 +33,7 @@ def test_the_page_names_every_result_once() -> None:
                        (STUDIES / "README.md").read_text("utf-8"), re.MULTILINE)  # fmt: skip
     there = {f"results/{path.name}" for path in (STUDIES / "results").iterdir()}
     assert set(named) == there and len(named) == len(there)
+
+
+def test_every_result_is_written_by_the_command_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_results(STUDIES / "README.md", monkeypatch)

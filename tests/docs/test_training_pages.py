@@ -51,7 +51,7 @@ def run_page(page: str, folder: Path) -> str:
     ("page", "expected"),
     [
         ("training.md", "1 0."),
-        ("learning-rate.md", "Chosen for ditto on a part of the training samples"),
+        ("learning-rate.md", "Chosen for ditto on a validation part"),
         ("life.md", "macro_f1"),
     ],
 )

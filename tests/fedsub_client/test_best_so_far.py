@@ -5,19 +5,13 @@ from math import nan
 import pytest
 import torch
 
-from fedsub_client.best_so_far import MACRO_F1, ROUND, better_of, nothing_yet, used, used_round
-from fedsub_core.evaluation import Evaluation
+from fedsub_client.best_so_far import ROUND, SCORE, better_of, nothing_yet, used, used_round
 
 
-def judged(macro_f1: float, loss: float) -> Evaluation:
-    score = torch.tensor([macro_f1], dtype=torch.float64)
-    return Evaluation(
-        score,
-        score,
-        score,
+def judged(score: float, loss: float) -> tuple[torch.Tensor, torch.Tensor]:
+    return (
+        torch.tensor([score], dtype=torch.float64),
         torch.tensor([loss], dtype=torch.float64),
-        torch.tensor([[macro_f1]], dtype=torch.float64),
-        torch.tensor([0 if macro_f1 != macro_f1 else 4]),
     )
 
 
@@ -48,6 +42,6 @@ def test_who_has_nothing_to_judge_by_uses_the_newest() -> None:
     state = {"model.weight": torch.zeros(1, 2)}
     now = {"model.weight": torch.ones(1, 2)}
     kept = better_of(nothing_yet(state), now, judged(nan, nan), 3)
-    assert kept[MACRO_F1].isnan().all()
+    assert kept[SCORE].isnan().all()
     assert used(now | kept)["model.weight"].tolist() == [[1.0, 1.0]]
     assert used_round(now | kept, 0, newest=7) == 7

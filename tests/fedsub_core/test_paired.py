@@ -22,6 +22,8 @@ def test_the_difference_is_that_of_macro_f1() -> None:
 def test_equal_predictions_gain_nothing_for_certain() -> None:
     y = np.arange(12) % 3
     assert paired_gain(y, y[::-1].copy(), y[::-1].copy(), seed=0) == (0, 0, 0)
+    few = y[:4]  # of which nothing is told, equal or not
+    assert paired_gain(few, few, few, seed=0) == (0, -1, 1)
 
 
 def test_a_clear_gain_is_told_from_0_and_chance_is_not() -> None:

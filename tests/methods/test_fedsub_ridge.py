@@ -375,7 +375,7 @@ def test_whose_samples_changed_is_judged_by_the_new_ones(monkeypatch: pytest.Mon
 def test_sums_that_are_kept_solved_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[bytes, Any] = {}
     monkeypatch.setattr(solved_sums, "_solved", kept)
-    monkeypatch.setattr(solved_sums, "KEPT_BYTES", 2 * 24 * (FEATURES + 1) ** 2)
+    monkeypatch.setattr(solved_sums, "KEPT_BYTES", 2 * 26 * (FEATURES + 1) ** 2)
     Federated(groups="nearest", near=2).run(FOUR, 3)
     assert len(kept) == 2
 

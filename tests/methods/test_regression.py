@@ -15,9 +15,8 @@ from fedsub.testing.runs import Run, RunMethod, people
 from fedsub_core.closed_form.scale import Scale
 from fedsub_core.closed_form.sums import statistics
 from fedsub_core.config.run_config import RunConfig, read_config
-from fedsub_core.data.federation import Card, ClientData, Federation, write_federation
+from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.standardise import moments
-from fedsub_core.data.target import Target
 from fedsub_core.errors import ConfigError, MessageRefused, RunError
 from fedsub_core.methods.table import METHODS
 from fedsub_core.metrics import MetricRow
@@ -26,22 +25,12 @@ from fedsub_core.version import VERSION
 from fedsub_core.wire.greeting import check_run
 from fedsub_core.wire.handshake import Facts, Introduction
 
+from .made_target import made
+
 LEARN = [name for name, card in METHODS.items() if card.regression]
-W = np.array([3.0, -2.0, 1.0, 0.5])
 #: Of methods that make few steps a round, or bound their rate.
 RATES = {"fedsgd": 0.6, "pfedme": 0.04}
 KEYS: dict[str, Any] = {"loss": "squared", "hidden": "16", "lr": 0.2, "batch_size": 8}
-
-
-def made(noise: float = 0.0, apart: float = 0.0, samples: int = 90, people: int = 4) -> Federation:
-    """Return people whose target is linear in four features, `apart` from person to person."""
-    stream, clients = np.random.default_rng(1), {}
-    for i in range(people):
-        x = stream.normal(size=(samples + 10 * i, 4)).clip(-2.5, 2.5).astype(np.float32)
-        y = x @ W + apart * i + noise * stream.normal(size=len(x))
-        clients[f"p{i}"] = ClientData(f"p{i}", x, y)
-    card = Card("made", "a test", (), ("a", "b", "c", "d"), target=Target("sum", "m", -20.0, 20.0))
-    return Federation(card, clients)
 
 
 def reached(run: Run, metric: str) -> list[float]:
@@ -115,7 +104,7 @@ def test_of_a_constant_target_r2_is_none() -> None:
         ({"method": "fedproto", "beside": "protohar"}, ["fedproto", "protohar"]),
         ({"method": "fedsub-ridge", "beside": "", "loss": "huber"}, ["fedsub-ridge", "squared"]),
         ({"method": "fedsub-ridge", "beside": "", "fedsub-ridge.groups": "class"}, ["class"]),
-        ({"method": "fedavg", "beside": "", "best-by": "validation"}, ["best-by", "validation"]),
+        ({"method": "fedavg", "beside": "", "unlabelled": 0.5}, ["unlabelled", "0.5"]),
     ],
 )
 def test_what_needs_classes_is_refused(keys: dict[str, Any], named: list[str]) -> None:
@@ -156,6 +145,8 @@ def test_a_delta_above_0_is_demanded(delta: str, run_method: RunMethod) -> None:
         {"mae": 1.0, "rmse": 1.0, "r2": 1.5, "loss": 0.1, "examples": 3},
         {"mae": 1.0, "rmse": 1.0, "r2": 0.5, "loss": 0.1, "examples": 0},
         {"mae": "low", "rmse": 1.0, "r2": 0.5, "loss": 0.1, "examples": 3},
+        {"mae": 1.0, "rmse": 1.0, "r2": 0.5, "loss": 0.1, "examples": 3, "best_round": 4},
+        {"mae": 1.0, "rmse": 1.0, "r2": 0.5, "loss": 0.1, "examples": 3, "validation_mae": -1},
     ],
 )
 def test_errors_that_are_none_are_refused(record: dict[str, Any]) -> None:

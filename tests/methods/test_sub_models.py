@@ -19,7 +19,7 @@ from fedsub.studies.run import train_methods
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.halves import HalfAlone
 from fedsub.testing.refusals import refused
-from fedsub.testing.runs import RunMethod, assert_equal, people
+from fedsub.testing.runs import RunMethod, assert_equal, assert_near_states, people
 from fedsub_core.config.capacities import check_capacities
 from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import RunConfig, dump_toml
@@ -143,9 +143,7 @@ def by_hand(start: Tensor, like: Tensor) -> Tensor:
 def test_where_all_hold_all_it_is_fedavg(name: str, run_method: RunMethod) -> None:
     ours = run_method(name, LACKING, hyper={"weights": "examples", "masked_loss": False})
     theirs = run_method("fedavg", LACKING)
-    for state, expected in zip(ours.states, theirs.states, strict=True):
-        for key, tensor in expected.items():
-            torch.testing.assert_close(state[key], tensor, atol=1e-6, rtol=0)
+    assert_near_states(ours, theirs)
 
 
 @pytest.mark.parametrize("name", ["heterofl"])

@@ -16,6 +16,7 @@ from fedsub.status import reading
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import FolderStore
 from fedsub_core.config.run_config import dump_toml
+from fedsub_core.data.card import CARD_FILE
 from fedsub_core.errors import RunError
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
@@ -118,6 +119,25 @@ def test_devices_and_server_go_on_from_what_it_left(
     summary = json.loads((place / "run" / "summary.json").read_text("utf-8"))
     expected = f"Devices behind the server's release: ann ({BEFORE}), bob ({BEFORE}). Upgrade them."
     assert expected in summary["data"]["remarks"]
+
+
+def test_it_goes_on_in_a_federation_that_gained_classes(place: Path) -> None:
+    """The server's card and Ann's have a class more; Bob's device of then does not know it."""
+    for name in ("four", "three"):
+        shutil.copytree(place / "data", place / name)
+    card = place / "four" / CARD_FILE
+    card.write_text(card.read_text("utf-8").replace('"c"', '"c", "d"'), "utf-8")
+    config = replace(configuration(place, ROUNDS + 2), data=str(place / "four"))
+    grid = HalfOlderDevices(config, place)
+    for node, context in grid.contexts.items():
+        context.node_config["data"] = str(place / ("three" if node % 2 else "four"))
+    serve(grid, config)
+    with RunDatabase(place / "run" / "fedsub" / "state.db") as database:
+        rows = list(database.metrics())
+    for round in (ROUNDS + 1, ROUNDS + 2):
+        trained = {r.client for r in rows if (r.round, r.metric) == (round, "bytes_up_sent")}
+        assert trained == set(CLIENTS)
+    assert not [row for row in rows if row.metric in ("refused_replies", "begins_anew")]
 
 
 def test_from_secure_sums_it_is_refused_by_name(

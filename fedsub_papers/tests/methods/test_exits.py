@@ -14,7 +14,7 @@ from fedsub.engines.simulation import build_strategy
 from fedsub.export.formats import export
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.halves import HalfAlone
-from fedsub.testing.runs import RunMethod, assert_equal, people
+from fedsub.testing.runs import RunMethod, assert_equal, assert_near_states, people
 from fedsub.testing.tested_model_tests import assert_predicts_what_was_measured
 from fedsub_client.loaded_model import load_model
 from fedsub_core.config.run_config import RunConfig
@@ -163,10 +163,7 @@ def test_with_one_exit_and_whole_devices_it_is_fedavg(name: str, run_method: Run
     keys: dict[str, Any] = {"model": "mlp", "hidden": "16"}
     hyper: dict[str, Any] = {"weights": "examples"}
     hyper |= {"feddyn": False, "kd": False} if name == "depthfl" else {}
-    ours, theirs = run_method(name, hyper=hyper, **keys), run_method("fedavg", **keys)
-    for state, expected in zip(ours.states, theirs.states, strict=True):
-        for key, tensor in expected.items():
-            torch.testing.assert_close(state[key], tensor, atol=1e-6, rtol=0)
+    assert_near_states(run_method(name, hyper=hyper, **keys), run_method("fedavg", **keys))
 
 
 @pytest.mark.parametrize("name", EXITS)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
-from fedsub.testing.runs import RunMethod, people
+from fedsub.testing.runs import RunMethod, assert_near_states, people
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.data.federation import write_federation
@@ -125,9 +125,7 @@ def test_where_all_hold_all_it_is_fedavg(name: str, run_method: RunMethod) -> No
     hyper: dict[str, Any] = {"weights": "examples"} | ({"gamma": 0.0} if name == "flexfl" else {})
     ours = run_method(name, hyper=hyper, model=place("convolved"))
     theirs = run_method("fedavg", model=place("convolved"))
-    for state, expected in zip(ours.states, theirs.states, strict=True):
-        for key, tensor in expected.items():
-            torch.testing.assert_close(state[key], tensor, atol=1e-6, rtol=0)
+    assert_near_states(ours, theirs)
 
 
 @pytest.mark.parametrize("name", SLICES)

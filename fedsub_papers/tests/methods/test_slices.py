@@ -14,7 +14,7 @@ import torch
 from fedsub.engines.simulation import build_strategy
 from fedsub.testing.device_grid import DeviceGrid
 from fedsub.testing.halves import HalfAlone
-from fedsub.testing.runs import RunMethod, assert_equal, people
+from fedsub.testing.runs import RunMethod, assert_equal, assert_near_states, people
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.data.stacks import stack
@@ -423,10 +423,7 @@ def test_a_weak_device_takes_no_part_with_a_model_without_hidden_units(
 @pytest.mark.parametrize("name", ["feddse", "flado", "flexfl"])
 def test_where_all_hold_all_it_is_fedavg(name: str, run_method: RunMethod) -> None:
     hyper: dict[str, Any] = {"weights": "examples"} | ({"gamma": 0.0} if name == "flexfl" else {})
-    ours, theirs = run_method(name, hyper=hyper), run_method("fedavg")
-    for state, expected in zip(ours.states, theirs.states, strict=True):
-        for key, tensor in expected.items():
-            torch.testing.assert_close(state[key], tensor, atol=1e-6, rtol=0)
+    assert_near_states(run_method(name, hyper=hyper), run_method("fedavg"))
 
 
 @pytest.mark.parametrize("name", SLICES)

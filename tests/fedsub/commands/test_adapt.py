@@ -10,6 +10,7 @@ import pytest
 
 from fedsub_core.data.federation import Federation, write_federation
 
+from ...methods.made_target import made
 from .calls import Call, assert_refused
 
 OPTIONS = ("--beside", "", "--rounds", 4, "--encoder", "relu:8")
@@ -88,3 +89,15 @@ def test_a_class_of_few_people_is_named(
     (folder,) = Path("runs").iterdir()
     code, _, err = fedsub("export", "--newcomers", "--run", folder, "--output", "new.st")
     assert code == 0 and "fewer than 3 people" in err and "'walk'" in err and "'run'" not in err
+
+
+def test_of_a_target_errors_are_printed(fedsub: Call, tmp_path: Path) -> None:
+    write_federation(tmp_path / "sums", made(noise=0.5, people=6))
+    asked = ("--method", "fedsub-ridge", "--beside", "", "--rounds", 2, "--loss", "squared")
+    code, _, err = fedsub("run", "--data", tmp_path / "sums", *asked)
+    assert code == 0, err
+    (folder,) = Path("runs").iterdir()
+    code, out, err = fedsub("adapt", folder, "--data", tmp_path / "sums", "--out", "got")
+    assert code == 0, err
+    assert "MAE" in out and "R2" in out and "F1" not in out
+    assert "Labels are those that were used, of sum." in out

@@ -49,7 +49,7 @@ def test_rows_of_which_a_run_failed_are_missing_and_said(
     assert_refused(fedsub("report", folder), "the study has runs to do")
     # Corrected, it goes on as if it never had been wrong.
     file.write_text(STUDY.format(data=town_folder, layers=1))
-    code, out, err = fedsub("compare", file, "--json")
+    code, out, err = fedsub("compare", file, "--json", "--csv", "small.csv")
     assert code == 0, err
     tables = (folder / "tables.md").read_text("utf-8")
     said = json.loads(out)
@@ -59,6 +59,8 @@ def test_rows_of_which_a_run_failed_are_missing_and_said(
     for row in table["rows"]:
         line = f"| {row['label']} | {row['tested']} | {row['macro_f1']:.3f} | {row['p10']:.3f} |"
         assert line in tables and row["tuned"]["lr"] in (0.01, 0.05)
+        in_csv = f"\n{row['label']},{row['tested']},{row['macro_f1']:.3f},-,-,{row['p10']:.3f},"
+        assert in_csv in Path("small.csv").read_text("utf-8")
     assert "Missing" not in tables and "\n| deep |" in tables
     page = folder / "report.html"
     before = page.read_bytes()

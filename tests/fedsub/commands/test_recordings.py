@@ -12,7 +12,12 @@ from click.testing import CliRunner, Result
 from fedsub.cli import cli
 from fedsub_client.model_file import model_bytes
 from fedsub_core.errors import ConfigError, RunError
-from tests.fedsub.recordings.made_recordings import CARD, made_frame, made_model
+from tests.fedsub.recordings.made_recordings import (
+    CARD,
+    made_frame,
+    made_model,
+    made_target_model,
+)
 
 
 @pytest.fixture
@@ -91,3 +96,32 @@ def test_a_refused_recording_leaves_nothing(model: Path, day: Path, tmp_path: Pa
     day.write_text(day.read_text().replace("acc_y", "acc_q"))
     done = predict("--state", model, "--input", day, "--output", tmp_path / "answers.csv")
     assert "acc_y" in str(done.exception) and not (tmp_path / "answers.csv").exists()
+
+
+def test_of_a_target_windows_have_values(day: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.safetensors").write_bytes(model_bytes(made_target_model()))
+    asked = ("--state", tmp_path / "t.safetensors", "--input", day)
+    done = predict(*asked)
+    assert done.exit_code == 0, done.output
+    head, *rows = rows_of(done.stdout)
+    assert head == ["recording", "start", "end", "value"] and len(rows) == 99
+    values = [float(row[3]) for row in rows]
+    spread = f"pulse: from {min(values):.4g} to {max(values):.4g}, mean {np.mean(values):.4g} 1/min"
+    assert spread in done.stderr
+    document = json.loads(predict(*asked, "--json").stdout)
+    assert (document["target"], document["unit"]) == ("pulse", "1/min")
+    assert [one["value"] for one in document["windows"]] == pytest.approx(values, rel=1e-5)
+    assert "classes" not in document and "minutes" not in document
+
+
+@pytest.mark.parametrize(
+    "given", [("--unknown-below", 0.5), ("--smooth", "10s"), ("--page", "day.html")]
+)
+def test_of_a_target_nothing_goes_by_classes(
+    given: tuple[object, ...], day: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "t.safetensors").write_bytes(model_bytes(made_target_model()))
+    done = predict("--state", tmp_path / "t.safetensors", "--input", day, *given)
+    assert isinstance(done.exception, ConfigError) or done.exit_code == 2, done.output
+    said = str(done.exception) + done.output
+    assert str(given[0]).removeprefix("--") in said and "pulse" in said

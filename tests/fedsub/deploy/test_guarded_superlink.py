@@ -1,11 +1,24 @@
 """What a device may announce has bounds, what devices need passes, and a write waits its turn."""
 
+from itertools import count
 from typing import Any
 
 import grpc
 import pytest
-from flwr.proto.fleet_pb2 import PullMessagesRequest, PullMessagesResponse, PushMessagesRequest
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, Message, ObjectTree
+from flwr.proto.fleet_pb2 import (
+    PullMessagesRequest,
+    PullMessagesResponse,
+    PushMessagesRequest,
+    PushMessagesResponse,
+)
+from flwr.proto.message_pb2 import (
+    ConfirmMessageReceivedRequest,
+    Message,
+    Metadata,
+    ObjectTree,
+    PushObjectRequest,
+    PushObjectResponse,
+)
 from flwr.proto.node_pb2 import Node
 from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
@@ -16,7 +29,7 @@ from fedsub.deploy.guarded_superlink import (
     GuardedServicer,
     count_objects,
 )
-from fedsub.deploy.lost_answers import MOST_TIMES, SECONDS, LostAnswers
+from fedsub.deploy.lost_answers import MOST_PUSHES, MOST_TIMES, SECONDS, LostAnswers
 from fedsub.testing.refusals import refused
 
 # Flower's migrations of its database are set up as Alembic used to want it.
@@ -47,35 +60,39 @@ def servicer(monkeypatch: pytest.MonkeyPatch) -> GuardedServicer:
     def pull(self: Any, request: Any, context: Any) -> PullMessagesResponse:
         return waiting.pop() if waiting else PullMessagesResponse()
 
-    monkeypatch.setattr(FleetServicer, "PushMessages", lambda self, request, context: "taken")
+    monkeypatch.setattr(FleetServicer, "PushMessages", lambda self, request, context: taken())
     monkeypatch.setattr(FleetServicer, "PullMessages", pull)
     monkeypatch.setattr(FleetServicer, "ConfirmMessageReceived", lambda *given: "confirmed")
     nothing: Any = None
     return GuardedServicer(nothing, nothing, enable_supernode_auth=True)
 
 
-def request(objects: int, node: int = 7) -> PushMessagesRequest:
+def taken() -> PushMessagesResponse:
+    return PushMessagesResponse(objects_to_push=["chunk"])
+
+
+def request(objects: int, node: int = 7, name: str = "message") -> PushMessagesRequest:
     """A reply of so many objects: a message, and in it chunks."""
     chunks = [ObjectTree(object_id=str(i)) for i in range(objects - 1)]
-    tree = ObjectTree(object_id="message", children=chunks)
+    tree = ObjectTree(object_id=name, children=chunks)
     return PushMessagesRequest(node=Node(node_id=node), message_object_trees=[tree])
 
 
 def test_a_reply_passes_and_one_of_too_many_objects_does_not(servicer: GuardedServicer) -> None:
-    assert servicer.PushMessages(request(60), Call()) == "taken"
+    assert servicer.PushMessages(request(60), Call()) == taken()
     with refused(Aborted, "node 7", got=MOST_OBJECTS):
-        servicer.PushMessages(request(30_000), Call())
+        servicer.PushMessages(request(30_000, name="large"), Call())
     # It is refused for what it is, and costs its sender nothing of what it may announce.
-    assert servicer.PushMessages(request(60), Call()) == "taken"
+    assert servicer.PushMessages(request(60), Call()) == taken()
 
 
 def test_who_announces_over_and_over_is_refused_and_the_others_are_not(
     servicer: GuardedServicer,
 ) -> None:
-    assert servicer.PushMessages(request(MOST_OBJECTS), Call()) == "taken"
+    assert servicer.PushMessages(request(MOST_OBJECTS), Call()) == taken()
     with pytest.raises(Aborted, match="RESOURCE_EXHAUSTED"):
-        servicer.PushMessages(request(600), Call())
-    assert servicer.PushMessages(request(600, node=8), Call()) == "taken"
+        servicer.PushMessages(request(600, name="another"), Call())
+    assert servicer.PushMessages(request(600, node=8), Call()) == taken()
 
 
 def test_an_allowance_grows_back() -> None:
@@ -124,24 +141,56 @@ def test_a_message_that_is_never_confirmed_makes_room_for_the_next(
     assert pulled(servicer) == ["second"]
 
 
-def test_a_reply_whose_answer_was_lost_gets_that_answer_again() -> None:
+@pytest.mark.parametrize("objects", [600, MOST_OBJECTS])
+def test_a_reply_whose_answer_was_lost_gets_that_answer_again(
+    servicer: GuardedServicer, objects: int
+) -> None:
     """Flower refuses a reply that the server has read, and its objects would never come."""
+    first = servicer.PushMessages(request(objects), Call())
+    assert servicer.PushMessages(request(objects), Call()) is first
+    with pytest.raises(Aborted, match="RESOURCE_EXHAUSTED"):
+        servicer.PushMessages(request(objects, name="another"), Call())
+
+
+def test_answers_to_pushes_are_kept_for_a_while_and_by_node() -> None:
     now = [0.0]
-    answers, given = LostAnswers(lambda: now[0]), iter(range(9))
+    answers, given = LostAnswers(lambda: now[0]), count()
 
-    def push(objects: int, node: int = 7) -> int:
-        said: int = answers.push(request(objects, node), lambda: next(given))
-        return said
+    def push(name: str, node: int = 7) -> str:
+        took = PushMessagesResponse(objects_to_push=[str(next(given))])
+        answer = answers.push(request(3, node, name), lambda: took)
+        return str(*answer.objects_to_push)
 
-    assert [push(3), push(3), push(3, node=8), push(3, node=8)] == [0, 0, 1, 1]
+    assert [push("a"), push("a"), push("a", node=8), push("b")] == ["0", "0", "2", "3"]
+    assert [push("a"), push("b")] == ["0", "3"]
     now[0] = SECONDS + 1.0
-    assert [push(3), push(3)] == [2, 2]
+    assert [push("a"), push("a")] == ["6", "6"]
+    for i in range(MOST_PUSHES):
+        push(str(i))
+    assert push("a") != "6"
 
 
-def test_another_reply_gets_an_answer_of_its_own() -> None:
-    answers, given = LostAnswers(), iter(range(9))
-    replies = [PushMessagesRequest(node=Node(node_id=7)) for _ in "ab"]
-    for reply, name in zip(replies, "ab", strict=True):
-        reply.message_object_trees.append(ObjectTree(object_id=name))
-    said = [answers.push(reply, lambda: next(given)) for reply in (*replies, *replies)]
-    assert said == [0, 1, 2, 3]
+def test_what_flower_did_not_take_is_asked_of_it_again() -> None:
+    answers, given = LostAnswers(), iter([False, True, False])
+    pushed = PushObjectRequest(node=Node(node_id=7), session_id="s", object_id="o")
+
+    def push() -> bool:
+        took = answers.push_object(pushed, lambda: PushObjectResponse(stored=next(given)))
+        return bool(took.stored)
+
+    assert [push(), push(), push()] == [False, True, True]
+
+
+def test_a_message_is_not_given_again_later_nor_once_it_is_answered(
+    servicer: GuardedServicer,
+) -> None:
+    now = [0.0]
+    servicer.answers = LostAnswers(lambda: now[0])
+    assert pulled(servicer) == ["first"]
+    now[0] = SECONDS + 1.0
+    assert pulled(servicer) == ["second"]
+    said = request(3)
+    said.messages_list.append(Message(metadata=Metadata(reply_to_message_id="second")))
+    said.messages_list[0].metadata.src_node_id = 7
+    servicer.PushMessages(said, Call())
+    assert pulled(servicer) == []

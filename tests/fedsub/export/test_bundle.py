@@ -16,7 +16,12 @@ import pytest
 from fedsub.api.models import PersonModel
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.models.kinds import build_model
-from tests.fedsub.recordings.made_recordings import CARD, made_frame, made_model
+from tests.fedsub.recordings.made_recordings import (
+    CARD,
+    made_frame,
+    made_model,
+    made_target_model,
+)
 
 #: Runs the program where all but these packages are refused.
 ALONE = """\
@@ -94,6 +99,19 @@ def test_a_zip_of_a_recording_with_dates(tmp_path: Path) -> None:
     assert float(rows[0][0]) == expected["start"][0].timestamp()
     card = json.loads((tmp_path / "here" / "card.json").read_text())
     assert card["units"] == "m/s^2" and card["window_rows"] == 40
+
+
+def test_of_a_target_it_gives_values(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    made_frame(np.random.default_rng(8)).to_csv(tmp_path / "day.csv", index=False)
+    own = PersonModel(made_target_model())
+    place = own.export(tmp_path / "bundle", bundle=True)
+    head, *rows = answered(place / "answer.py", tmp_path / "day.csv", OURS | {"torch"})
+    expected = own.predict_recording(tmp_path / "day.csv")
+    assert head == ["start", "end", "value"] == expected.columns[1:].tolist()
+    values = [float(row[2]) for row in rows]
+    np.testing.assert_allclose(values, expected["value"], atol=1e-2)
+    assert len(rows) > 40 and expected["value"].std() > 1
 
 
 def test_a_bundle_is_refused_where_it_could_not_answer(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ def rows(
         value = score(round, place)
         for metric in ("mae", "rmse") if target else ("macro_f1", "weighted_f1", "accuracy"):
             yield MetricRow(round, person, None, metric, value)
+        if target:
+            yield MetricRow(round, person, None, "r2", 1 - value / 10)
         of = loss(round) if callable(loss) else loss
         yield MetricRow(round, person, None, "loss", of)
         yield MetricRow(round, person, None, "examples", examples(round, place))

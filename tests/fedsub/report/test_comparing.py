@@ -124,9 +124,11 @@ def test_of_a_target_the_smaller_error_is_the_gain(tmp_path: Path) -> None:
     page = path.read_text("utf-8")
     assert "Without others: local (the same model trained alone) 7.500." in page
     assert "Against local: fedavg +1.000 (better), ditto -1.000 (worse)." in page
-    assert "nats" not in page and "Macro F1" not in page
+    assert "nats" not in page and "macro f1" not in page.lower()
+    drawn = {path.stem for path in (folder / "figures").glob("*.png")}
+    assert {"mae", "r2", "loss", "gains"} <= drawn
     table = (folder / "tables/capacities.csv").read_text().splitlines()
-    assert table[0].endswith("people,mae,r2,loss") and table[1].endswith(",4,7.0,,1.0")
+    assert table[0].endswith("people,mae,r2,loss") and table[1].endswith(",4,7.0,0.3,1.0")
     (columns,) = (
         c for c, _ in tables_of([t.summary for t in frame.traces]) if "MAE at" in c[-1].title
     )

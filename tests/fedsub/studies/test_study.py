@@ -182,6 +182,32 @@ def test_values_are_chosen_on_the_training_part_alone() -> None:
         assert again.seed == config.seed
 
 
+def test_values_are_chosen_on_the_validation_part_that_a_file_names() -> None:
+    """Who names none has one drawn of its training samples; nobody is tested on tested ones."""
+    whole = people(samples=30)
+    numbers = {name: np.arange(len(data.y)) % 5 for name, data in whole.clients.items()}
+    # Three of five are trained on, one is tested, and of all but one person one validates.
+    given = {
+        n: np.where(k < 3, 0, np.where(k == 3, 1, 2 if n != "p2" else 3))
+        for n, k in numbers.items()
+    }
+    clients = {n: replace(c, parts=given[n]) for n, c in whole.clients.items()}
+    whole, config = Federation(whole.card, clients), RunConfig(split="given")
+    part, again = tuning_run(whole, config)
+    assert again.split == "given" and part.clients.keys() == clients.keys()
+    for name, data in part.clients.items():
+        cut = split_client(data, whole.card, again.split_settings)
+        own, tested = clients[name], given[name] == 1
+        assert not (data.x[:, None] == own.x[tested]).all(2).any(), "a tested sample"
+        if name != "p2":
+            assert np.array_equal(cut.test_x, own.x[given[name] == 2])
+            assert np.array_equal(cut.train_x, own.x[given[name] == 0])
+        else:
+            assert 0 < len(cut.test) < len(cut.train) == (given[name] == 0).sum() - len(cut.test)
+    none = {n: replace(c, parts=np.where(given[n] == 2, 3, given[n])) for n, c in clients.items()}
+    assert tuning_run(Federation(whole.card, none), config)[1].split == "auto"
+
+
 def test_where_the_best_round_is_taken_values_are_chosen_for_that() -> None:
     whole, last = people(samples=30), RunConfig(method="local", beside="")
     config = replace(last, best_by="validation", evaluate_every=2)
@@ -294,7 +320,7 @@ def test_a_study_is_made_once_and_only_what_changed_is_made_anew(
     assert {row.twin for row in rows} == {"own heads"} and all(row.gain is not None for row in rows)
     for row in rows:
         assert row.interval is not None
-        assert row.interval[0] <= row.macro_f1 <= row.interval[1]
+        assert row.interval[0] <= row.score <= row.interval[1]
     by = {run.task.entry.label: run.people for run in runs}
     (alone,) = (run.own_heads for run in runs if run.task.entry.method == "local")
     for row in rows:

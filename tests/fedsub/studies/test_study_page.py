@@ -215,7 +215,7 @@ def test_a_studys_folder_knows_its_study(study: Study, tmp_path: Path) -> None:
         ('source = "Fig. 4"', "", "expected a source and numbers"),
         ('"clusters"', '"rounds-to-f1-0.8"', "'rounds-to-f1-0.8', expected rounds or seconds to a"),
         ('"clusters"', '"seconds-to-loss-0.1"', "expected rounds or seconds to a macro-f1"),
-        ('"clusters"', '"rounds-to-accuracy-80"', "accuracy from 0 to 1, such as"),
+        ('"clusters"', '"rounds-to-accuracy-80"', "accuracy or r2 from 0 to 1, such as"),
         ("epochs = [2]", "epochs = [2, 2]", "vary: epochs: got .2, 2., expected a list"),
         ("epochs = [2]", "seed = 2", "vary: seed: got 2, expected it among seeds"),
     ],
@@ -349,8 +349,8 @@ def test_people_of_some_seeds_count_with_those(study: Study, tmp_path: Path) -> 
     runs = [replace(run, people=other if run.task.config.seed else one) for run in runs]
     ((_, rows),) = tables(study, runs)
     for row in rows:
-        assert row.macro_f1 == pytest.approx(0.475) and row.interval is not None
-        assert row.interval[0] < row.macro_f1 < row.interval[1]
+        assert row.score == pytest.approx(0.475) and row.interval is not None
+        assert row.interval[0] < row.score < row.interval[1]
         assert row.gain in (None, 0) and row.worse in (None, 0)
     mine, theirs = [{"a": 0.9, "b": 0.5}, {"a": 0.7, "b": 0.5}], [{"a": 0.8, "b": 0.5}] * 2
     assert (gains_of(mine, theirs) == 0).all(), "0.1 - 0.1 is less than 0 by the last bit"

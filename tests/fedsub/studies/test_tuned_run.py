@@ -37,7 +37,7 @@ def test_the_best_on_validation_data_is_used_and_said(tmp_path: Path) -> None:
     assert run.config.lr == 0.2 and run.config.hyper["ditto"].lam in (0.1, 1.0)
     summary = json.loads((run.folder / "summary.json").read_text())
     assert summary["tuned"]["chosen"]["lr"] == 0.2 and len(summary["tuned"]["tried"]) == 4
-    said = "Chosen for ditto on a part of the training samples, never on test samples: lr = 0.2"
+    said = "Chosen for ditto on a validation part, never on test samples: lr = 0.2"
     assert said in summary["done"]["paragraph"] and said in run.report.path.read_text("utf-8")
     assert (
         "At an end of the grid, where a wider one might give more: lr = 0.2"

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from flwr.app import RecordDict
 
 from fedsub.testing.refusals import refused
 from fedsub_client.saved_state import LAYOUT, Saved
-from fedsub_client.store import STATE_FILE, ContextStore, FolderStore
+from fedsub_client.store import STATE_FILE, ContextStore, FolderStore, HeldStore
 from fedsub_core.errors import OtherRelease, RunError
 
 
@@ -38,6 +39,18 @@ def test_a_nodes_context_keeps_it_too(saved: Any, assert_whole: Any) -> None:
     assert_whole(ContextStore(records).load(), 2)
     ContextStore(records).save(saved(1), new_run=True)
     assert_whole(ContextStore(records).load(), 1)
+
+
+def test_what_is_held_is_the_same_state_unwritten(saved: Any) -> None:
+    held, records = dict[str, Saved](), RecordDict()
+    own, beside = HeldStore(held, records), HeldStore(held, records, "local")
+    assert own.load() is None
+    first, second = saved(1), replace(saved(2), method="local")
+    own.save(first)
+    beside.save(second)
+    again = HeldStore(held, records)
+    assert again.load() is first and not records
+    assert again.find(second.run, "local") is second and again.find("other", "local") is None
 
 
 def test_file_and_folder_are_synced_before_anybody_relies_on_them(

@@ -64,14 +64,15 @@ def test_ends_are_known_as_those_of_a_target(
         ("sit", "walk"),
         PULSE.ends[:1],
         (*PULSE.ends, "sit"),
-        ("a from 1", "b to 2"),
-        ("a from 1 s", "a to 2 min"),
+        ("a from 1.0", "b to 2.0"),
+        ("a from 1.0 s", "a to 2.0 min"),
         ("walk from home", "walk to home"),
+        ("walk from 1 home", "walk to 2 home"),
         ("walk from 1st", "walk to 2nd"),
-        ("a from 2", "a to 1"),
-        ("a from 1", "a to 1"),
+        ("a from 2.0", "a to 1.0"),
+        ("a from 1.0", "a to 1.0"),
         ("a from nan", "a to nan"),
-        ("a from 1", "a to inf"),
+        ("a from 1.0", "a to inf"),
         ("a from ", "a to "),
     ],
 )
@@ -114,3 +115,17 @@ def test_cards_that_say_no_target_are_refused(lines: str, key: str, tmp_path: Pa
 def test_a_constant_target_can_be_written(tmp_path: Path) -> None:
     write(tmp_path / "f", of([60, 60, 60], replace(CARD, name="constant")))
     assert read_federation(tmp_path / "f").clients["ann"].y.dtype == np.float64
+
+
+def test_classes_with_the_names_of_a_targets_ends_are_refused(tmp_path: Path) -> None:
+    """Others with numbers in their names are classes as any."""
+    y = np.array([0, 1, 1])
+    for names, known in ((("walk from 1 home", "walk to 2 home"), True), (PULSE.ends, False)):
+        card = replace(CARD, target=None, classes=names)
+        folder = tmp_path / str(known)
+        if known:
+            write(folder, of(y, card))
+            assert read_card(folder).classes == names
+        else:
+            with refused(DataError, "classes", "target"):
+                write(folder, of(y, card))

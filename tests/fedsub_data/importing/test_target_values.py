@@ -61,7 +61,6 @@ def test_text_and_one_value_alone_are_refused(column: list[object], named: str) 
     ("given", "key"),
     [
         ({"target": "pulse", "label": "skin"}, "label"),
-        ({"target": "pulse", "window": "2s"}, "window"),
         ({"target": "pulse", "target_range": "180,40"}, "target-range"),
         ({"target_unit": "1/min"}, "target"),
     ],

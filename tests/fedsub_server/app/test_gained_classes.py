@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tomli_w
 import torch
+from flwr.app import Message
 
 from fedsub.testing.refusals import refused
 from fedsub_client.saved_state import Saved
@@ -16,7 +17,9 @@ from fedsub_client.store import STATE_FILE
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.card import CARD_FILE, card_table
 from fedsub_core.data.federation import ClientData, Federation, write_federation
-from fedsub_core.errors import ConfigError, RunError
+from fedsub_core.errors import ConfigError, DataError, RunError
+from fedsub_core.wire import exchange, handshake
+from fedsub_core.wire.v2 import exchange_pb2 as pb
 from strategies.rounds.memory import Memory
 
 from .conftest import Devices
@@ -183,6 +186,72 @@ def test_a_card_of_other_classes_is_refused_and_nothing_changes(
     after = result(config)
     assert_same(before[1], after[1])
     assert before[2] == after[2] and (Path(config.folder) / "run.toml").read_bytes() == written
+
+
+def test_a_card_that_names_a_class_twice_is_refused(
+    go: Any, result: Any, folders: dict[str, Path], town: Federation
+) -> None:
+    config, twice = go("run", "three", 1), (*THREE, "c")
+    folders["twice"] = copytree(folders["three"], folders["three"].parent / "twice")
+    card = card_table(replace(town.card, classes=twice))
+    (folders["twice"] / CARD_FILE).write_text(tomli_w.dumps(card))
+    with refused(
+        DataError, "federation.toml", "classes", got=[*twice], expected="none of them twice"
+    ):
+        go("run", "twice", 2)
+    assert result(config)[0] == 1
+
+
+class Liars(Fleet):
+    """Ben says that he knows three classes, and sends what Anna does, who knows four."""
+
+    def _work(self, message: Message) -> Message | None:
+        reply = super()._work(message)
+        if reply is None or reply.has_error() or exchange.PAYLOAD not in reply.content:
+            return reply
+        upload = pb.Bundle.FromString(exchange.unpack(reply.content))
+        if upload.client_id == "anna":
+            upload.client_id = "ben"
+            self.annas = upload.SerializeToString()
+        elif upload.client_id == "ben":
+            reply.content[exchange.PAYLOAD] = exchange.pack(self.annas)
+        return reply
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedproto", "fedsub", "fedsub-ridge"])
+def test_an_upload_with_a_class_beyond_the_devices_own_card_is_refused(
+    method: str, go: Any, result: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go("run", "three", 2, method=method)
+    monkeypatch.setattr(f"{__name__}.Fleet", Liars)
+    config = go("run", "four", 4, ("anna",), method=method)
+    rounds, _, rows, _ = result(config)
+    third = [row for row in rows if row.round == 3]
+    assert rounds == 4
+    assert {r.client for r in third if r.metric == "bytes_up_sent"} == {"anna", "cleo"}
+    assert {r.client for r in third if r.metric == "refused_replies" and r.value} == {"ben"}
+
+
+@pytest.mark.parametrize("said", [(*THREE, "c"), (*FOUR, "e"), (*FOUR, "d"), ("a", "a")])
+def test_a_device_that_says_other_classes_is_turned_away(
+    said: tuple[str, ...], go: Any, result: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Others(Fleet):
+        def _work(self, message: Message) -> Message | None:
+            reply = super()._work(message)
+            if reply is not None and handshake.HANDSHAKE in reply.content:
+                record = reply.content.config_records[handshake.HANDSHAKE]
+                if record["client"] == "ben":
+                    record["classes"] = list(said)
+            return reply
+
+    go("run", "three", 2)
+    monkeypatch.setattr(f"{__name__}.Fleet", Others)
+    with refused(RunError, "ben", got=said):
+        go("run", "four", 3, ("anna",), **{"join-timeout": 0.3})
+    config = go("run", "four", 3, ("anna",), **{"join-timeout": 0.3, "min-clients": 2})
+    came = {r.client for r in result(config)[2] if (r.round, r.metric) == (3, "bytes_up_sent")}
+    assert came == {"anna", "cleo"}
 
 
 def test_a_method_that_cannot_gain_classes_says_so(go: Any, result: Any) -> None:

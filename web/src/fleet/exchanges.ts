@@ -1,6 +1,6 @@
 /** Exchanges of one node with its SuperLink: messages in, answers out. */
 import { type Content } from "../values.js";
-import { type FleetCalls, pause } from "./calls.js";
+import { CallRefused, type FleetCalls, pause } from "./calls.js";
 import type { Metadata, ObjectTree } from "./messages.js";
 import { contentOf, idsOf, messageObjects } from "./objects.js";
 
@@ -12,6 +12,8 @@ const MOST_BYTES = 2 ** 30;
 /** Tries to pull an object that the server has not yet, and seconds between them. */
 const PULLS = 20;
 const PULL_PAUSE = 0.5;
+/** HTTP's status of a call for a run that has ended. */
+const ENDED = 403;
 /** Flower's code of an error that an app raised. */
 const APP_FAILED = 2n;
 
@@ -48,7 +50,7 @@ export class Exchanges {
   /** Take leave; a server that does not hear it notices silence. */
   async end(): Promise<void> {
     const { nodeId } = this;
-    await this.calls.call("deactivate-node", { nodeId }, 1).catch(() => undefined);
+    await this.calls.last.call("deactivate-node", { nodeId }, 1).catch(() => undefined);
   }
 
   private get node() {
@@ -62,7 +64,7 @@ export class Exchanges {
     return answer.success;
   }
 
-  /** The next message; undefined: there is none. */
+  /** The next message; undefined: there is none, or its run has ended meanwhile. */
   async receive(): Promise<Question | undefined> {
     const { node } = this;
     const answer = await this.calls.call("pull-messages", { node });
@@ -71,6 +73,7 @@ export class Exchanges {
     if (!message?.metadata || !tree) return undefined;
     const { runId } = message.metadata;
     const content = await this.pulled(runId, tree).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+    if (content instanceof CallRefused && content.status === ENDED) return undefined;
     const confirm = { node, runId, messageObjectId: tree.objectId };
     await this.calls.call("confirm-message-received", confirm);
     return { metadata: message.metadata, content };

@@ -65,6 +65,7 @@ test("who died is first taken leave of, then activated, and takes leave at the e
   await played(t, link, 1, () => CONTENT);
   assert.deepEqual(link.calls.slice(0, 2), ["deactivate-node", "activate-node"]);
   assert.ok(link.calls.includes("confirm-message-received"));
+  assert.equal(link.calls.at(-1), "deactivate-node");
 });
 
 test("a message of one record is answered in ten requests at most, with the look that finds it", async (t) => {
@@ -109,6 +110,16 @@ test("a server that is away for a while is asked again, each call alone", async 
   link.ask("query", "0", CONTENT);
   await played(t, link, 1, () => CONTENT);
   assert.deepEqual(link.pushed, [CONTENT]);
+});
+
+test("a message whose run has ended is passed over, and the next one is answered", async (t) => {
+  const link = new SuperLink();
+  link.failures.set("pull-object", { status: 403, times: 1 });
+  link.ask("train", "1", CONTENT);
+  link.ask("train", "2", CONTENT);
+  const asked = await played(t, link, 1, () => CONTENT);
+  assert.deepEqual(asked.map(({ metadata }) => metadata.groupId), ["2"]);
+  assert.equal(link.calls.filter((call) => call === "confirm-message-received").length, 1);
 });
 
 test("a server that refuses the key is not asked again", async (t) => {
