@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -73,17 +72,10 @@ class Cohort:
         if self.clients[0].validation is not None:
             initial |= nothing_yet(initial)
         self.state = {name: self._here(tensor) for name, tensor in initial.items()}
-        self.references = self._no_references()
-
-    def _no_references(self) -> list[Reference | None]:
         remembers = self.settings.wire.upload.feeds_back
-        return [Reference.empty(self.learner.sends) if remembers else None for _ in self.clients]
-
-    def anew(self) -> Cohort:
-        """Return a cohort in the state of this one, with its stacks, that has sent nothing yet."""
-        other = copy(self)
-        other.references, other._own = self._no_references(), False
-        return other
+        self.references = [
+            Reference.empty(self.learner.sends) if remembers else None for _ in self.clients
+        ]
 
     def hold(self, clients: Sequence[SplitClient]) -> None:
         """Hold these clients' data instead."""

@@ -9,9 +9,10 @@ from typing import Any
 from flwr.app import RecordDict
 
 from fedsub_client.best_so_far import best_tensors
+from fedsub_client.held_store import HeldStore
 from fedsub_client.protections.opened_store import OpenedStore
 from fedsub_client.saved_state import Saved
-from fedsub_client.store import ContextStore, FolderStore, HeldStore, Store
+from fedsub_client.store import ContextStore, FolderStore, Store
 from fedsub_core.errors import RunError
 from fedsub_core.wire.exchange import Instructions
 

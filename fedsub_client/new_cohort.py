@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from fedsub_client.cohort import Cohort
@@ -20,6 +21,7 @@ from fedsub_core.models.architecture import Shape
 from fedsub_core.models.held import Held
 from fedsub_core.models.model import Model
 from fedsub_core.training.named import run_loss
+from fedsub_core.wire.references import Reference
 
 
 def make_cohort(
@@ -50,6 +52,13 @@ def make_cohort(
         method_card.trains,
         own_encoder(settings.encoder, settings.seed, clients[0].shape),
     )
+
+
+def begun_anew(cohort: Cohort) -> Cohort:
+    """Return a cohort in the state of one that did nothing yet, with its stacks."""
+    other, sends = copy(cohort), cohort.learner.sends
+    other.references = [one and Reference.empty(sends) for one in cohort.references]
+    return other
 
 
 def held_and_learner(

@@ -11,7 +11,7 @@ from fedsub_client.client import FedSubClient
 from fedsub_client.cohort import Cohort
 from fedsub_client.file_history import FileHistory
 from fedsub_client.kept_state import state_from_kept
-from fedsub_client.new_cohort import make_cohort
+from fedsub_client.new_cohort import begun_anew, make_cohort
 from fedsub_client.saved_state import Saved
 from fedsub_client.split_client import SplitClient, split_client
 from fedsub_core.capacity import held_in, of_node, of_one, of_people
@@ -118,7 +118,7 @@ class Person:
         if name not in self._cohorts or self._cohorts[name][0] != share:
             parts = self._split[1].holding(share)
             self._cohorts[name] = share, make_cohort(settings, self.card, [parts])
-        cohort = self._cohorts[name][1].anew()
+        cohort = begun_anew(self._cohorts[name][1])
         if saved is not None and saved.state and cohort.fits(saved.state):
             cohort.load_states([saved.state])
         elif saved is not None and saved.state and (self.knows_more(saved) or not saved.round):

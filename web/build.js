@@ -25,7 +25,7 @@ async function page(outdir) {
   const icons = [{ src: `/${icon}`, sizes: "any", type: "image/svg+xml" }];
   writeFileSync(`${outdir}/page.webmanifest`, JSON.stringify({ name: "FedSub", start_url: "/", display: "standalone", icons }));
   const files = JSON.stringify(["/", "/page.webmanifest", ...names.map((name) => `/${name}`)]);
-  await build({ ...shared, entryPoints: { sw: "src/worker/main.ts" }, outdir, platform: "browser", format: "iife", minify: true, define: { FILES: files } });
+  await build({ ...shared, entryPoints: { sw: "src/worker/main.ts" }, outdir, platform: "browser", format: "iife", minify: true, define: { ...define, FILES: files } });
   const packed = readdirSync(outdir).reduce((sum, name) => sum + gzipSync(readFileSync(`${outdir}/${name}`), { level: 9 }).length, 0);
   if (packed > MOST_PACKED) throw new Error(`${outdir}: got ${packed} bytes packed, expected ${MOST_PACKED} at most`);
   console.log(`${outdir}: ${packed} bytes packed`);

@@ -136,7 +136,7 @@ def _bytes_beside(name: str, kind: Kind, shape: Shape) -> int:
 
 
 def field_head(number: int, length: int) -> bytes:
-    """Return what stands before a field's `length` bytes in a message."""
+    """Return a field's key and length, which stand before its bytes in a message."""
     lengths = [length >> 7 * i & 127 for i in range(_varint(length))]
     return bytes([number << 3 | 2, *(part | 128 for part in lengths[:-1]), lengths[-1]])
 

@@ -78,7 +78,7 @@ def test_the_best_of_arrays_is_the_best_of_tensors() -> None:
             logits = np.random.default_rng(round).normal(size=(3, 20, 3)).astype(np.float32)
             now = {"model.w": kind(np.full((3, 2), round, np.float32))}
             judged = evaluate(kind(logits), kind(y), kind(valid))
-            best = better_of(best, now, judged, round)
+            best = better_of(best, now, (judged.macro_f1, judged.loss), round)
         kept.append(as_numpy(used(state | best)["model.w"]))
     assert np.array_equal(*kept) and len(np.unique(kept[0])) > 1
 

@@ -19,6 +19,22 @@ def choose_file(tab: Driven, selector: str, path: Path) -> None:
     tab.call("DOM.setFileInputFiles", files=[str(path)], nodeId=node)
 
 
+def join_page(tab: Driven, url: str, client: str) -> None:
+    """Join by an invitation's address."""
+    tab.open(url)
+    tab.until("document.querySelector('#join-press')")
+    tab.run(f"document.querySelector('#name').value = {client!r}")
+    tab.run("document.querySelector('#agree').click()")
+    tab.run("document.querySelector('#join-press').click()")
+    tab.until("document.querySelector('#file')")
+
+
+def bring_file(tab: Driven, file: Path, count: int) -> None:
+    """Import a file with so many recordings."""
+    choose_file(tab, "#file", file)
+    tab.until(f"/Imported {count} /.test(document.querySelector('#import-says').textContent)")
+
+
 @contextmanager
 def second_tab(tab: Driven, url: str) -> Iterator[None]:
     """Drive a second tab while a ``with`` block lasts, and close it."""

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "wire-format.md").read_text("utf-8")
 SECTION = PAGE.split("## Flower's calls over HTTP\n")[1].split("\n## ")[0]
 #: Flower's modules of messages.
-MODULES = ("fleet", "message", "heartbeat", "recorddict", "error", "node")
+MODULES = ("fleet", "message", "heartbeat", "recorddict", "error", "node", "run")
 
 
 def flowers(name: str) -> Any:
@@ -61,7 +61,7 @@ def test_our_schema_of_its_messages_is_its_own(tmp_path: Path) -> None:
 def test_each_call_of_the_page_is_one_of_flowers() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| `(\w+)` \| ", SECTION, re.M)
     calls = dict(rows)
-    assert len(calls) == len(rows) == 9
+    assert len(calls) == len(rows) == 10
     for name in calls.values():
         assert flowers(f"{name}Request") and flowers(f"{name}Response")
     methods = messages.DESCRIPTOR.services_by_name["Fleet"].methods_by_name

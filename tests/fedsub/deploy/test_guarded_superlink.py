@@ -22,13 +22,8 @@ from flwr.proto.message_pb2 import (
 from flwr.proto.node_pb2 import Node
 from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
-from fedsub.deploy.guarded_superlink import (
-    MOST_OBJECTS,
-    OBJECTS_A_SECOND,
-    Allowance,
-    GuardedServicer,
-    count_objects,
-)
+from fedsub.deploy.allowance import MOST_OBJECTS, OBJECTS_A_SECOND, Allowance, count_objects
+from fedsub.deploy.guarded_superlink import GuardedServicer
 from fedsub.deploy.lost_answers import MOST_PUSHES, MOST_TIMES, SECONDS, LostAnswers
 from fedsub.testing.refusals import refused
 

@@ -19,7 +19,7 @@ from fedsub_server.leaving import DELETED, DEPARTURES_FILE, REMAINS
 from fedsub_server.live_file import LIVE_FILE
 from fedsub_server.rundb import RunDatabase
 
-from .page_tabs import choose_file, write_csv
+from .page_tabs import choose_file, join_page, write_csv
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,6 +28,17 @@ pytestmark = [
 
 OLDER, WEB, ROUNDS, WEB_FOLDER = "0.0.9", "02", 6, PAGE.parents[1]
 INDEX = "fetch('/').then(answer => answer.text()).catch(() => '')"
+#: Has the page wait for one more run, which the SuperLink does not know; what it waited for.
+ONE_MORE = """
+new Promise(done => {
+  indexedDB.open("fedsub").onsuccess = ({ target: { result } }) => {
+    const values = result.transaction("values", "readwrite").objectStore("values");
+    values.get("leaving").onsuccess = ({ target: { result: { runs, ...all } } }) => {
+      values.put({ ...all, runs: [...runs, "1"] }, "leaving").onsuccess = () => done(runs);
+    };
+  };
+})
+"""
 SAYS = "document.querySelector('{}')?.textContent"
 
 
@@ -64,12 +75,7 @@ def test_a_page_of_an_older_release_takes_part_and_its_person_leaves(tmp_path: P
     file = write_csv(tmp_path / "own.csv", WEB, 0, 99)
 
     def visit(tab: Driven, url: str, client: str) -> None:
-        tab.open(url)
-        tab.until("document.querySelector('#join-press')")
-        tab.run(f"document.querySelector('#name').value = {client!r}")
-        tab.run("document.querySelector('#agree').click()")
-        tab.run("document.querySelector('#join-press').click()")
-        tab.until("document.querySelector('#file')")
+        join_page(tab, url, client)
         choose_file(tab, "#file", file)
         tab.until(f"/Waits/.test({SAYS.format('#now-says')})")
 
@@ -100,6 +106,9 @@ def test_a_page_of_an_older_release_takes_part_and_its_person_leaves(tmp_path: P
                 link.process.kill()
                 tab.run("document.querySelector('#forget').click()")
                 tab.run("document.querySelector('#forget-yes').click()")
+                tab.until("document.querySelector('#leave-now')")
+                assert len(tab.run(ONE_MORE)) == 1
+                tab.call("Page.reload")
                 done.append("leaves")
         assert done == ["refused", "loaded anew", "leaves"]
         tab.until("document.querySelector('#forgotten')")

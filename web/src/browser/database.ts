@@ -101,6 +101,11 @@ export class Database {
     (await answered(request)).close();
   }
 
+  /** Let go of it. */
+  close(): void {
+    this.opened.close();
+  }
+
   /** Delete everything that was ever kept. */
   async forget(): Promise<void> {
     this.opened.close();

@@ -121,9 +121,10 @@ export class Device {
     // What a device says is for all methods: that of one that trains on an encoder's features says most.
     const halves = settings.methods.map((name) => new Half(settings, name, this.person, this.kernels));
     const said = introduction(halves.find(({ sight }) => sight.encoder && sight.trains) ?? halves[0]);
+    const hours = await this.owner.hours?.();
     await this.keep(withSettings(kept, asked.run, values));
     for (const half of halves) this.halves.set(`${asked.run} ${half.method.name}`, half);
-    return new Map([["handshake", config(said)]]);
+    return new Map([["handshake", config(hours ? new Map([...said, ["hours", hours]]) : said)]]);
   }
 
   private half(run: string, method: string): Half {
@@ -152,7 +153,7 @@ export class Device {
     const vector = () => (saved?.beside.levels ? vectorIn(saved.reply) : undefined);
     const values = await sums.signed(sums.answer(person, record, (of) => sharedMoments(halves, of), vector), record, this.kept);
     await this.keep(sums.after(this.kept, run, person));
-    sums.note(person, run, method);
+    await sums.note(person, run, method);
     return new Map([["secure", config(values)]]);
   }
 
@@ -172,7 +173,7 @@ export class Device {
       this.log(`round ${round} was done before; same answer`);
       const again = part && maskedAgain(part, saved, half.split.train.length);
       if (again) await this.keep(sums.after(this.kept, told.run, person));
-      sums.note(person, told.run, told.method);
+      await sums.note(person, told.run, told.method);
       return this.reply(half, told, again ? { ...saved, reply: again } : saved);
     }
     if (saved && saved.round > round) this.log(`asked for round ${round} after ${saved.round}: the server went back; training on`);
@@ -187,7 +188,7 @@ export class Device {
     const sent = part ? { ...kept, reply: maskedBytes(part, kept) } : kept;
     const all = withSaved(this.kept, kept);
     await this.keep(part ? sums.after(all, told.run, person) : all);
-    sums.note(person, told.run, told.method);
+    await sums.note(person, told.run, told.method);
     return this.reply(half, told, sent);
   }
 

@@ -20,6 +20,8 @@ export interface OwnModel {
 export interface Owner {
   /** Ends when the owner agrees to a run; throws a RunError where the owner does not. */
   agrees(settings: Settings): Promise<void>;
+  /** The hours of each day in which it may take part, as the handshake says them; undefined: all. */
+  hours?(): Promise<[begin: bigint, length: bigint] | undefined>;
   /** Gets the model that was tested last. */
   tested(model: OwnModel): Promise<void>;
 }

@@ -46,6 +46,7 @@ export const CALLS = {
     schema({ node: message(1, () => NODE), runId: one(2, uint64), objectId: one(3, string) }),
     schema({ objectFound: one(1, bool), objectAvailable: one(2, bool), objectContent: one(3, bytes) }),
   ],
+  "get-run": [schema({ node: message(1, () => NODE), runId: one(2, uint64) }), NOTHING],
   "confirm-message-received": [schema({ node: message(1, () => NODE), runId: one(2, uint64), messageObjectId: one(3, string) }), NOTHING],
 } as const;
 

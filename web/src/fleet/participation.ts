@@ -4,6 +4,9 @@ import { CallRefused, type FleetCalls, pause } from "./calls.js";
 import { Exchanges, HEARTBEAT } from "./exchanges.js";
 import type { Metadata } from "./messages.js";
 
+/** Why a node takes leave without an answer to a message: who can give one comes later, and is asked again. */
+export class Unanswered extends Error {}
+
 /** What a node does beside answering. */
 export interface Participation {
   /** Whether it registers its own key, where nobody else registers keys. */
@@ -16,6 +19,8 @@ export interface Participation {
   readonly active: (nodeId: bigint) => Promise<void>;
   /** Called once the server has got an answer. */
   readonly answered?: () => Promise<void>;
+  /** Whether it looks for one more message; left out: always. */
+  readonly stays?: () => Promise<boolean>;
   /** Gets a line on each exchange. */
   readonly log: (line: string) => void;
 }
@@ -25,9 +30,9 @@ const ACTIVATION = 5;
 const ACTIVATIONS = 24;
 
 /**
- * Take part until the calls' signal ends it.
+ * Take part until the calls' signal ends it, or `stays` does.
  *
- * @param answer makes a message's answer; what it throws is answered as an error.
+ * @param answer makes a message's answer; what it throws is answered as an error, but an {@link Unanswered} ends it.
  * @throws CallRefused where the server does not let the node in.
  */
 export async function takePart(calls: FleetCalls, answer: (metadata: Metadata, content: Content) => Promise<Content>, how: Participation): Promise<void> {
@@ -40,7 +45,7 @@ export async function takePart(calls: FleetCalls, answer: (metadata: Metadata, c
     });
   }, 800 * HEARTBEAT);
   try {
-    while (!calls.signal?.aborted) {
+    while (!calls.signal?.aborted && ((await how.stays?.()) ?? true)) {
       const question = await node.receive();
       if (!question) {
         await pause(how.look, calls.signal);
@@ -51,6 +56,7 @@ export async function takePart(calls: FleetCalls, answer: (metadata: Metadata, c
       const { metadata, content } = question;
       const made = content instanceof Error ? content : await Promise.resolve().then(() => answer(metadata, content)).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
       if (made instanceof Error) how.log(`${messageType}, round ${groupId}: ${made.message}`);
+      if (made instanceof Unanswered) break;
       await node.reply(question, made);
       await how.answered?.();
     }

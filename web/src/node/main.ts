@@ -2,13 +2,12 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { blake2b } from "@noble/hashes/blake2.js";
-import { bytesToHex } from "@noble/hashes/utils.js";
 import { Device } from "../device/device.js";
 import { FleetCalls } from "../fleet/calls.js";
 import type { Metadata } from "../fleet/messages.js";
 import { deviceKey } from "../fleet/keys.js";
 import { takePart } from "../fleet/participation.js";
+import { receiptsFile } from "../secure/receipts.js";
 import { rosterFiles } from "../secure/device-roster.js";
 import { loadKernels } from "../training/memory.js";
 import type { Content } from "../values.js";
@@ -52,7 +51,7 @@ function log(line: string): void {
 /** What keeps receipts of secure sums in a folder, a file for each run, as Python's devices do. */
 function receiptsIn(folder: string): (run: string, line: string) => void {
   return (run, line) => {
-    const name = bytesToHex(blake2b(new TextEncoder().encode(run), { dkLen: 8 })), path = join(folder, `receipts-${name}.jsonl`);
+    const path = join(folder, receiptsFile(run));
     // A device that died while it wrote left a part of a line.
     const torn = existsSync(path) && !readFileSync(path, "utf8").endsWith("\n");
     appendFileSync(path, `${torn ? "\n" : ""}${line}\n`, { mode: 0o600, flush: true });

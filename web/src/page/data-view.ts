@@ -17,7 +17,11 @@ export function dataView(page: Page): HTMLElement {
     download(`fedsub-${page.joined.client}.csv`, await thread.call("exported"));
   });
   take.id = "export";
-  return section("data", texts.say("dataTitle"), element("p", { textContent: texts.say("dataWhere") }), table, ...older(page), ...lists, take, forgetting(page));
+  const receipts = button(texts.say("receipts"), async () => {
+    for (const [name, file] of await thread.call("receipts")) download(name, file);
+  }, "second");
+  receipts.id = "receipts";
+  return section("data", texts.say("dataTitle"), element("p", { textContent: texts.say("dataWhere") }), table, ...older(page), ...lists, take, receipts, forgetting(page));
 }
 
 /** How many recordings are too old to be learned from, and the button that deletes them. */

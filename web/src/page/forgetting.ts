@@ -2,7 +2,7 @@
 import type { Database } from "../browser/database.js";
 import type { Left } from "../device/leaving.js";
 import { pause } from "../fleet/calls.js";
-import { CARD, JOINED, KEYS, LANGUAGE, type Leaving, LEAVING } from "../thread/names.js";
+import { BACKGROUND, CARD, JOINED, KEYS, LANGUAGE, type Leaving, LEAVING } from "../thread/names.js";
 import { button, element, said, section, show } from "./elements.js";
 import type { Page } from "./page.js";
 import type { Key, Texts } from "./texts.js";
@@ -18,8 +18,8 @@ const WORDS: Readonly<Record<string, Key>> = { offline: "offline", elsewhere: "e
 /** Delete recordings, model and state; name and key stay, by which the server is told. The page is loaded anew. */
 export async function beginLeaving({ database, thread }: Page): Promise<void> {
   await stopped(thread);
-  const leaving: Leaving = { node: undefined, said: false };
-  await database.keepOnly([CARD, JOINED, KEYS, LANGUAGE], LEAVING, leaving);
+  const leaving: Leaving = { node: undefined, said: false, runs: await inTime(thread.call("runs"), []) };
+  await database.keepOnly([BACKGROUND, CARD, JOINED, KEYS, LANGUAGE], LEAVING, leaving);
   location.reload();
 }
 
@@ -37,8 +37,13 @@ export async function forgetAll({ database, thread }: { readonly database: Datab
   location.replace(`${location.pathname}?${FORGOTTEN}`);
 }
 
-async function stopped(thread: Thread): Promise<void> {
-  await Promise.race([thread.call("takePart", false).catch(() => undefined), pause(STOPS)]);
+function stopped(thread: Thread): Promise<unknown> {
+  return inTime(thread.call("takePart", false), undefined);
+}
+
+/** What a thread gives, or something else where it fails or takes too long. */
+function inTime<T>(given: Promise<T>, otherwise: T): Promise<T> {
+  return Promise.race([given.catch(() => otherwise), pause(STOPS).then(() => otherwise)]);
 }
 
 /** What a page that has just forgotten says: that it has, and what the server deleted and did not. */

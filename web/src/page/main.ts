@@ -65,7 +65,7 @@ async function main(): Promise<void> {
   else show();
 }
 
-if ("serviceWorker" in navigator) void navigator.serviceWorker.register("/sw.js", { updateViaCache: "none" });
+if ("serviceWorker" in navigator) void navigator.serviceWorker.register("/sw.js", { updateViaCache: "imports" });
 main().catch((error: unknown) => {
   document.querySelector("main")?.replaceChildren(said("failed", error instanceof Error ? error.message : String(error)));
 });

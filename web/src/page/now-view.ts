@@ -27,11 +27,15 @@ export function updateNow(page: Page, view: HTMLElement): void {
   asks.replaceChildren(...(terms ? [consentView(terms, texts, (yes) => void thread.call("agree", terms, yes))] : []));
 }
 
-function wordsNow({ texts, news, paused, data }: Page): string {
+/** What is said where a condition of the person's policy does not hold. */
+const RESTS = { charging: "restsCharging", wifi: "restsWifi", battery: "restsBattery", hours: "restsHours" } as const;
+
+function wordsNow({ texts, news, paused, data, policy, unmet }: Page): string {
   const { doing, asks } = news;
   if (!data.counts.length && doing.kind === "idle") return texts.say("wait");
   if (doing.kind === "outdated") return texts.say("outdated", { why: doing.why });
   if (paused) return texts.say("paused");
+  if (unmet) return texts.say(RESTS[unmet], { hours: policy.hours, percent: texts.number(100 * policy.battery, 0) });
   if (asks) return texts.say("asks");
   if (data.counts.filter((count) => count > 0).length < FEWEST) return texts.say("needsData");
   switch (doing.kind) {

@@ -140,12 +140,12 @@ export class DeviceSums {
   }
 
   /** Keep what the person's last answer is, to check the server's transcript by. */
-  note({ receipt }: Participant, run: string, method: string): void {
+  async note({ receipt }: Participant, run: string, method: string): Promise<void> {
     if (receipt === undefined) return;
     const named = [`${method}.noise`, ...(this.settings.number("dp-noise", 0) ? ["dp-noise", "dp-clip"] : [])];
     const noise = named.map((key) => [key, this.settings.number(key, 0)] as const).filter(([, value]) => value !== 0);
     const facts = "vector" in receipt ? { client: this.client, run, noise: Object.fromEntries(noise), ...receipt } : receipt;
-    this.wish.receipt?.(run, JSON.stringify(facts));
+    await this.wish.receipt?.(run, JSON.stringify(facts));
   }
 
   /** What is kept with a person's secrets and the sums that it opened. */

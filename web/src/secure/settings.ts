@@ -14,7 +14,7 @@ export interface OwnersWish {
   /** The roster by which the device goes; undefined: by none. */
   readonly roster: RosterFiles | undefined;
   /** Keeps a line of a run's receipts, by which the server's transcript is checked later; undefined: none are kept. */
-  readonly receipt: ((run: string, line: string) => void) | undefined;
+  readonly receipt: ((run: string, line: string) => unknown) | undefined;
 }
 
 export const NO_WISH: OwnersWish = { sumsAlone: false, least: 0, roster: undefined, receipt: undefined };

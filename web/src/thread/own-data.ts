@@ -4,9 +4,10 @@
  * Recordings are read one after another, the newest first, until their windows fill the room that a phone has for
  * them: years of recordings may lie in the database.
  */
-import type { Recording } from "../browser/database.js";
+import type { Database, Recording } from "../browser/database.js";
 import { cutOf, type Windows, windowsOf } from "../data/cut.js";
 import { type Card, checkedPerson, type Person, rowsOf } from "../data/person.js";
+import { FEWEST, LEAVING } from "./names.js";
 
 /** Bytes of windows that are learned from: 64 MiB are some eight hours of six channels, 50 a second. */
 export const ROOM = 2 ** 26;
@@ -70,6 +71,11 @@ export async function ownData(client: string, card: Card, stored: Recordings, ro
   }
   const counts = card.classes.map((_, label) => parts.reduce((sum, { windows }) => sum + windows.y.filter((one) => one === label).length, 0));
   return { person: personOf(client, card, parts), counts, unlabelled, recordings: about, older: ids };
+}
+
+/** Whether there is enough to take part with; who leaves needs nothing. */
+export async function isReady(stored: Pick<Database, "get">, { person, counts }: Pick<OwnData, "person" | "counts">): Promise<boolean> {
+  return person ? counts.filter((count) => count > 0).length >= FEWEST : (await stored.get(LEAVING)) !== undefined;
 }
 
 function labelled({ x, y, t }: Windows): Windows {

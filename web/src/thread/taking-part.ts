@@ -1,10 +1,11 @@
-/** A device that takes part while the page is open, in one tab at a time. */
+/** A device that takes part, in one tab or service worker at a time. */
 import { type Database, StorageFull } from "../browser/database.js";
 import { alone, BrowserStore } from "../browser/store.js";
 import type { Person } from "../data/person.js";
 import { type Asked, Device } from "../device/device.js";
-import { type Left, leaveOf, leftOf } from "../device/leaving.js";
+import type { Left } from "../device/leaving.js";
 import type { OwnModel } from "../device/owner.js";
+import { ALWAYS, dailyHours, type Policy } from "../device/policy.js";
 import type { Settings } from "../device/settings.js";
 import { MessageRefused } from "../errors.js";
 import { CallRefused, FleetCalls, fetchTransport, pause } from "../fleet/calls.js";
@@ -15,7 +16,8 @@ import { publicLine } from "../secure/roster.js";
 import { NO_WISH } from "../secure/settings.js";
 import type { Exports } from "../training/memory.js";
 import type { Content } from "../values.js";
-import { KEYS, OWNER, type Leaving, LEAVING, MODEL } from "./names.js";
+import { leaver, leftBy } from "./leaver.js";
+import { KEYS, OWNER, type Leaving, LEAVING, MODEL, POLICY, type Receipts, RECEIPTS } from "./names.js";
 import { type Consent, Declined } from "./terms.js";
 
 /** What a device does now. */
@@ -43,7 +45,7 @@ const UNLISTED = /: roster: got (no|another) key of \S+, expected that of this d
 class OtherSamples extends Error {}
 
 /** Who answers: somebody who takes part, or who leaves. */
-type Member = Required<Pick<Participation, "before" | "active" | "answered">> & { readonly answer: (asked: Asked) => Promise<Content>; readonly waits: () => Doing };
+export type Member = Required<Pick<Participation, "before" | "active" | "answered" | "stays">> & { readonly answer: (asked: Asked) => Promise<Content>; readonly waits: () => Doing };
 
 /** Takes part with a person's samples until it is ended. */
 export class TakingPart {
@@ -56,7 +58,7 @@ export class TakingPart {
     private readonly client: string,
     private readonly database: Database,
     private readonly exports: Exports,
-    private readonly consent: Consent,
+    private readonly consent: Pick<Consent, "demand">,
     /** Called when what it does has changed, or the model. */
     private readonly changed: (newModel: boolean) => void,
   ) {}
@@ -68,6 +70,12 @@ export class TakingPart {
     const ended = new AbortController();
     this.ended = ended;
     this.running = this.running.then(() => this.keepOn(ended.signal));
+  }
+
+  /** Take part as long as `stays` says so, and begin no more; false, at once, where another tab takes part. */
+  async awhile(person: Person | undefined, stays: () => Promise<boolean>): Promise<boolean> {
+    this.person = person;
+    return (await alone(() => this.once(new AbortController().signal, stays).then(() => true))) ?? false;
   }
 
   /** End it; when it has ended. */
@@ -96,17 +104,18 @@ export class TakingPart {
     this.does({ kind: "idle" });
   }
 
-  private async once(signal: AbortSignal): Promise<void> {
+  private async once(signal: AbortSignal, stays?: () => Promise<boolean>): Promise<void> {
     const pair = await this.database.get<CryptoKeyPair>(KEYS);
     if (!pair) throw new Error("this phone has no key");
     const leaving = await this.database.get<Leaving>(LEAVING);
     // The server has nothing more to say, whether it got the answer or not.
-    if (leaving?.left) {
-      this.does({ kind: "left", ...leaving.left });
+    const before = leaving && leftBy(leaving);
+    if (before) {
+      this.does(before);
       return;
     }
-    const member = leaving ? this.leaver(leaving) : await this.member(signal, await this.roster(pair));
     const calls = new FleetCalls(fetchTransport(""), await deviceKey(pair), PATIENCE, signal);
+    const member = leaving ? leaver(this.client, this.database, leaving, calls, (doing) => { this.does(doing); }) : await this.member(signal, await this.roster(pair));
     await takePart(
       calls,
       async (metadata, content) => {
@@ -129,6 +138,7 @@ export class TakingPart {
           this.does(member.waits());
         },
         answered: member.answered,
+        stays: async () => (await member.stays()) && ((await stays?.()) ?? true),
         log,
       },
     );
@@ -157,31 +167,7 @@ export class TakingPart {
         throw error;
       }
     };
-    return { before: device.node, active: (node) => device.active(node), answer, answered: () => Promise.resolve(), waits: () => ({ kind: "waiting" }) };
-  }
-
-  /** Who left answers nothing else, until the server says what it deleted. */
-  private leaver(before: Leaving): Member {
-    let now = before, told = false;
-    const keep = (changed: Partial<Leaving>) => this.database.put(LEAVING, (now = { ...now, ...changed }));
-    return {
-      before: before.node,
-      active: (node) => keep({ node }),
-      answer: async ({ content }) => {
-        const left = leftOf(content, this.client);
-        if (left) await keep({ left });
-        told = true;
-        return leaveOf(this.client);
-      },
-      answered: async () => {
-        if (now.left) this.does({ kind: "left", ...now.left });
-        else if (told && !now.said) {
-          await keep({ said: true });
-          this.does({ kind: "leaving", said: true });
-        }
-      },
-      waits: () => ({ kind: "leaving", said: now.said }),
-    };
+    return { before: device.node, active: (node) => device.active(node), answer, answered: () => Promise.resolve(), stays: () => Promise.resolve(true), waits: () => ({ kind: "waiting" }) };
   }
 
   private async device(signal: AbortSignal, roster: RosterFiles | undefined): Promise<Device> {
@@ -192,12 +178,17 @@ export class TakingPart {
         await this.consent.demand(settings, signal);
         if (this.person !== person) throw new OtherSamples();
       },
+      hours: async () => dailyHours((await this.database.get<Policy>(POLICY)) ?? ALWAYS, new Date()),
       tested: async (model: OwnModel) => {
         await this.database.put(MODEL, model);
         this.changed(true);
       },
     };
-    return Device.open(person, new BrowserStore(this.database), this.exports, log, { ...NO_WISH, roster }, owner);
+    const receipt = async (run: string, line: string) => {
+      const kept = (await this.database.get<Receipts>(RECEIPTS)) ?? new Map<string, string[]>();
+      await this.database.put(RECEIPTS, new Map(kept).set(run, [...(kept.get(run) ?? []), line]));
+    };
+    return Device.open(person, new BrowserStore(this.database), this.exports, log, { ...NO_WISH, roster, receipt }, owner);
   }
 }
 

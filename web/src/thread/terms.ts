@@ -30,6 +30,15 @@ export function covers(agreed: Terms, asked: Terms): boolean {
   return asked.methods.every((name) => agreed.methods.includes(name)) && asked.least >= agreed.least && (asked.noise || !agreed.noise);
 }
 
+/** Whether a person has agreed to terms, or to others that cover them. */
+export async function hasAgreed(database: Database, terms: Terms): Promise<boolean> {
+  return (await agreedIn(database)).some((one) => covers(one, terms));
+}
+
+async function agreedIn(database: Database): Promise<Terms[]> {
+  return (await database.get<Terms[]>(AGREED)) ?? [];
+}
+
 /** Asks once for each kind of terms, and remembers what was agreed to. */
 export class Consent {
   private asking: { readonly terms: Terms; readonly answer: (yes: boolean) => void } | undefined;
@@ -53,8 +62,7 @@ export class Consent {
   /** Ends when the person agrees; throws a {@link Declined} where not. */
   async demand(settings: Settings, signal: AbortSignal): Promise<void> {
     const database = await this.database, terms = termsOf(settings);
-    const agreed = (await database.get<Terms[]>(AGREED)) ?? [];
-    if (agreed.some((one) => covers(one, terms))) return;
+    if (await hasAgreed(database, terms)) return;
     try {
       const yes = await new Promise<boolean>((resolve, reject) => {
         signal.throwIfAborted();
@@ -65,7 +73,7 @@ export class Consent {
         this.changed();
       });
       if (!yes) throw new Declined("its owner does not agree to what this run sends");
-      await database.put(AGREED, [...agreed, terms]);
+      await database.put(AGREED, [...(await agreedIn(database)), terms]);
     } finally {
       this.asking = undefined;
       this.changed();

@@ -1,15 +1,18 @@
 /** What the page's other thread does: reads and writes recordings, takes part, and predicts. */
 import type { Database } from "../browser/database.js";
+import { BrowserStore } from "../browser/store.js";
 import { cardOf } from "../data/card.js";
 import { csvHead, csvRows, recordingsOf } from "../data/csv.js";
 import type { Card } from "../data/person.js";
+import { keptOf } from "../device/kept.js";
 import type { OwnModel } from "../device/owner.js";
 import { DataError } from "../errors.js";
+import { receiptsFile } from "../secure/receipts.js";
 import type { Exports } from "../training/memory.js";
-import { type About, type OwnData, ownData } from "./own-data.js";
+import { type About, isReady, type OwnData, ownData } from "./own-data.js";
 import { Predictor } from "./predictor.js";
 import type { Measured } from "../data/measured.js";
-import { CARD, FEWEST, LEAVING, MODEL } from "./names.js";
+import { CARD, MODEL, type Receipts, RECEIPTS } from "./names.js";
 import { type Doing, TakingPart } from "./taking-part.js";
 import { Consent, type Terms } from "./terms.js";
 
@@ -76,6 +79,8 @@ export class Work {
       read: () => this.read(),
       /** Take part from now on, or no more; when that is so. */
       takePart: (on: boolean) => this.takePart(on),
+      /** The SuperLink's numbers of the runs that this device knows. */
+      runs: () => this.runs(),
       /** Answer the question about these terms. */
       agree: (terms: Terms, yes: boolean) => {
         this.consent.answer(terms, yes);
@@ -84,6 +89,8 @@ export class Work {
       importFile: (file: Blob) => this.importFile(file),
       /** All recordings as a file. */
       exported: () => this.exported(),
+      /** Receipts of secure sums, a file for each run by its name. */
+      receipts: () => this.receipts(),
       /** Delete the recordings that are not learned from. */
       discardOlder: () => this.discardOlder(),
       /** The class of the last window of rows, by the model of this round; undefined: they are too few. */
@@ -127,10 +134,14 @@ export class Work {
     await this.goOn();
   }
 
+  private async runs(): Promise<string[]> {
+    const { client } = await this.joined, block = await new BrowserStore(await this.database).load();
+    return block ? [...keptOf(block, client).settings.keys()] : [];
+  }
+
   private async goOn(): Promise<void> {
-    const { taking } = await this.joined, { person, counts = [] } = this.data ?? {};
-    const ready = person ? counts.filter((count) => count > 0).length >= FEWEST : (await (await this.database).get(LEAVING)) !== undefined;
-    if (this.wanted && ready) taking.begin(person);
+    const { taking } = await this.joined, data = this.data ?? { person: undefined, counts: [] };
+    if (this.wanted && (await isReady(await this.database, data))) taking.begin(data.person);
     else await taking.end();
   }
 
@@ -150,6 +161,11 @@ export class Work {
       if (recording) parts.push(new Blob([csvRows(recording, parts.length - 1, card)]));
     }
     return new Blob(parts, { type: "text/csv" });
+  }
+
+  private async receipts(): Promise<[name: string, file: Blob][]> {
+    const kept = (await (await this.database).get<Receipts>(RECEIPTS)) ?? [];
+    return [...kept].map(([run, lines]) => [receiptsFile(run), new Blob(lines.map((line) => `${line}\n`), { type: "application/jsonl" })]);
   }
 
   private async discardOlder(): Promise<void> {

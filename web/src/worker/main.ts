@@ -1,13 +1,19 @@
-/** The page's service worker: keeps the page's files, so that it opens without a network. */
+/** The page's service worker: keeps the page's files, so that it opens without a network, and takes part without a page. */
+import type { takePartAwhile } from "../thread/background.js";
 
 /** The page's files by their paths, which the build fills in; all but the first have their hash in their names. */
 declare const FILES: readonly string[];
+/** The script of the page's thread, by which a device works here, too. */
+declare const THREAD: string;
 
 /** What of a service worker's surroundings is used. */
 interface Surroundings {
   skipWaiting(): Promise<void>;
-  readonly clients: { claim(): Promise<void> };
-  addEventListener(type: "install" | "activate", act: (event: { waitUntil(until: Promise<unknown>): void }) => void): void;
+  readonly clients: { claim(): Promise<void>; matchAll(which: object): Promise<readonly { readonly visibilityState: string }[]> };
+  /** Of the thread's script, once that is there. */
+  readonly takePartAwhile: typeof takePartAwhile;
+  importScripts(path: string): void;
+  addEventListener(type: "install" | "activate" | "sync" | "periodicsync", act: (event: { waitUntil(until: Promise<unknown>): void }) => void): void;
   addEventListener(type: "fetch", act: (event: { readonly request: Request; respondWith(answer: Promise<Response>): void }) => void): void;
 }
 
@@ -17,6 +23,8 @@ const NAME = "page";
 const PATIENCE = 4000;
 
 async function install(): Promise<void> {
+  // What is imported now can be imported later: not each opening of the page waits for it.
+  worker.importScripts(THREAD);
   const cache = await caches.open(NAME);
   await cache.addAll(FILES);
   await worker.skipWaiting();
@@ -38,6 +46,17 @@ async function answer(request: Request, path: string): Promise<Response> {
   return (await Promise.race([fresh, late])) ?? (await kept()) ?? (await fresh) ?? Response.error();
 }
 
+async function lookedAt(): Promise<boolean> {
+  const pages = await worker.clients.matchAll({ type: "window", includeUncontrolled: true });
+  return pages.some(({ visibilityState }) => visibilityState === "visible");
+}
+
+for (const type of ["sync", "periodicsync"] as const) {
+  worker.addEventListener(type, (event) => {
+    worker.importScripts(THREAD);
+    event.waitUntil(worker.takePartAwhile(lookedAt));
+  });
+}
 worker.addEventListener("install", (event) => {
   event.waitUntil(install());
 });

@@ -3,7 +3,7 @@ import { test, type TestContext } from "node:test";
 import { CallRefused, FleetCalls, PATIENCE } from "../../src/fleet/calls.js";
 import type { Metadata } from "../../src/fleet/messages.js";
 import { deviceKey, newKeyPair } from "../../src/fleet/keys.js";
-import { takePart } from "../../src/fleet/participation.js";
+import { takePart, Unanswered } from "../../src/fleet/participation.js";
 import { nodeTransport } from "../../src/node/transport.js";
 import { config, type Content, metrics, type PlainRecord } from "../../src/values.js";
 import { NODE, SuperLink } from "./superlink.js";
@@ -21,7 +21,7 @@ interface Asked {
 }
 
 /** Take part until so many answers were pushed; what was asked. */
-async function played(t: TestContext, link: SuperLink, answers: number, answer: (asked: Asked) => Content): Promise<Asked[]> {
+async function played(t: TestContext, link: SuperLink, answers: number, answer: (asked: Asked) => Content, stays = () => true): Promise<Asked[]> {
   const address = await link.start();
   const ended = new AbortController();
   t.after(() => {
@@ -31,18 +31,18 @@ async function played(t: TestContext, link: SuperLink, answers: number, answer: 
   const patience = { ...PATIENCE, first: 0.01, tries: 4 };
   const calls = new FleetCalls(nodeTransport(address, undefined, true), await deviceKey(await newKeyPair()), patience, ended.signal);
   const asked: Asked[] = [];
-  const how = { register: false, look: 0.01, before: 3n, active: () => Promise.resolve(), log: () => undefined };
+  const how = { register: false, look: 0.01, before: 3n, active: () => Promise.resolve(), stays: () => Promise.resolve(stays()), log: () => undefined };
   await takePart(
     calls,
     (metadata, content) => {
       const question = { metadata, content };
       asked.push(question);
       const waits = setInterval(() => {
-        if (link.pushed.length < answers) return;
+        if (link.pushed.length < answers && !ended.signal.aborted) return;
         clearInterval(waits);
         ended.abort();
       }, 5);
-      return Promise.resolve(answer(question));
+      return Promise.resolve().then(() => answer(question));
     },
     how,
   );
@@ -102,6 +102,24 @@ test("an answer that fails is an error that says why, and the next message is an
     return answer;
   });
   assert.deepEqual(link.pushed, ["RangeError: no such round", answer]);
+});
+
+test("who cannot answer now takes leave, and leaves the message to who can", async (t) => {
+  const link = new SuperLink();
+  link.ask("query", "0", CONTENT);
+  link.ask("train", "1", CONTENT);
+  const asked = await played(t, link, 1, () => {
+    throw new Unanswered("not agreed");
+  });
+  assert.deepEqual([asked.length, link.pushed, link.calls.at(-1)], [1, [], "deactivate-node"]);
+});
+
+test("who stays no longer answers what it has taken, takes no more, and takes leave", async (t) => {
+  const link = new SuperLink();
+  link.ask("train", "1", CONTENT);
+  link.ask("train", "2", CONTENT);
+  await played(t, link, 9, () => CONTENT, () => !link.pushed.length);
+  assert.deepEqual([link.pushed, link.calls.at(-1)], [[CONTENT], "deactivate-node"]);
 });
 
 test("a server that is away for a while is asked again, each call alone", async (t) => {

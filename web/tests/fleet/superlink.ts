@@ -19,6 +19,8 @@ export class SuperLink {
   readonly pushed: Pushed[] = [];
   /** Answers of this status are given to so many calls of a name, before any other. */
   readonly failures = new Map<string, { status: number; times: number }>();
+  /** Numbers of runs that are over. */
+  readonly over = new Set<bigint>();
   /** How far its clock is ahead of the device's, ms. */
   ahead = 0;
   private readonly waiting: MessageObjects[] = [];
@@ -47,8 +49,8 @@ export class SuperLink {
   }
 
   /** Have a message for the device; `broken` changes its objects. */
-  ask(type: string, group: string, content: Content, broken: (objects: Map<string, Uint8Array>) => void = () => undefined): void {
-    const metadata = { runId: 7n, srcNodeId: 1n, dstNodeId: NODE, groupId: group, messageType: type, ttl: 100, createdAt: Date.now() / 1000, srcTaskId: 11n };
+  ask(type: string, group: string, content: Content, broken: (objects: Map<string, Uint8Array>) => void = () => undefined, runId = 7n): void {
+    const metadata = { runId, srcNodeId: 1n, dstNodeId: NODE, groupId: group, messageType: type, ttl: 100, createdAt: Date.now() / 1000, srcTaskId: 11n };
     const message = messageObjects({ metadata }, content);
     broken(message.objects);
     this.waiting.push(message);
@@ -61,6 +63,8 @@ export class SuperLink {
     const failure = this.failures.get(name);
     if (failure && failure.times-- > 0) return { status: failure.status, answer: new Uint8Array(0) };
     if (!signed(request, Date.now() + this.ahead)) return { status: 401, answer: new Uint8Array(0) };
+    // The second field of a question for a run is its number, in one byte here.
+    if (name === "get-run" && this.over.has(BigInt(bytes[bytes.length - 1]))) return { status: 403, answer: new TextEncoder().encode('{"code":2007}') };
     return { status: 200, answer: this.handle(name, bytes) };
   }
 

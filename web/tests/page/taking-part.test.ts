@@ -4,7 +4,7 @@ import "fake-indexeddb/auto";
 import { Database } from "../../src/browser/database.js";
 import { leaveOf } from "../../src/device/leaving.js";
 import { newKeyPair } from "../../src/fleet/keys.js";
-import { KEYS, LEAVING, OWNER } from "../../src/thread/names.js";
+import { KEYS, type Leaving, LEAVING, OWNER } from "../../src/thread/names.js";
 import { type Doing, TakingPart } from "../../src/thread/taking-part.js";
 import { Consent } from "../../src/thread/terms.js";
 import { config, type Content } from "../../src/values.js";
@@ -62,6 +62,30 @@ test("what the server says is shown once it has the answer", { timeout: 20_000 }
   assert.deepEqual(await until("left"), { kind: "left", ...LEFT });
   assert.deepEqual(link.pushed, [leaveOf("anna"), leaveOf("anna")]);
   assert.ok(done.some((one) => one.kind === "leaving" && one.said));
+});
+
+test("a leave ends once each run that goes on has said what it deleted, and says all of it", { timeout: 20_000 }, async (t) => {
+  const database = await leaver("several runs"), link = new SuperLink();
+  await database.put(LEAVING, { node: undefined, said: false, runs: ["7", "8", "9"] });
+  link.over.add(9n);
+  link.ask("train", "1", record(LEFT.deleted));
+  const { taking, until } = await begun(t, database, link);
+  await until("leaving");
+  while ((await database.get<Leaving>(LEAVING))?.runs?.join() !== "8") await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(taking.doing.kind, "leaving");
+  link.ask("query", "0", record(["your name"]), undefined, 8n);
+  assert.deepEqual(await until("left"), { kind: "left", deleted: ["your sums", "your name"], remains: LEFT.remains });
+});
+
+test("a run of which nobody can say whether it is over is waited for", { timeout: 20_000 }, async (t) => {
+  const database = await leaver("unsure"), link = new SuperLink();
+  await database.put(LEAVING, { node: undefined, said: false, runs: ["8"] });
+  link.failures.set("get-run", { status: 403, times: 1 });
+  link.ask("train", "1", record(LEFT.deleted));
+  const { until } = await begun(t, database, link);
+  const doing = async () => { while (!link.pushed.length) await new Promise((resolve) => setTimeout(resolve, 5)); return until("leaving"); };
+  await doing();
+  assert.deepEqual((await database.get<Leaving>(LEAVING))?.runs, ["8"]);
 });
 
 for (const [what, ask] of Object.entries({

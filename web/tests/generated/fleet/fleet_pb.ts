@@ -15,7 +15,7 @@ import type { Message as Message$1 } from "@bufbuild/protobuf";
  * Describes the file fleet.proto.
  */
 export const file_fleet: GenFile = /*@__PURE__*/
-  fileDesc("CgtmbGVldC5wcm90bxIKZmx3ci5wcm90byIXCgROb2RlEg8KB25vZGVfaWQYASABKAQiLgoYUmVnaXN0ZXJOb2RlRmxlZXRSZXF1ZXN0EhIKCnB1YmxpY19rZXkYASABKAwiLAoZUmVnaXN0ZXJOb2RlRmxlZXRSZXNwb25zZRIPCgdub2RlX2lkGAEgASgEIkUKE0FjdGl2YXRlTm9kZVJlcXVlc3QSEgoKcHVibGljX2tleRgBIAEoDBIaChJoZWFydGJlYXRfaW50ZXJ2YWwYAiABKAEiJwoUQWN0aXZhdGVOb2RlUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoBCIoChVEZWFjdGl2YXRlTm9kZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoBCIYChZEZWFjdGl2YXRlTm9kZVJlc3BvbnNlIlYKGFNlbmROb2RlSGVhcnRiZWF0UmVxdWVzdBIeCgRub2RlGAEgASgLMhAuZmx3ci5wcm90by5Ob2RlEhoKEmhlYXJ0YmVhdF9pbnRlcnZhbBgCIAEoASIsChlTZW5kTm9kZUhlYXJ0YmVhdFJlc3BvbnNlEg8KB3N1Y2Nlc3MYASABKAgiNQoTUHVsbE1lc3NhZ2VzUmVxdWVzdBIeCgRub2RlGAEgASgLMhAuZmx3ci5wcm90by5Ob2RlIngKFFB1bGxNZXNzYWdlc1Jlc3BvbnNlEioKDW1lc3NhZ2VzX2xpc3QYAiADKAsyEy5mbHdyLnByb3RvLk1lc3NhZ2USNAoUbWVzc2FnZV9vYmplY3RfdHJlZXMYAyADKAsyFi5mbHdyLnByb3RvLk9iamVjdFRyZWUitwEKE1B1c2hNZXNzYWdlc1JlcXVlc3QSHgoEbm9kZRgBIAEoCzIQLmZsd3IucHJvdG8uTm9kZRIqCg1tZXNzYWdlc19saXN0GAIgAygLMhMuZmx3ci5wcm90by5NZXNzYWdlEjQKFG1lc3NhZ2Vfb2JqZWN0X3RyZWVzGAMgAygLMhYuZmx3ci5wcm90by5PYmplY3RUcmVlEh4KFmNsaWVudGFwcF9ydW50aW1lX2xpc3QYBCADKAEiswEKFFB1c2hNZXNzYWdlc1Jlc3BvbnNlEj4KB3Jlc3VsdHMYAiADKAsyLS5mbHdyLnByb3RvLlB1c2hNZXNzYWdlc1Jlc3BvbnNlLlJlc3VsdHNFbnRyeRIXCg9vYmplY3RzX3RvX3B1c2gYAyADKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRouCgxSZXN1bHRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgNOgI4ASKCAQoRUHVzaE9iamVjdFJlcXVlc3QSHgoEbm9kZRgBIAEoCzIQLmZsd3IucHJvdG8uTm9kZRIOCgZydW5faWQYAiABKAQSEQoJb2JqZWN0X2lkGAMgASgJEhYKDm9iamVjdF9jb250ZW50GAQgASgMEhIKCnNlc3Npb25faWQYBSABKAkiJAoSUHVzaE9iamVjdFJlc3BvbnNlEg4KBnN0b3JlZBgBIAEoCCJWChFQdWxsT2JqZWN0UmVxdWVzdBIeCgRub2RlGAEgASgLMhAuZmx3ci5wcm90by5Ob2RlEg4KBnJ1bl9pZBgCIAEoBBIRCglvYmplY3RfaWQYAyABKAkiXAoSUHVsbE9iamVjdFJlc3BvbnNlEhQKDG9iamVjdF9mb3VuZBgBIAEoCBIYChBvYmplY3RfYXZhaWxhYmxlGAIgASgIEhYKDm9iamVjdF9jb250ZW50GAMgASgMImoKHUNvbmZpcm1NZXNzYWdlUmVjZWl2ZWRSZXF1ZXN0Eh4KBG5vZGUYASABKAsyEC5mbHdyLnByb3RvLk5vZGUSDgoGcnVuX2lkGAIgASgEEhkKEW1lc3NhZ2Vfb2JqZWN0X2lkGAMgASgJIiAKHkNvbmZpcm1NZXNzYWdlUmVjZWl2ZWRSZXNwb25zZSJJCgpPYmplY3RUcmVlEhEKCW9iamVjdF9pZBgBIAEoCRIoCghjaGlsZHJlbhgCIAMoCzIWLmZsd3IucHJvdG8uT2JqZWN0VHJlZSIMCgpSZWNvcmREaWN0InwKB01lc3NhZ2USJgoIbWV0YWRhdGEYASABKAsyFC5mbHdyLnByb3RvLk1ldGFkYXRhEicKB2NvbnRlbnQYAiABKAsyFi5mbHdyLnByb3RvLlJlY29yZERpY3QSIAoFZXJyb3IYAyABKAsyES5mbHdyLnByb3RvLkVycm9yIpICCghNZXRhZGF0YRIOCgZydW5faWQYASABKAQSEgoKbWVzc2FnZV9pZBgCIAEoCRITCgtzcmNfbm9kZV9pZBgDIAEoBBITCgtkc3Rfbm9kZV9pZBgEIAEoBBIbChNyZXBseV90b19tZXNzYWdlX2lkGAUgASgJEhAKCGdyb3VwX2lkGAYgASgJEgsKA3R0bBgHIAEoARIUCgxtZXNzYWdlX3R5cGUYCCABKAkSEgoKY3JlYXRlZF9hdBgJIAEoARIYCgtzcmNfdGFza19pZBgKIAEoBEgAiAEBEhgKC2RzdF90YXNrX2lkGAsgASgESAGIAQFCDgoMX3NyY190YXNrX2lkQg4KDF9kc3RfdGFza19pZCIlCgVFcnJvchIMCgRjb2RlGAEgASgSEg4KBnJlYXNvbhgCIAEoCSIaCgpEb3VibGVMaXN0EgwKBHZhbHMYASADKAEiGAoIU2ludExpc3QSDAoEdmFscxgBIAMoEiIYCghVaW50TGlzdBIMCgR2YWxzGAEgAygEIhgKCEJvb2xMaXN0EgwKBHZhbHMYASADKAgiGgoKU3RyaW5nTGlzdBIMCgR2YWxzGAEgAygJIhkKCUJ5dGVzTGlzdBIMCgR2YWxzGAEgAygMIpEDChFDb25maWdSZWNvcmRWYWx1ZRIQCgZkb3VibGUYASABKAFIABIQCgZzaW50NjQYAiABKBJIABIQCgZ1aW50NjQYAyABKARIABIOCgRib29sGAQgASgISAASEAoGc3RyaW5nGAUgASgJSAASDwoFYnl0ZXMYBiABKAxIABItCgtkb3VibGVfbGlzdBgVIAEoCzIWLmZsd3IucHJvdG8uRG91YmxlTGlzdEgAEikKCXNpbnRfbGlzdBgWIAEoCzIULmZsd3IucHJvdG8uU2ludExpc3RIABIpCgl1aW50X2xpc3QYFyABKAsyFC5mbHdyLnByb3RvLlVpbnRMaXN0SAASKQoJYm9vbF9saXN0GBggASgLMhQuZmx3ci5wcm90by5Cb29sTGlzdEgAEi0KC3N0cmluZ19saXN0GBkgASgLMhYuZmx3ci5wcm90by5TdHJpbmdMaXN0SAASKwoKYnl0ZXNfbGlzdBgaIAEoCzIVLmZsd3IucHJvdG8uQnl0ZXNMaXN0SABCBwoFdmFsdWUifwoMQ29uZmlnUmVjb3JkEiwKBWl0ZW1zGAEgAygLMh0uZmx3ci5wcm90by5Db25maWdSZWNvcmQuSXRlbRpBCgRJdGVtEgsKA2tleRgBIAEoCRIsCgV2YWx1ZRgCIAEoCzIdLmZsd3IucHJvdG8uQ29uZmlnUmVjb3JkVmFsdWViBnByb3RvMw");
+  fileDesc("CgtmbGVldC5wcm90bxIKZmx3ci5wcm90byIXCgROb2RlEg8KB25vZGVfaWQYASABKAQiLgoYUmVnaXN0ZXJOb2RlRmxlZXRSZXF1ZXN0EhIKCnB1YmxpY19rZXkYASABKAwiLAoZUmVnaXN0ZXJOb2RlRmxlZXRSZXNwb25zZRIPCgdub2RlX2lkGAEgASgEIkUKE0FjdGl2YXRlTm9kZVJlcXVlc3QSEgoKcHVibGljX2tleRgBIAEoDBIaChJoZWFydGJlYXRfaW50ZXJ2YWwYAiABKAEiJwoUQWN0aXZhdGVOb2RlUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoBCIoChVEZWFjdGl2YXRlTm9kZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoBCIYChZEZWFjdGl2YXRlTm9kZVJlc3BvbnNlIlYKGFNlbmROb2RlSGVhcnRiZWF0UmVxdWVzdBIeCgRub2RlGAEgASgLMhAuZmx3ci5wcm90by5Ob2RlEhoKEmhlYXJ0YmVhdF9pbnRlcnZhbBgCIAEoASIsChlTZW5kTm9kZUhlYXJ0YmVhdFJlc3BvbnNlEg8KB3N1Y2Nlc3MYASABKAgiNQoTUHVsbE1lc3NhZ2VzUmVxdWVzdBIeCgRub2RlGAEgASgLMhAuZmx3ci5wcm90by5Ob2RlIngKFFB1bGxNZXNzYWdlc1Jlc3BvbnNlEioKDW1lc3NhZ2VzX2xpc3QYAiADKAsyEy5mbHdyLnByb3RvLk1lc3NhZ2USNAoUbWVzc2FnZV9vYmplY3RfdHJlZXMYAyADKAsyFi5mbHdyLnByb3RvLk9iamVjdFRyZWUitwEKE1B1c2hNZXNzYWdlc1JlcXVlc3QSHgoEbm9kZRgBIAEoCzIQLmZsd3IucHJvdG8uTm9kZRIqCg1tZXNzYWdlc19saXN0GAIgAygLMhMuZmx3ci5wcm90by5NZXNzYWdlEjQKFG1lc3NhZ2Vfb2JqZWN0X3RyZWVzGAMgAygLMhYuZmx3ci5wcm90by5PYmplY3RUcmVlEh4KFmNsaWVudGFwcF9ydW50aW1lX2xpc3QYBCADKAEiswEKFFB1c2hNZXNzYWdlc1Jlc3BvbnNlEj4KB3Jlc3VsdHMYAiADKAsyLS5mbHdyLnByb3RvLlB1c2hNZXNzYWdlc1Jlc3BvbnNlLlJlc3VsdHNFbnRyeRIXCg9vYmplY3RzX3RvX3B1c2gYAyADKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRouCgxSZXN1bHRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgNOgI4ASKCAQoRUHVzaE9iamVjdFJlcXVlc3QSHgoEbm9kZRgBIAEoCzIQLmZsd3IucHJvdG8uTm9kZRIOCgZydW5faWQYAiABKAQSEQoJb2JqZWN0X2lkGAMgASgJEhYKDm9iamVjdF9jb250ZW50GAQgASgMEhIKCnNlc3Npb25faWQYBSABKAkiJAoSUHVzaE9iamVjdFJlc3BvbnNlEg4KBnN0b3JlZBgBIAEoCCJWChFQdWxsT2JqZWN0UmVxdWVzdBIeCgRub2RlGAEgASgLMhAuZmx3ci5wcm90by5Ob2RlEg4KBnJ1bl9pZBgCIAEoBBIRCglvYmplY3RfaWQYAyABKAkiXAoSUHVsbE9iamVjdFJlc3BvbnNlEhQKDG9iamVjdF9mb3VuZBgBIAEoCBIYChBvYmplY3RfYXZhaWxhYmxlGAIgASgIEhYKDm9iamVjdF9jb250ZW50GAMgASgMImoKHUNvbmZpcm1NZXNzYWdlUmVjZWl2ZWRSZXF1ZXN0Eh4KBG5vZGUYASABKAsyEC5mbHdyLnByb3RvLk5vZGUSDgoGcnVuX2lkGAIgASgEEhkKEW1lc3NhZ2Vfb2JqZWN0X2lkGAMgASgJIiAKHkNvbmZpcm1NZXNzYWdlUmVjZWl2ZWRSZXNwb25zZSI/Cg1HZXRSdW5SZXF1ZXN0Eh4KBG5vZGUYASABKAsyEC5mbHdyLnByb3RvLk5vZGUSDgoGcnVuX2lkGAIgASgEIhAKDkdldFJ1blJlc3BvbnNlIkkKCk9iamVjdFRyZWUSEQoJb2JqZWN0X2lkGAEgASgJEigKCGNoaWxkcmVuGAIgAygLMhYuZmx3ci5wcm90by5PYmplY3RUcmVlIgwKClJlY29yZERpY3QifAoHTWVzc2FnZRImCghtZXRhZGF0YRgBIAEoCzIULmZsd3IucHJvdG8uTWV0YWRhdGESJwoHY29udGVudBgCIAEoCzIWLmZsd3IucHJvdG8uUmVjb3JkRGljdBIgCgVlcnJvchgDIAEoCzIRLmZsd3IucHJvdG8uRXJyb3IikgIKCE1ldGFkYXRhEg4KBnJ1bl9pZBgBIAEoBBISCgptZXNzYWdlX2lkGAIgASgJEhMKC3NyY19ub2RlX2lkGAMgASgEEhMKC2RzdF9ub2RlX2lkGAQgASgEEhsKE3JlcGx5X3RvX21lc3NhZ2VfaWQYBSABKAkSEAoIZ3JvdXBfaWQYBiABKAkSCwoDdHRsGAcgASgBEhQKDG1lc3NhZ2VfdHlwZRgIIAEoCRISCgpjcmVhdGVkX2F0GAkgASgBEhgKC3NyY190YXNrX2lkGAogASgESACIAQESGAoLZHN0X3Rhc2tfaWQYCyABKARIAYgBAUIOCgxfc3JjX3Rhc2tfaWRCDgoMX2RzdF90YXNrX2lkIiUKBUVycm9yEgwKBGNvZGUYASABKBISDgoGcmVhc29uGAIgASgJIhoKCkRvdWJsZUxpc3QSDAoEdmFscxgBIAMoASIYCghTaW50TGlzdBIMCgR2YWxzGAEgAygSIhgKCFVpbnRMaXN0EgwKBHZhbHMYASADKAQiGAoIQm9vbExpc3QSDAoEdmFscxgBIAMoCCIaCgpTdHJpbmdMaXN0EgwKBHZhbHMYASADKAkiGQoJQnl0ZXNMaXN0EgwKBHZhbHMYASADKAwikQMKEUNvbmZpZ1JlY29yZFZhbHVlEhAKBmRvdWJsZRgBIAEoAUgAEhAKBnNpbnQ2NBgCIAEoEkgAEhAKBnVpbnQ2NBgDIAEoBEgAEg4KBGJvb2wYBCABKAhIABIQCgZzdHJpbmcYBSABKAlIABIPCgVieXRlcxgGIAEoDEgAEi0KC2RvdWJsZV9saXN0GBUgASgLMhYuZmx3ci5wcm90by5Eb3VibGVMaXN0SAASKQoJc2ludF9saXN0GBYgASgLMhQuZmx3ci5wcm90by5TaW50TGlzdEgAEikKCXVpbnRfbGlzdBgXIAEoCzIULmZsd3IucHJvdG8uVWludExpc3RIABIpCglib29sX2xpc3QYGCABKAsyFC5mbHdyLnByb3RvLkJvb2xMaXN0SAASLQoLc3RyaW5nX2xpc3QYGSABKAsyFi5mbHdyLnByb3RvLlN0cmluZ0xpc3RIABIrCgpieXRlc19saXN0GBogASgLMhUuZmx3ci5wcm90by5CeXRlc0xpc3RIAEIHCgV2YWx1ZSJ/CgxDb25maWdSZWNvcmQSLAoFaXRlbXMYASADKAsyHS5mbHdyLnByb3RvLkNvbmZpZ1JlY29yZC5JdGVtGkEKBEl0ZW0SCwoDa2V5GAEgASgJEiwKBXZhbHVlGAIgASgLMh0uZmx3ci5wcm90by5Db25maWdSZWNvcmRWYWx1ZWIGcHJvdG8z");
 
 /**
  * Who a node is to its SuperLink.
@@ -427,6 +427,43 @@ export const ConfirmMessageReceivedResponseSchema: GenMessage<ConfirmMessageRece
   messageDesc(file_fleet, 18);
 
 /**
+ * Of a run that is over it is refused, with code 2007; of an unknown one with 2008.
+ *
+ * @generated from message flwr.proto.GetRunRequest
+ */
+export type GetRunRequest = Message$1<"flwr.proto.GetRunRequest"> & {
+  /**
+   * @generated from field: flwr.proto.Node node = 1;
+   */
+  node?: Node | undefined;
+
+  /**
+   * @generated from field: uint64 run_id = 2;
+   */
+  runId: bigint;
+};
+
+/**
+ * Describes the message flwr.proto.GetRunRequest.
+ * Use `create(GetRunRequestSchema)` to create a new message.
+ */
+export const GetRunRequestSchema: GenMessage<GetRunRequest> = /*@__PURE__*/
+  messageDesc(file_fleet, 19);
+
+/**
+ * @generated from message flwr.proto.GetRunResponse
+ */
+export type GetRunResponse = Message$1<"flwr.proto.GetRunResponse"> & {
+};
+
+/**
+ * Describes the message flwr.proto.GetRunResponse.
+ * Use `create(GetRunResponseSchema)` to create a new message.
+ */
+export const GetRunResponseSchema: GenMessage<GetRunResponse> = /*@__PURE__*/
+  messageDesc(file_fleet, 20);
+
+/**
  * An object's id, and those of the objects that it names.
  *
  * @generated from message flwr.proto.ObjectTree
@@ -448,7 +485,7 @@ export type ObjectTree = Message$1<"flwr.proto.ObjectTree"> & {
  * Use `create(ObjectTreeSchema)` to create a new message.
  */
 export const ObjectTreeSchema: GenMessage<ObjectTree> = /*@__PURE__*/
-  messageDesc(file_fleet, 19);
+  messageDesc(file_fleet, 21);
 
 /**
  * Its content travels as objects. A message that is announced has an empty `content`, or an `error`.
@@ -463,7 +500,7 @@ export type RecordDict = Message$1<"flwr.proto.RecordDict"> & {
  * Use `create(RecordDictSchema)` to create a new message.
  */
 export const RecordDictSchema: GenMessage<RecordDict> = /*@__PURE__*/
-  messageDesc(file_fleet, 20);
+  messageDesc(file_fleet, 22);
 
 /**
  * @generated from message flwr.proto.Message
@@ -490,7 +527,7 @@ export type Message = Message$1<"flwr.proto.Message"> & {
  * Use `create(MessageSchema)` to create a new message.
  */
 export const MessageSchema: GenMessage<Message> = /*@__PURE__*/
-  messageDesc(file_fleet, 21);
+  messageDesc(file_fleet, 23);
 
 /**
  * `ttl` is in seconds, `created_at` in seconds since 1970.
@@ -559,7 +596,7 @@ export type Metadata = Message$1<"flwr.proto.Metadata"> & {
  * Use `create(MetadataSchema)` to create a new message.
  */
 export const MetadataSchema: GenMessage<Metadata> = /*@__PURE__*/
-  messageDesc(file_fleet, 22);
+  messageDesc(file_fleet, 24);
 
 /**
  * @generated from message flwr.proto.Error
@@ -581,7 +618,7 @@ export type Error = Message$1<"flwr.proto.Error"> & {
  * Use `create(ErrorSchema)` to create a new message.
  */
 export const ErrorSchema: GenMessage<Error> = /*@__PURE__*/
-  messageDesc(file_fleet, 23);
+  messageDesc(file_fleet, 25);
 
 /**
  * @generated from message flwr.proto.DoubleList
@@ -598,7 +635,7 @@ export type DoubleList = Message$1<"flwr.proto.DoubleList"> & {
  * Use `create(DoubleListSchema)` to create a new message.
  */
 export const DoubleListSchema: GenMessage<DoubleList> = /*@__PURE__*/
-  messageDesc(file_fleet, 24);
+  messageDesc(file_fleet, 26);
 
 /**
  * @generated from message flwr.proto.SintList
@@ -615,7 +652,7 @@ export type SintList = Message$1<"flwr.proto.SintList"> & {
  * Use `create(SintListSchema)` to create a new message.
  */
 export const SintListSchema: GenMessage<SintList> = /*@__PURE__*/
-  messageDesc(file_fleet, 25);
+  messageDesc(file_fleet, 27);
 
 /**
  * @generated from message flwr.proto.UintList
@@ -632,7 +669,7 @@ export type UintList = Message$1<"flwr.proto.UintList"> & {
  * Use `create(UintListSchema)` to create a new message.
  */
 export const UintListSchema: GenMessage<UintList> = /*@__PURE__*/
-  messageDesc(file_fleet, 26);
+  messageDesc(file_fleet, 28);
 
 /**
  * @generated from message flwr.proto.BoolList
@@ -649,7 +686,7 @@ export type BoolList = Message$1<"flwr.proto.BoolList"> & {
  * Use `create(BoolListSchema)` to create a new message.
  */
 export const BoolListSchema: GenMessage<BoolList> = /*@__PURE__*/
-  messageDesc(file_fleet, 27);
+  messageDesc(file_fleet, 29);
 
 /**
  * @generated from message flwr.proto.StringList
@@ -666,7 +703,7 @@ export type StringList = Message$1<"flwr.proto.StringList"> & {
  * Use `create(StringListSchema)` to create a new message.
  */
 export const StringListSchema: GenMessage<StringList> = /*@__PURE__*/
-  messageDesc(file_fleet, 28);
+  messageDesc(file_fleet, 30);
 
 /**
  * @generated from message flwr.proto.BytesList
@@ -683,7 +720,7 @@ export type BytesList = Message$1<"flwr.proto.BytesList"> & {
  * Use `create(BytesListSchema)` to create a new message.
  */
 export const BytesListSchema: GenMessage<BytesList> = /*@__PURE__*/
-  messageDesc(file_fleet, 29);
+  messageDesc(file_fleet, 31);
 
 /**
  * Records of numbers, `MetricRecord`, are written in the same way.
@@ -774,7 +811,7 @@ export type ConfigRecordValue = Message$1<"flwr.proto.ConfigRecordValue"> & {
  * Use `create(ConfigRecordValueSchema)` to create a new message.
  */
 export const ConfigRecordValueSchema: GenMessage<ConfigRecordValue> = /*@__PURE__*/
-  messageDesc(file_fleet, 30);
+  messageDesc(file_fleet, 32);
 
 /**
  * @generated from message flwr.proto.ConfigRecord
@@ -791,7 +828,7 @@ export type ConfigRecord = Message$1<"flwr.proto.ConfigRecord"> & {
  * Use `create(ConfigRecordSchema)` to create a new message.
  */
 export const ConfigRecordSchema: GenMessage<ConfigRecord> = /*@__PURE__*/
-  messageDesc(file_fleet, 31);
+  messageDesc(file_fleet, 33);
 
 /**
  * @generated from message flwr.proto.ConfigRecord.Item
@@ -813,5 +850,5 @@ export type ConfigRecord_Item = Message$1<"flwr.proto.ConfigRecord.Item"> & {
  * Use `create(ConfigRecord_ItemSchema)` to create a new message.
  */
 export const ConfigRecord_ItemSchema: GenMessage<ConfigRecord_Item> = /*@__PURE__*/
-  messageDesc(file_fleet, 31, 0);
+  messageDesc(file_fleet, 33, 0);
 
