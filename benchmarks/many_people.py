@@ -109,7 +109,7 @@ def main() -> None:
                 digests.add(found.pop("digest"))
                 text = ", ".join(f"{name} {value}" for name, value in found.items())
                 print(f"{method}, {people} people, {place}: {text}", flush=True)
-                row = {"method": method, "people": people, "place": place, **found}
+                row = {"method": method, "people": str(people), "place": place, **found}
                 put_rows(arguments.csv, [row], ["method", "people", "place"])
             if len(digests) > 1:
                 sys.exit(f"{method}, {people} people: other bytes at another place")

@@ -95,7 +95,8 @@ def let_go(at: int, size: int) -> None:
 
 def release(array: NDArray[Any]) -> None:
     """Free the memory that reading an array took, as :func:`let_go` does."""
-    let_go(_address(array), array.nbytes)
+    if isinstance(array, np.ndarray):  # else they are a worker's: fedsub_core.remote_numbers
+        let_go(_address(array), array.nbytes)
 
 
 def _file_of(at: int) -> tuple[mmap.mmap, int] | None:

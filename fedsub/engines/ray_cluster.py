@@ -112,3 +112,9 @@ def check_version(node: str, got: str, expected: str) -> None:
 def in_short(error: BaseException) -> str:
     """Return an error of Ray's, which are long, on one line."""
     return f"{type(error).__name__}: {cut(error)}"
+
+
+def failure(error: Any) -> RunError:
+    """Return the error of work that failed on a worker, as it is raised here."""
+    cause: object = error.cause
+    return cause if isinstance(cause, RunError) else RunError(f"a worker failed: {in_short(error)}")

@@ -16,8 +16,10 @@ import torch
 from flwr.app import Message
 
 from fedsub.engines import ray_worker as work_of
+from fedsub.engines.held_uploads import trained_round
 from fedsub.engines.in_process_grid import SimulationGrid, check_clients
-from fedsub.engines.ray_cluster import in_short
+from fedsub.engines.ray_cluster import failure, in_short
+from fedsub.engines.ray_sums import RaySums
 from fedsub.engines.ray_worker import Given, States, Work, Worker
 from fedsub.engines.stacks import by_size, like_stacks, stack_size
 from fedsub_client.learner import State
@@ -26,7 +28,7 @@ from fedsub_client.split_client import SplitClient
 from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.data.federation import Card
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.errors import RunError
+from fedsub_core.errors import RunError, cut
 from fedsub_core.packages import build_with
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -48,6 +50,7 @@ class RayGrid(SimulationGrid):
     ray : the module, connected (:func:`fedsub.engines.ray_cluster.cluster`).
     settings : what the configuration says to the device half of the method.
     card, clients : the federation, split.
+    holds : whether uploads stay with the workers, which add them up (:func:`.adds_up`).
 
     Raises RunError if the cluster has no CPU.
     """
@@ -56,10 +59,15 @@ class RayGrid(SimulationGrid):
     by_reference = True
 
     def __init__(
-        self, ray: Any, settings: DeviceSettings, card: Card, clients: Sequence[SplitClient]
+        self,
+        ray: Any,
+        settings: DeviceSettings,
+        card: Card,
+        clients: Sequence[SplitClient],
+        holds: bool = False,
     ) -> None:
         super().__init__(range(1, len(clients) + 1))
-        self._ray, self._of = ray, (settings, card)
+        self._ray, self._of, self._holds = ray, (settings, card), holds
         people = by_size(clients)
         workers = min(len(self._places()), len(people))
         self._clients = [people[w::workers] for w in range(workers)]
@@ -73,9 +81,15 @@ class RayGrid(SimulationGrid):
                 for node in islice(nodes, len(self._clients[w][own[k]]) if k < len(own) else 0):
                     self._shares[w].append(node)
                     self._where[node], self._part[node] = w, k // STACKS
-        self._workers = [self._start(w, None) for w in range(workers)]
+        worker_of = {one.client: w for w, own in enumerate(self._clients) for one in own}
+        self._sums = RaySums(self._ask, worker_of)
+        self._round = 0
+        #: What each worker's clients kept before the round, and the messages that they trained by.
+        self._before: list[States] = [{} for _ in range(workers)]
+        self._trained: list[list[Sequence[Message]]] = [[] for _ in range(workers)]
         #: What each worker's clients keep, as of its last reply.
-        self._kept: list[States] = [{} for _ in self._workers]
+        self._kept: list[States] = [{} for _ in range(workers)]
+        self._workers = [self._start(w) for w in range(workers)]
         #: Of these, what came since a file was written: each part of a round may be small.
         self._in_memory: list[States] = [{} for _ in self._workers]
         found = self._ask(dict.fromkeys(range(workers), work_of.first))
@@ -100,6 +114,7 @@ class RayGrid(SimulationGrid):
             check_clients(state, clients)
             kept = {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)}
             self._kept[w], self._in_memory[w] = in_files(kept), {}
+        self._begin(0)
         self._ask({w: partial(work_of.load, state=kept) for w, kept in enumerate(self._kept)})
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
@@ -107,10 +122,21 @@ class RayGrid(SimulationGrid):
         by_worker = defaultdict[int, list[Message]](list)
         for message in messages:
             by_worker[self._where[message.metadata.dst_node_id]].append(message)
+        if (round := trained_round(messages)) not in (0, self._round):
+            self._begin(round)
         found = self._ask({w: partial(work_of.answers, messages=of) for w, of in by_worker.items()})
         for w, (replies, kept) in found.items():
             self._keep(w, kept)
+            if self._holds and kept:
+                self._trained[w].append(by_worker[w])
+            self._sums.take(replies)
             yield from replies
+
+    def _begin(self, round: int) -> None:
+        """Note what clients keep before a round: a lost worker's train it again from there."""
+        self._round, self._before = round, [dict(kept) for kept in self._kept]
+        self._trained = [[] for _ in self._kept]
+        self._sums.begin()
 
     def personal_models(
         self, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
@@ -151,31 +177,52 @@ class RayGrid(SimulationGrid):
                     found[w] = ray.get(answer)
                     del todo[w]
                 except ray.exceptions.RayTaskError as error:
-                    cause = error.cause if isinstance(error.cause, RunError) else None
-                    raise cause or RunError(f"a worker failed: {in_short(error)}") from error
+                    raise failure(error) from error
                 except ray.exceptions.RayError as error:
                     losses[w] += 1
                     if losses[w] == ATTEMPTS:
-                        people = ", ".join(c.client for c in self._clients[w])
+                        people = cut(", ".join(c.client for c in self._clients[w]))
                         raise RunError(
                             f"the worker of clients {people} was lost {ATTEMPTS} times, at last: "
                             f"{in_short(error)}. Finished rounds are kept: the run can be resumed"
                         ) from error
                     log.warning("a worker was lost and is replaced: %s", type(error).__name__)
-                    self._workers[w] = self._start(w, self._kept[w])
+                    self._workers[w] = self._start(w)
         return found
 
-    def _start(self, w: int, kept: States | None) -> Any:
-        """Start the `w`-th worker somewhere, whose clients keep what they kept."""
+    def _start(self, w: int) -> Any:
+        """Start the `w`-th worker somewhere, whose clients keep what they kept.
+
+        Where uploads were lost with it, its clients train what they trained of the round again.
+        """
+        kept = self._before[w] if self._trained[w] else self._kept[w]
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         places = self._places()
         # No CPU is asked for: where a node is lost, the others take its workers, too.
         there = NodeAffinitySchedulingStrategy(places[w % len(places)], soft=True)
         worker = self._ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy=there)(Worker)
-        return worker.remote(
-            build_with(self._of[0].method), *self._of, self._clients[w], self._shares[w], kept
-        )
+        method = self._of[0].method
+        started = worker.remote()
+        self._wait_for(started.check.remote(build_with(method), method))
+        for some, samples in work_of.in_blocks(self._clients[w], PORTION):
+            self._wait_for(started.take.remote(some, samples))
+        self._wait_for(started.begin.remote(*self._of, self._shares[w], kept, self._holds))
+        for messages in self._trained[w]:
+            started.do.remote(partial(work_of.answers, messages=messages))
+        return started
+
+    def _wait_for(self, started: Any) -> None:
+        """Wait for a step of a worker's start; one that dies in it is found lost when it is asked.
+
+        Raises RunError for what fails there.
+        """
+        try:
+            self._ray.get(started)
+        except self._ray.exceptions.RayTaskError as error:
+            raise failure(error) from error
+        except self._ray.exceptions.RayError:
+            pass
 
     def _places(self) -> list[str]:
         """Return the node of every CPU of the cluster, anew: nodes come and go."""

@@ -1,20 +1,27 @@
 """What runs in the processes of Ray's workers: a CohortGrid of some clients, and work on it."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from socket import gethostname
 from typing import TypeVar
 
 import torch
 from flwr.app import Message, MessageType
 
 from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.held_uploads import HoldingGrid, on_node
 from fedsub.engines.ray_cluster import check_version
 from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
 from fedsub_core.config.halves import DeviceSettings
+from fedsub_core.data.feature_store import FeatureStore
 from fedsub_core.data.federation import Card
+from fedsub_core.data.samples import Samples
 from fedsub_core.data.standardise import Scaling
+from fedsub_core.errors import DataError
+from fedsub_core.mapped_file import release
 from fedsub_core.packages import build_with
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -28,25 +35,66 @@ Work = Callable[[CohortGrid], Given]
 class Worker:
     """What runs in a worker's process: a CohortGrid of some clients, in one thread."""
 
-    def __init__(
+    grid: CohortGrid
+
+    def __init__(self) -> None:
+        torch.set_num_threads(1)
+        self._clients, self._store = list[SplitClient](), FeatureStore()
+
+    def check(self, version: str, method: str) -> None:
+        """Raise RunError if this node, which may have joined later, has another fedsub."""
+        check_version(gethostname(), build_with(method), version)
+
+    def take(self, clients: Sequence[SplitClient], samples: Sequence[Samples]) -> None:
+        """Take some clients, and the samples of each; those of many lie in a file.
+
+        Raises RunError if they cannot be written. It names the node and the folder.
+        """
+        self._clients += clients
+        try:
+            for x in samples:
+                self._store.put(x)
+        except DataError as error:
+            raise on_node(error) from error
+
+    def begin(
         self,
-        version: str,
         settings: DeviceSettings,
         card: Card,
-        clients: Sequence[SplitClient],
         nodes: Sequence[int],
         kept: States | None,
+        holds: bool,
     ) -> None:
-        # It may have joined after the others.
-        check_version("this one", build_with(settings.method), version)
-        torch.set_num_threads(1)
-        self.grid = CohortGrid(settings, card, clients, "cpu", 1, nodes)
+        """Let the clients that were taken begin, or go on with what they kept."""
+        both = zip(self._clients, self._store.arrays(), strict=True)
+        clients = [replace(one, x=x) for one, x in both]
+        grid = HoldingGrid if holds else CohortGrid
+        self.grid = grid(settings, card, clients, "cpu", 1, nodes)
         if kept:
             self.grid.load_state(kept)
 
     def do(self, work: Work[Given]) -> Given:
         """Return the result of `work` on the grid."""
         return work(self.grid)
+
+
+def in_blocks(
+    clients: Sequence[SplitClient], most: int
+) -> Iterator[tuple[list[SplitClient], list[Samples]]]:
+    """Yield clients without samples and the samples of each, of some `most` bytes at a time.
+
+    What arrives together stays in memory together: samples come apart, so that they can go.
+    """
+    some, samples = list[SplitClient](), list[Samples]()
+    for one in clients:
+        some.append(replace(one, x=one.x[:0].copy()))
+        samples.append(one.x)
+        if sum(x.nbytes for x in samples) >= most:
+            yield some, samples
+            for x in samples:
+                release(x)
+            some, samples = [], []
+    yield some, samples
 
 
 def load(grid: CohortGrid, state: States) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from fedsub.engines.cohort_grid import CohortGrid, resolve_device
+from fedsub.engines.held_uploads import adds_up
 from fedsub.engines.in_process_grid import SimulationGrid
 from fedsub.engines.other_sizes import tested_with_sizes
 from fedsub.engines.peak_memory import forget_peak, peak_bytes
@@ -66,7 +67,8 @@ def ray_grids(address: str | None) -> Iterator[MakeGrid]:
                 )
             settings = config.device_settings(name)
             people = split_clients(settings.split, federation, config.capacity_settings)
-            return RayGrid(ray, settings, federation.card, people)
+            holds = adds_up(settings, config.robust_settings, people)
+            return RayGrid(ray, settings, federation.card, people, holds)
 
         yield make
 

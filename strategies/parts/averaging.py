@@ -6,7 +6,7 @@ In the order in which they are applied: clipping, leaving out, and one of three 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, inf
 from typing import Literal
 
@@ -18,6 +18,8 @@ from fedsub_core.mapped_file import release
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.clipping import Clip, clip
+from strategies.parts.points import MEANS
+from strategies.parts.upload_sums import summed
 
 #: What a number becomes that not all uploads hold: see :func:`weighted_mean`.
 Rule = Literal["holders", "residual"]
@@ -47,6 +49,7 @@ def weighted_mean(
     start: Mapping[str, Tensor],
     counted: Sequence[float],
     rule: Rule = "holders",
+    begun: float = 0.0,
 ) -> dict[str, Tensor]:
     """Return the mean of each tensor in `start` over uploads, of which each may hold some numbers.
 
@@ -59,15 +62,17 @@ def weighted_mean(
     ----------
     start : whole tensors that the uploads began from, by name.
     counted : each upload's weight; they sum to 1.
+    begun : weight of what they began from, where all hold the same numbers; 1 with the others.
     """
     means: dict[str, Tensor] = {}
     for name, before in start.items():
         parts = [upload.part(name) for upload in uploads.values()]
         first, *others = {part.at for part in parts}
         if not others:
-            mean = torch.zeros(first.shape(before.shape))
-            for share, part in zip(counted, parts, strict=True):
-                mean.add_(_values(part), alpha=share)
+            total = torch.from_numpy(summed([part.values for part in parts], counted))
+            if begun:
+                total += begun * first.take(before).double().flatten()
+            mean = total.float().view(first.shape(before.shape))
             means[name] = mean if first.everywhere else first.put(before.clone(), mean)
             continue
         mean, held, every = torch.zeros(before.shape), torch.zeros(before.shape), torch.zeros(())
@@ -126,10 +131,10 @@ def robust_mean(
         return dict(start)
     counted = weights(uploads, settings.most_examples)
     clipped = clip(uploads, start, counted, longest, most) if settings.clip else None
-    too_long = clipped is not None and clipped.shortens
-    if not settings.multi_krum and settings.mean == "mean" and not too_long:
-        return weighted_mean(uploads, start, counted, rule)
     by = torch.tensor(counted, dtype=torch.float64)
+    alone = not settings.multi_krum and settings.mean == "mean"
+    if alone and (mean := _one_sum(uploads, start, counted, clipped, rule)) is not None:
+        return mean
     f, people = malicious(settings, len(by)), list(uploads.values())
     if settings.multi_krum or settings.mean != "mean":  # by what everybody sent, at once
         moves = _ways(people, start, clipped, 0)
@@ -150,6 +155,24 @@ def robust_mean(
         name: before + part.view(before.shape)
         for (name, before), part in zip(start.items(), parts, strict=True)
     }
+
+
+def _one_sum(
+    uploads: Mapping[str, Bundle],
+    start: Mapping[str, Tensor],
+    counted: Sequence[float],
+    clipped: Clip | None,
+    rule: Rule,
+) -> dict[str, Tensor] | None:
+    """Return a mean as one sum; None where uploads are shortened otherwise at other numbers."""
+    if clipped is None or not clipped.shortens:
+        return weighted_mean(uploads, start, counted, rule)
+    if clipped.column is not None:
+        return None
+    factors = clipped.factors[:, -1].tolist()
+    counted = [by * factor for by, factor in zip(counted, factors, strict=True)]
+    # What is cut off an update stays where it began.
+    return weighted_mean(uploads, start, counted, rule, 1 - sum(counted))
 
 
 def _summed(by: Tensor, start: Mapping[str, Tensor], rows: Callable[[int, int], Tensor]) -> Tensor:
@@ -217,32 +240,3 @@ def krum(distances: Tensor, f: int) -> Tensor:
     scores = distances.square().sort(dim=1).values[:, 1 : near + 1].sum(1)
     keep = max(1, len(distances) - f)
     return scores.argsort(stable=True)[:keep].sort().values
-
-
-def _weighted(moves: Tensor, shares: Tensor, f: int) -> Tensor:
-    return shares @ moves
-
-
-def _trimmed(moves: Tensor, shares: Tensor, f: int) -> Tensor:
-    """Leave out the `f` largest and smallest of every number; the others keep their weights."""
-    f = min(f, (len(moves) - 1) // 2)
-    pieces = []
-    for columns in _columns(moves):
-        values, order = columns.sort(dim=0)
-        values, kept = values[f : len(moves) - f], shares[order[f : len(moves) - f]]
-        pieces.append((values * kept).sum(0) / kept.sum(0))
-    return torch.cat(pieces)
-
-
-def _median(moves: Tensor, shares: Tensor, f: int) -> Tensor:
-    """Take of every number the lower median of those with a weight, each of whom counts alike."""
-    return torch.cat([columns.median(dim=0).values for columns in _columns(moves[shares > 0])])
-
-
-def _columns(moves: Tensor) -> Iterator[Tensor]:
-    """Yield some numbers of all clients at a time: sorting needs several copies."""
-    yield from torch.split(moves, max(1, 2**22 // len(moves)), dim=1)
-
-
-#: By name: of points [n, numbers] float64 with weights [n] that sum to 1, f of them malicious.
-MEANS = {"mean": _weighted, "trimmed-mean": _trimmed, "median": _median}

@@ -16,8 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedsub_core.exact_sums import squared_length
 from fedsub_core.mapped_file import release
 from fedsub_core.wire.bundles import Bundle
+from strategies.parts.upload_sums import remote_lengths
 
 #: Most that an upload may add to a mean, its weight times the length of its update, over what the
 #: median upload of the round adds. Weight and length have one bound together: a device says itself
@@ -176,17 +178,20 @@ def _squares(
     n = len(uploads)
     squares, held = np.zeros((n, many)), np.zeros((n, many), np.int64)
     begun = {name: tensor.numpy() for name, tensor in start.items()}
+    if (lengths := remote_lengths(uploads, begun)) is not None:
+        squares[:, 0], held[:, 0] = lengths, sum(array.size for array in begun.values())
+        return squares, held
     for i, upload in enumerate(uploads.values()):
         for name, before in begun.items():
             part, column = upload.part(name), columns[name]
-            move = (part.values - part.at.take(before)).ravel()
             if isinstance(column, np.ndarray):
+                move = (part.values - part.at.take(before)).ravel()
                 of_each = part.at.take(column).ravel()
                 squares[i] += np.bincount(of_each, np.square(move, dtype=np.float64), many)
                 held[i] += np.bincount(of_each, minlength=many)
             else:
-                squares[i, column] += float(np.dot(move, move))
-                held[i, column] += move.size
+                squares[i, column] += squared_length(part.values, part.at.take(before))
+                held[i, column] += part.values.size
             release(part.values)
     return squares, held
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fedsub_core.errors import RunError
 from fedsub_core.mapped_file import is_mapped, mapped
+from fedsub_core.remote_numbers import RemoteNumbers
 from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
 
 #: Bytes that are kept in memory as they are, and then written into one file: of what is kept for
@@ -62,7 +63,8 @@ class OnDisk:
         """Return the tensors of an upload that go into files."""
         numbers = Floats if self._simulated else ()
         every = upload.tensors.items()
-        return [(n, part) for n, part in every if n in self._keeps or isinstance(part, numbers)]
+        mine = [(n, part) for n, part in every if not isinstance(part.values, RemoteNumbers)]
+        return [(n, part) for n, part in mine if n in self._keeps or isinstance(part, numbers)]
 
 
 def put_away(state: Mapping[str, Tensor], keeps: Collection[str]) -> dict[str, Tensor]:

@@ -20,6 +20,7 @@ from fedsub_core.mapped_file import release
 from fedsub_core.wire.bundles import Bundle, Declaration, Floats, Part
 from strategies.parts.averaging import shares
 from strategies.parts.clipping import scales
+from strategies.parts.upload_sums import thinned
 from strategies.rounds.on_disk import is_kept
 
 State = dict[str, Tensor]
@@ -206,11 +207,21 @@ def _move(upload: Bundle, received: Bundle, sends: Declaration, step: int) -> ND
             continue
         part, begun = upload.tensors.get(name), received.tensors.get(name)
         whole = np.zeros(declared.shape, np.float32)
+        if isinstance(part, Floats) and isinstance(begun, Floats) and _both_whole(part, begun):
+            pieces.append(thinned(part.values, step) - thinned(begun.values, step))
+            release(part.values)
+            continue
         if isinstance(part, Floats):
             whole = part.at.spread(_away(part, begun, declared.shape), declared.shape)
             release(part.values)
         pieces.append(whole.ravel()[::step])
     return np.concatenate(pieces)
+
+
+def _both_whole(part: Floats, begun: Floats) -> bool:
+    """Return whether an upload's numbers and those that were sent are the whole tensor's."""
+    whole = part.at.everywhere and begun.at.everywhere
+    return whole and part.values.shape == begun.values.shape
 
 
 def _away(part: Floats, begun: Part | None, shape: Sequence[int]) -> NDArray[np.float32]:

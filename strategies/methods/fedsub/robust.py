@@ -14,7 +14,8 @@ from torch import Tensor
 
 from fedsub_core.config.robust import RobustSettings
 from strategies.methods.fedsub.membership import ClusterWeights
-from strategies.parts.averaging import MEANS, krum, malicious
+from strategies.parts.averaging import krum, malicious
+from strategies.parts.points import MEANS
 
 #: Of members' rows [m, units, width] and weights [m] that sum to 1: the cluster's [units, width].
 RowMean = Callable[[Tensor, Tensor], Tensor]

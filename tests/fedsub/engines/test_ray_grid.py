@@ -2,7 +2,8 @@
 
 import pickle
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from fedsub.cli import cli
 from fedsub.engines import ray_grid, stacks
 from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.held_uploads import HoldingGrid
+from fedsub.engines.in_process_grid import SimulationGrid
 from fedsub.engines.ray_grid import ATTEMPTS, RayGrid, in_files
+from fedsub.engines.ray_sums import RaySums
 from fedsub.engines.ray_worker import alone, answers, first
 from fedsub.engines.simulation import (
     MakeGrid,
@@ -31,7 +35,7 @@ from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.flower.messages import stamp_id
 from fedsub_core.mapped_file import is_mapped
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Bundle
+from fedsub_core.wire.bundles import Bundle, FloatArray
 from strategies.rounds import link, on_disk
 
 from ..ray_nodes import Nodes
@@ -171,7 +175,7 @@ def test_small_answers_of_many_lie_in_files_together(monkeypatch: pytest.MonkeyP
     lying = [is_mapped(own["w"].numpy()) for own in kept.values()]
     assert lying == [True] * 8 + [False] * 2
     assert [own["w"][0].item() for own in kept.values()] == list(range(10))
-    grid._clients = [[]]
+    grid._clients, grid._sums = [[]], RaySums(grid._ask, {})
     monkeypatch.setattr(grid, "_ask", lambda work: {})
     grid.load_state({})
     for i in range(10, 14):
@@ -230,6 +234,39 @@ def test_a_run_ends_in_the_bytes_of_one_machine(nodes: Nodes, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_parts")
+def test_sums_of_workers_are_one_machines_also_where_one_is_lost(
+    nodes: Nodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is lost after its people trained: their uploads are gone, and they train again."""
+    run = config(**{"upload-encoding": "float32", "method": "ditto", "beside": "local,fedavg"})
+    expected, lost = trained(run, tmp_path / "local"), list[str]()
+
+    def lossy(run: RunConfig, name: str, federation: Federation) -> SimulationGrid:
+        grid = grids(run, name, federation)
+        assert isinstance(grid, RayGrid) and grid._holds
+        lengths = grid._sums.squared_lengths
+
+        def lose(start: Mapping[str, FloatArray]) -> dict[str, float]:
+            if grid._round == 3:
+                grid._ray.kill(grid._workers[1])
+                lost.append(name)
+            return lengths(start)
+
+        def numbers(client: str, name: str) -> FloatArray:
+            raise AssertionError(f"{client}: {name} is fetched")
+
+        grid._sums.squared_lengths = lose  # type: ignore[method-assign]
+        grid._sums.numbers = numbers  # type: ignore[method-assign]
+        return grid
+
+    with ray_grids(nodes.address) as grids:
+        assert trained(run, tmp_path / "ray", lossy) == expected
+    assert lost == ["ditto", "fedavg"]
+    assert caplog.text.count("a worker was lost and is replaced") == 2
+
+
+@pytest.mark.slow
 @pytest.mark.release
 def test_shares_drawn_anew_in_each_round_are_one_machines(nodes: Nodes, tmp_path: Path) -> None:
     """A worker is asked by several people, who hold other shares than in the round before."""
@@ -272,7 +309,7 @@ def test_a_worker_that_always_dies_ends_the_run_and_is_named(nodes: Nodes) -> No
         assert isinstance(grid, RayGrid)
         died: list[int] = []
 
-        def start(w: int, kept: object, of: object = grid._start) -> object:
+        def start(w: int) -> object:
             died.append(w)
             return grid._workers[w]  # the dead one again
 
@@ -284,6 +321,31 @@ def test_a_worker_that_always_dies_ends_the_run_and_is_named(nodes: Nodes) -> No
         with pytest.raises(RunError, match=said):
             grid.load_state(build_grid(run, "fedavg", FIVE).state())
         assert died == [1] * (ATTEMPTS - 1)
+
+
+@pytest.mark.slow
+def test_a_worker_of_another_release_and_a_full_disk_are_named(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with ray_grids(nodes.address) as grids:
+        with monkeypatch.context() as other:
+            other.setattr(ray_grid, "build_with", lambda method: "0.0.1")
+            with refused(RunError, "Ray node", expected="0.0.1"):
+                grids(config(), "fedavg", FIVE)
+        full, of_run = str(tmp_path / "full"), config(**{"upload-encoding": "float32"})
+        grid = grids(of_run, "fedavg", FIVE)
+        assert isinstance(grid, RayGrid)
+        grid._ask({1: partial(fill_up, folder=full)})
+        with refused(RunError, "Ray node", full, "TMPDIR", "can be resumed"):
+            build_strategy(of_run, "fedavg").start(grid)
+        grid.close()
+
+
+def fill_up(grid: CohortGrid, folder: str) -> None:
+    """Let a worker have no room for what it writes."""
+    tempfile.tempdir, on_disk.OF_A_ROUND = folder, 1
+    assert isinstance(grid, HoldingGrid)
+    grid._begin(0)
 
 
 @pytest.mark.slow

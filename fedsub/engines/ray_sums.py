@@ -1,0 +1,83 @@
+"""The sums over uploads that lie with the workers of a Ray cluster."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from flwr.app import Message
+
+from fedsub.engines.held_uploads import HoldingGrid
+from fedsub_core.exact_sums import Sums
+from fedsub_core.remote_numbers import RemoteNumbers
+from fedsub_core.wire import exchange
+from fedsub_core.wire.bundles import FloatArray
+from fedsub_core.wire.in_process_message import content_of
+from fedsub_core.wire.lazy_message import LazyMessage
+from fedsub_core.wire.raw_tensor import RawTensor
+
+
+class RaySums:
+    """The :class:`~fedsub_core.remote_numbers.Holder` of what all workers hold.
+
+    Parameters
+    ----------
+    ask : lets workers do work on their grids, and returns what they found.
+    worker_of : each client's worker.
+    """
+
+    def __init__(
+        self, ask: Callable[[Mapping[int, Any]], dict[int, Any]], worker_of: Mapping[str, int]
+    ) -> None:
+        self._ask, self._worker_of = ask, worker_of
+        self._thinned: dict[int, dict[str, dict[str, FloatArray]]] = {}
+
+    def begin(self) -> None:
+        """Forget what was asked of another round's uploads."""
+        self._thinned = {}
+
+    def take(self, replies: Iterable[Message]) -> None:
+        """Say of numbers that stayed with workers that they are had from here."""
+        for reply in replies:
+            payload = None if reply.has_error() else content_of(reply).get(exchange.PAYLOAD)
+            for one in payload.tensors if isinstance(payload, LazyMessage) else ():
+                values: Any = one.part.values if isinstance(one, RawTensor) else None
+                if isinstance(values, RemoteNumbers):
+                    values.holder = self
+
+    def numbers(self, client: str, name: str) -> FloatArray:
+        """Return a tensor of a client's upload."""
+        w = self._worker_of[client]
+        found: FloatArray = self._ask({w: partial(HoldingGrid.numbers, client=client, name=name)})[
+            w
+        ]
+        return found
+
+    def summed(self, name: str, weights: Mapping[str, float], bound: float) -> Sums:
+        """Return the sum of a tensor by clients' weights, of one sum from each worker."""
+        by_worker = defaultdict[int, dict[str, float]](dict)
+        for client, weight in weights.items():
+            by_worker[self._worker_of[client]][client] = weight
+        asked = {
+            w: partial(HoldingGrid.summed, name=name, weights=own, bound=bound)
+            for w, own in by_worker.items()
+        }
+        first, *others = self._ask(asked).values()
+        total: Sums = first.copy()  # what came lies in Ray's memory, and is read only
+        for one in others:
+            total += one
+        return total
+
+    def squared_lengths(self, start: Mapping[str, FloatArray]) -> dict[str, float]:
+        """Return the squared length of every upload's way from `start`, by client."""
+        return self._of_all(partial(HoldingGrid.squared_lengths, start=start))
+
+    def thinned(self, step: int) -> dict[str, dict[str, FloatArray]]:
+        """Return every `step`-th number of each tensor, by client and tensor."""
+        if step not in self._thinned:
+            self._thinned[step] = self._of_all(partial(HoldingGrid.thinned, step=step))
+        return self._thinned[step]
+
+    def _of_all(self, work: Callable[[HoldingGrid], dict[str, Any]]) -> dict[str, Any]:
+        found = self._ask(dict.fromkeys(sorted(set(self._worker_of.values())), work))
+        return {client: one for own in found.values() for client, one in own.items()}

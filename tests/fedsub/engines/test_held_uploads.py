@@ -1,0 +1,191 @@
+"""Uploads that stay where they are made: the run ends in the same bytes, and no number leaves."""
+
+import pickle
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Message
+
+from fedsub.engines import ray_worker
+from fedsub.engines.cohort_grid import CohortGrid
+from fedsub.engines.held_uploads import HoldingGrid, adds_up
+from fedsub.engines.ray_sums import RaySums
+from fedsub.engines.ray_worker import in_blocks
+from fedsub.engines.simulation import MakeGrid, build_grid, split_clients
+from fedsub.studies.run import train_methods
+from fedsub.testing.refusals import refused
+from fedsub.testing.runs import people
+from fedsub_core.config.run_config import read_config
+from fedsub_core.data.client_data import ClientData
+from fedsub_core.data.feature_store import FeatureStore
+from fedsub_core.data.federation import Federation
+from fedsub_core.errors import RunError
+from fedsub_core.mapped_file import is_mapped
+from fedsub_core.remote_numbers import RemoteNumbers
+from fedsub_core.wire.bundles import within
+from strategies.rounds import on_disk
+
+#: Of the methods whose server needs a mean alone: all is sent, a model of one's own is kept
+#: beside it, a part is sent, and the server half is another.
+OF_MEANS = ["fedavg", "ditto", "fedrep", "pfedme"]
+TEN = people(((0, 1, 2),) * 10, samples=20)
+#: What was asked of grids.
+CALLS = Counter[str]()
+
+
+class Alone(HoldingGrid):
+    """A worker in this process: what it answers is pickled, and asked back as over Ray."""
+
+    by_reference = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.sums = RaySums(self.ask, {c.client: 0 for one in self.cohorts for c in one.clients})
+
+    def ask(self, work: Mapping[int, Any]) -> dict[int, Any]:
+        """Do work here, and count it."""
+        CALLS.update(one.func.__name__ for one in work.values())
+        return {w: pickle.loads(pickle.dumps(one))(self) for w, one in work.items()}
+
+    def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
+        """Answer without the numbers of uploads."""
+        self.sums.begin()
+        replies = list(super().answers(messages))
+        for reply in replies:
+            CALLS["bytes"] += len(pickle.dumps(reply))
+        self.sums.take(replies)
+        yield from replies
+
+
+def alone(config: Any, name: str, federation: Federation) -> CohortGrid:
+    """Return a grid whose uploads stay in it."""
+    settings = config.device_settings(name)
+    clients = split_clients(settings.split, federation, config.capacity_settings)
+    assert adds_up(settings, config.robust_settings, clients)
+    return Alone(settings, federation.card, clients, "cpu")
+
+
+def left(folder: Path, make: MakeGrid, federation: Federation, **keys: Any) -> dict[str, bytes]:
+    """Train a method; return what its files hold."""
+    run = read_config(None, {"beside": "", "rounds": 3, "hidden": "32", "seed": 3, **keys})
+    folder.mkdir()
+    train_methods(run, federation, folder, lambda name, round: None, make)
+    files = [*folder.glob("*/metrics.csv"), *folder.glob("*/models/**/*.safetensors")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("method", OF_MEANS)
+def test_a_run_ends_in_the_same_bytes(method: str, tmp_path: Path) -> None:
+    CALLS.clear()
+    expected = left(tmp_path / "here", build_grid, TEN, method=method)
+    assert len(expected) > 10 and not CALLS
+    assert left(tmp_path / "alone", alone, TEN, method=method) == expected
+    assert CALLS["numbers"] == 0, "no upload is fetched"
+    assert CALLS["summed"] >= 3
+
+
+def test_an_update_that_is_too_long_is_shortened_where_it_is(tmp_path: Path) -> None:
+    """One person's samples are so large that its update is many times that of the others."""
+    far = TEN.clients["p1"]
+    wild = {**TEN.clients, "p1": ClientData("p1", far.x * 40, far.y)}
+    keys = {"method": "fedavg", "standardise": "none"}
+    found = {}
+    for robust in ("clip", "none"):
+        for place, make in (("here", build_grid), ("alone", alone)):
+            folder = tmp_path / f"{robust}-{place}"
+            found[robust, place] = left(
+                folder, make, Federation(TEN.card, wild), **keys, robust=robust
+            )
+        assert found[robust, "here"] == found[robust, "alone"]
+    assert found["clip", "here"] != found["none", "here"], "something was shortened"
+    assert CALLS["numbers"] == 0
+
+
+def test_replies_do_not_grow_with_the_model(tmp_path: Path) -> None:
+    took = []
+    for hidden in ("8", "512"):
+        CALLS.clear()
+        left(tmp_path / hidden, alone, TEN, method="fedavg", hidden=hidden)
+        took.append(CALLS["bytes"])
+    assert took[1] < 1.05 * took[0]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"robust": "median"},
+        {"robust": "clip,trimmed-mean"},
+        {"robust": "multi-krum"},
+        {"method": "fedsub"},
+        {"method": "fedsub-ridge"},
+        {"secure-aggregation": True, "robust": "none", "standardise": "none"},
+        {"method": "heterofl", "capacities": "1,1/2"},
+    ],
+)
+def test_what_needs_more_than_a_mean_is_gathered(keys: dict[str, Any]) -> None:
+    config = read_config(None, {"method": "fedavg", "beside": "", **keys})
+    settings = config.device_settings(config.method)
+    clients = split_clients(settings.split, TEN, config.capacity_settings)
+    assert not adds_up(settings, config.robust_settings, clients)
+
+
+def test_a_disk_that_is_full_is_named_with_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_disk, "OF_A_ROUND", 1)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    with refused(RunError, "Ray node", str(tmp_path / "full"), "TMPDIR"):
+        left(tmp_path / "run", alone, TEN, method="fedavg")
+
+
+def test_samples_go_to_a_worker_in_blocks_and_lie_there_in_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = read_config(None, {"method": "fedavg", "beside": "", "rounds": 2})
+    settings = config.device_settings("fedavg")
+    clients = split_clients(settings.split, TEN, config.capacity_settings)
+    size = clients[0].x.nbytes
+    blocks = list(in_blocks(clients, 3 * size))
+    assert len(blocks) > 2
+    assert all(sum(x.nbytes for x in samples[:-1]) < 3 * size for _, samples in blocks)
+    assert all(len(one.x) == 0 for some, _ in blocks for one in some)
+    monkeypatch.setattr(ray_worker, "FeatureStore", partial(FeatureStore, 2 * size))
+    worker = ray_worker.Worker()
+    for block in blocks:
+        worker.take(*block)
+    worker.begin(settings, TEN.card, range(1, 11), None, holds=True)
+    held = [one for cohort in worker.grid.cohorts for one in cohort.clients]
+    assert {one.client: one.x.tolist() for one in held} == {
+        name: data.x.tolist() for name, data in TEN.clients.items()
+    }
+    assert all(is_mapped(one.x) for one in held)
+    assert len(held[0].train_x) == len(held[0].train_y), "parts follow the samples"
+
+
+def test_numbers_elsewhere_are_fetched_where_somebody_looks_at_them() -> None:
+    values = np.array([[1.0, -2.0, 3.0]], np.float32)
+
+    class Holder:
+        def numbers(self, client: str, name: str) -> Any:
+            assert (client, name) == ("anna", "w")
+            return values
+
+    made = RemoteNumbers("anna", "w", values)
+    assert len(pickle.dumps(made)) < 400
+    remote: Any = pickle.loads(pickle.dumps(made))
+    assert (remote.min(), remote.max(), remote.size, remote.nbytes) == (-2.0, 3.0, 3, 12)
+    assert within(remote, 3.0) and not within(remote, 2.9)
+    remote.holder = Holder()
+    flat = remote.reshape((3,))
+    assert flat.shape == (3,) and (flat - values[0] == 0).all()
+    assert np.array_equal(remote, values) and np.asarray(remote).dtype == np.float32
+    assert (1 - remote).tolist() == (1 - values).tolist()
+    assert remote.copy() is not values and remote[0].tolist() == values[0].tolist()
+    wild = RemoteNumbers("anna", "w", np.array([1, np.nan], np.float32))
+    assert not within(wild, 1e6)  # type: ignore[arg-type]
