@@ -108,7 +108,7 @@ def test_all_can_be_done_by_keyboard_and_axe_finds_nothing(visit: Visit, languag
     assert visit.says("#gain-1") in ("Better than alone.", "Besser als allein.")
     assert visit.faults() == []
     assert [one for one in visit.walk("forget") if one] == [
-        *("pause", "activity", "record-press", "file", "export", "forget")
+        *("pause", "activity", "record-press", "file", "export", "receipts", "forget")
     ]
     visit.key("Enter")
     tab.until("document.querySelector('#forget-asks').open")
