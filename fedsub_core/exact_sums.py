@@ -20,9 +20,9 @@ def add_up(terms: Iterable[tuple[NDArray[np.float32], float]], size: int, bound:
 
     Parameters
     ----------
-    terms : numbers of any shape, `size` of them, with the weight of each; all weights of a sum,
-        also of its parts elsewhere, are 0 or more and are 1 together at most.
-    bound : the largest size of a number of all terms, also of those elsewhere.
+    terms : numbers of any shape, `size` of them, with the weight of each, 0 or more.
+    bound : the sum of the weights times the largest size of a number of their terms, also of
+        those elsewhere.
 
     Notes
     -----

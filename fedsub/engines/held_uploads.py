@@ -89,9 +89,10 @@ class HoldingGrid(CohortGrid):
         return add_up(terms(), self.numbers(next(iter(weights)), name).size, bound)
 
     def squared_lengths(self, start: Mapping[str, FloatArray]) -> dict[str, float]:
-        """Return the squared length of every upload's way from `start`, by client."""
-        lengths = dict.fromkeys(self._uploads, 0.0)
-        for client, upload in self._uploads.items():
+        """Return the squared length of every whole upload's way from `start`, by client."""
+        whole = {c: own for c, own in self._uploads.items() if start.keys() <= own.tensors.keys()}
+        lengths = dict.fromkeys(whole, 0.0)
+        for client, upload in whole.items():
             for name, begun in start.items():
                 values = upload.floats(name)
                 lengths[client] += squared_length(values.reshape(begun.shape), begun)

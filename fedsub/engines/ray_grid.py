@@ -129,12 +129,13 @@ class RayGrid(SimulationGrid):
             self._keep(w, kept)
             if self._holds and kept:
                 self._trained[w].append(by_worker[w])
-            self._sums.take(replies)
+            self._sums.take(w, replies)
             yield from replies
 
     def _begin(self, round: int) -> None:
         """Note what clients keep before a round: a lost worker's train it again from there."""
-        self._round, self._before = round, [dict(kept) for kept in self._kept]
+        self._round = round
+        self._before = [dict(kept) if self._holds else {} for kept in self._kept]
         self._trained = [[] for _ in self._kept]
         self._sums.begin()
 
@@ -209,7 +210,7 @@ class RayGrid(SimulationGrid):
             self._wait_for(started.take.remote(some, samples))
         self._wait_for(started.begin.remote(*self._of, self._shares[w], kept, self._holds))
         for messages in self._trained[w]:
-            started.do.remote(partial(work_of.answers, messages=messages))
+            self._wait_for(started.do.remote(partial(work_of.answers, messages=messages)))
         return started
 
     def _wait_for(self, started: Any) -> None:

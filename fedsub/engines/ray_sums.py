@@ -31,19 +31,22 @@ class RaySums:
     ) -> None:
         self._ask, self._worker_of = ask, worker_of
         self._thinned: dict[int, dict[str, dict[str, FloatArray]]] = {}
+        #: Workers that hold uploads of this round; others may hold some of a round before.
+        self._holding = set[int]()
 
     def begin(self) -> None:
         """Forget what was asked of another round's uploads."""
-        self._thinned = {}
+        self._thinned, self._holding = {}, set()
 
-    def take(self, replies: Iterable[Message]) -> None:
-        """Say of numbers that stayed with workers that they are had from here."""
+    def take(self, w: int, replies: Iterable[Message]) -> None:
+        """Say of numbers that stayed with the `w`-th worker that they are had from here."""
         for reply in replies:
             payload = None if reply.has_error() else content_of(reply).get(exchange.PAYLOAD)
             for one in payload.tensors if isinstance(payload, LazyMessage) else ():
                 values: Any = one.part.values if isinstance(one, RawTensor) else None
                 if isinstance(values, RemoteNumbers):
                     values.holder = self
+                    self._holding.add(w)
 
     def numbers(self, client: str, name: str) -> FloatArray:
         """Return a tensor of a client's upload."""
@@ -79,5 +82,5 @@ class RaySums:
         return self._thinned[step]
 
     def _of_all(self, work: Callable[[HoldingGrid], dict[str, Any]]) -> dict[str, Any]:
-        found = self._ask(dict.fromkeys(sorted(set(self._worker_of.values())), work))
+        found = self._ask(dict.fromkeys(sorted(self._holding), work))
         return {client: one for own in found.values() for client, one in own.items()}

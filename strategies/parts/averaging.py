@@ -167,7 +167,8 @@ def _one_sum(
     """Return a mean as one sum; None where uploads are shortened otherwise at other numbers."""
     if clipped is None or not clipped.shortens:
         return weighted_mean(uploads, start, counted, rule)
-    if clipped.column is not None:
+    places = ({upload.part(name).at for upload in uploads.values()} for name in start)
+    if clipped.column is not None or any(len(at) > 1 for at in places):
         return None
     factors = clipped.factors[:, -1].tolist()
     counted = [by * factor for by, factor in zip(counted, factors, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import fsum
 from typing import Any
 
 from fedsub_core.exact_sums import Sums, add_up, greatest
@@ -13,7 +14,8 @@ from fedsub_core.wire.bundles import Bundle, FloatArray
 
 def summed(values: Sequence[FloatArray], weights: Sequence[float]) -> Sums:
     """Return the sum of uploads' numbers by weights, which are 1 together at most, [numbers]."""
-    bound = max(map(greatest, values))
+    # Who was shortened to next to nothing makes nobody's numbers coarser.
+    bound = fsum(by * greatest(one) for by, one in zip(weights, values, strict=True))
     if remote := _all_remote(values):
         of = {one.client: weight for one, weight in zip(remote, weights, strict=True)}
         return remote[0].holder.summed(remote[0].name, of, bound)

@@ -28,7 +28,7 @@ def test_no_order_and_no_parts_change_a_bit(
     seed: int, people: int, spread: int, data: st.DataObject
 ) -> None:
     terms = terms_of(seed, people, spread)
-    bound = max(greatest(values) for values, _ in terms)
+    bound = fsum(by * greatest(values) for values, by in terms)
     whole = add_up(terms, 5, bound)
     other = data.draw(st.permutations(terms))
     cut = data.draw(st.integers(0, people))
