@@ -23,7 +23,8 @@ class TargetErrors:
     Parameters
     ----------
     mae, rmse : mean absolute and root mean squared error, in the target's unit.
-    r2 : share of the variance that is predicted, at most 1; nan where all samples have one value.
+    r2 : share of the variance that is predicted, at most 1; nan where all samples have one value,
+        or predictions are not finite.
     loss : mean squared error of places in the target's range.
     examples : test samples.
     best_round : of the model, the client's best so far; None where the newest is tested.
@@ -44,9 +45,9 @@ class TargetErrors:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """The numbers by the names of their metrics; r2 where there is one."""
+        """The numbers by the names of their metrics; r2 where samples differ."""
         each = {name: float(getattr(self, name)) for name in TARGET_SCORES}
-        if math.isnan(self.r2):
+        if math.isnan(self.r2) and math.isfinite(self.loss):
             del each["r2"]
         chosen = {name: getattr(self, name) for name in TARGET_CHOSEN}
         return each | {name: float(value) for name, value in chosen.items() if value is not None}

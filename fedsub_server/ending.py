@@ -6,6 +6,7 @@ A method that ended so has a file beside its database, and is not gone on with.
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -112,6 +113,9 @@ class Ending:
             return ""
         now, before = self.means[round], self.means[max(long_ago)]
         if self.of_error:
+            # Somebody's model diverged: that says nothing of the others' errors.
+            if not (math.isfinite(before) and math.isfinite(now)):
+                return ""
             if before - now >= LEAST_RISE * before:
                 return ""
             return f"in {patience} rounds the validation MAE fell from {before:.4g} to {now:.4g}"

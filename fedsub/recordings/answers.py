@@ -205,7 +205,8 @@ class RecordingAnswers:
         if smooth is not None:
             shares = smooth.smoothed(shares, windows.begins)
         label = shares.argmax(axis=1)
-        label[shares.max(axis=1) < self.asked.unknown_below] = -1
+        if self.asked.unknown_below:
+            label[shares.max(axis=1) < self.asked.unknown_below] = -1
         return Answered(name, windows.begins, windows.length_s, label, shares, tick)
 
 

@@ -118,17 +118,17 @@ def _there(grid: Grid, people: tuple[str, ...], rounds: tuple[int, ...]) -> NDAr
     return found
 
 
-def by_attendance(found: Attendance, f1: Grid) -> str:
-    """Return a sentence on people's last macro F1 by how often they took part; "" of one group."""
+def by_attendance(found: Attendance, scores: Grid, title: str = "macro F1") -> str:
+    """Return a sentence on people's last scores by how often they took part; "" of one group."""
     last: dict[str, float] = {}
-    for round in f1.rounds:
-        last |= f1.at(round)
+    for round in scores.rounds:
+        last |= scores.at(round)
     shares, parts = found.shares, list[str]()
     for words, least, below in _OFTEN:
         own = [last.get(person) for person, share in shares.items() if least <= share < below]
         tested = [value for value in own if value is not None]
         if own:
-            mean = f"macro F1 {np.mean(tested):.3f}" if tested else "never tested"
+            mean = f"{title} {np.mean(tested):.3f}" if tested else "never tested"
             parts.append(f"{words}: {len(own)}, {mean}")
     return f" People by the rounds in which they took part: {'; '.join(parts)}." * (len(parts) > 1)
 
@@ -150,8 +150,8 @@ def attendance_maps(frame: Frame) -> Iterator[Drawn]:
             f"{len(found.people)} people by {len(found.rounds)} rounds. People who were so in some "
             f"round: {', '.join(counts) or 'none missing, refused or resting'}. Fewest were tested "
             f"in round {fewest}: {tested} of {known}."
-            f"{by_attendance(found, frame.of(name)[0].people[frame.score])} Who and when is in "
-            "tables/."
+            f"{by_attendance(found, frame.of(name)[0].people[frame.score], frame.title)} Who and "
+            "when is in tables/."
         )
         title = f"{name}: who took part by round{frame.of_seed}"
         yield drawn(f"{frame.key}attendance_{place + 1}", title, words, _map(found))

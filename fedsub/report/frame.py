@@ -198,9 +198,14 @@ class Frame:
         return tuple(name for name in self.scores if name != "accuracy")
 
     @property
+    def title(self) -> str:
+        """The name of the score in words."""
+        return "MAE" if self.score == "mae" else "macro F1"
+
+    @property
     def compared(self) -> str:
         """What is compared, in words: more of it is better."""
-        return "negative MAE" if self.score == "mae" else "macro F1"
+        return "negative MAE" if self.score == "mae" else self.title
 
     @property
     def unit(self) -> str:

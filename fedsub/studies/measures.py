@@ -19,7 +19,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
 #: Measures of how long it took until the mean over people first was as much.
 TO_TARGET = (
     r"(?P<unit>rounds|seconds)-to-(?P<metric>((?P<error>mae|rmse)|macro-f1|weighted-f1|accuracy|r2))"
-    r"-(?P<value>0?\.\d+|[01]|(?(error)\d+(\.\d+)?))"
+    r"-(?P<value>0?\.\d+|[01]|(?(error)\d+(\.\d+)?|(?!)))"
 )
 #: Of a summary words, and what takes a second method in the same run.
 _UNMEASURED = ("method", "tested", "encoding", "twin", "gain-over-twin", "worse-than-twin")

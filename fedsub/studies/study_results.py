@@ -1,5 +1,6 @@
 """What a finished study found: a row for every method, over people and seeds."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,8 +124,13 @@ def tables(study: Study, runs: Sequence[Run]) -> list[tuple[Cell, list[Row]]]:
         twin = twin_of([run for each in of for run in each])
         alone = [run.people for each in of for run in each if run.task.method == LOCAL]
         rows = [_row(study.scores, own, twin, alone) for own in of]
-        found.append((cell, sorted(rows, key=lambda row: -study.scores.sign * row.score)))
+        # What diverged is last.
+        found.append((cell, sorted(rows, key=lambda row: _order(study.scores.sign * row.score))))
     return found
+
+
+def _order(score: float) -> tuple[bool, float]:
+    return math.isnan(score), -score
 
 
 def _twins(runs: Sequence[Run]) -> tuple[dict[str, float], dict[str, float]]:
@@ -170,8 +176,8 @@ def _row(
     reached = _of_people(ours)
 
     def mean(name: str) -> float:
-        values = [getattr(run.summary, name) for run in runs]
-        return float(np.mean([np.nan if value is None else value for value in values]))
+        known = [v for run in runs if (v := getattr(run.summary, name)) is not None]
+        return float(np.mean(known or [np.nan]))
 
     # In a fold that leaves one person out, the percentile over people would be that person's.
     apart = len(reached) > 0 and leaves_people_out(runs[0].task.fold)
@@ -191,7 +197,7 @@ def _row(
         None if gains is None else twin,
         None if gains is None else float(gains.mean()),
         None if gains is None else interval(gains),
-        None if gains is None else float((gains < 0).mean()),
+        None if gains is None else float((~(gains >= 0)).mean()),
         _counted([side for run in runs for side in run.beyond.values()]),
         sent("full_models_up_sent"),
         sent("full_models_down_sent"),

@@ -198,7 +198,7 @@ def _runs_csv(study: Study, runs: Sequence[Run]) -> str:
             **_about(run),
             "tuned": json.dumps(dict(run.task.tuned), sort_keys=True),
             **{k: v for k, v in asdict(run.summary).items() if k not in left_out},
-            **{f"{score}_at_{s}": f[score] for s, f in run.summary.by_capacity.items()},
+            **{f"{score}_at_{s}": f.get(score) for s, f in run.summary.by_capacity.items()},
             **{
                 name: value
                 for name, value in run.measures.items()

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +86,20 @@ def tuned(
         tried = [
             {
                 "values": dict(task.tuned),
-                score: None if task.name in failed else getattr(summary(folder, task), score),
+                score: None
+                if task.name in failed
+                else _finite(getattr(summary(folder, task), score)),
             }
             for task in tasks
         ]
     found = {"method": config.method, "chosen": chosen, "tried": tried}
     found["grid"] = {key: list(values) for key, values in grid.items()}
     return read_config(None, {**to_flat(config), **chosen}), found
+
+
+def _finite(score: float) -> float | None:
+    """Return a score; None of a candidate that diverged."""
+    return score if isfinite(score) else None
 
 
 def tuned_folder(config: RunConfig, found: Mapping[str, Any]) -> Path:

@@ -46,7 +46,8 @@ def labelled(person: str, y: NDArray[np.int64], planned: Plan) -> NDArray[np.flo
     if (beyond := values[(values < target.low) | (values > target.high)]).size:
         raise DataError(
             f"client {person!r}: target {target.name!r}: got {float(beyond[0])!r}, expected "
-            f"{target.low:g} to {target.high:g}, as target-range says. Widen it, or mend the value"
+            f"{target.low:g} to {target.high:g}, as target-range or the card says. Mend the value, "
+            "or import anew with a wider range"
         )
     return values
 

@@ -1,6 +1,7 @@
 """Rounds that end early: by patience on validation parts, or by a function."""
 
 import sys
+from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,13 +14,13 @@ from fedsub.testing.runs import people
 from fedsub_core.config.run_config import dump_toml, read_config
 from fedsub_core.config.settings import RoundSettings
 from fedsub_core.errors import RunError
-from fedsub_core.metric_names import VALIDATION
+from fedsub_core.metric_names import VALIDATION, VALIDATION_ERROR
 from fedsub_core.metrics import MetricRow
 from fedsub_server.ending import Ending, RoundDone, ended_in_words, read_ended
 
 
-def rows(round: int, *values: float) -> list[MetricRow]:
-    return [MetricRow(round, f"p{i}", None, VALIDATION, one) for i, one in enumerate(values)]
+def rows(round: int, *values: float, metric: str = VALIDATION) -> list[MetricRow]:
+    return [MetricRow(round, f"p{i}", None, metric, one) for i, one in enumerate(values)]
 
 
 def test_patience_looks_at_what_was_reached_so_many_rounds_ago(tmp_path: Path) -> None:
@@ -32,6 +33,13 @@ def test_patience_looks_at_what_was_reached_so_many_rounds_ago(tmp_path: Path) -
     later = Ending(settings, "ditto", tmp_path / "other", rows(1, 0.5) + rows(2, 0.5))
     (tmp_path / "other").mkdir()
     assert later.after(3, rows(3, 0.5)), "also by what an earlier process saw"
+
+
+def test_somebody_whose_errors_diverged_ends_nothing_for_the_others(tmp_path: Path) -> None:
+    ending = Ending(RoundSettings(rounds=20, patience=2), "ditto", tmp_path)
+    for round in range(1, 7):
+        each = rows(round, 10 / round, 8 / round, inf, metric=VALIDATION_ERROR)
+        assert not ending.after(round, each)
 
 
 def test_the_last_round_ends_nothing_early(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Targets: a known answer is found, sums are those of least squares, classes are refused."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,12 @@ def test_of_a_constant_target_r2_is_none() -> None:
     assert constant.numbers.keys() == {"mae", "rmse", "loss", "examples"}
     assert constant.mae == pytest.approx(1.0) and other.rmse == pytest.approx(1.0)
     assert other.r2 == pytest.approx(1 - 0.03 / 0.5)
+
+
+def test_who_diverged_has_an_r2_that_shows_it() -> None:
+    y = torch.tensor([[0.0, 0.5, -0.5]])
+    (lost,) = target_errors(torch.full((1, 3, 2), math.nan), y, (3,), half=10.0)
+    assert math.isnan(lost.numbers["r2"]) and math.isnan(lost.numbers["mae"])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import csv
 import json
 from functools import partial
+from math import isnan, nan
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,15 @@ def study(tmp_path: Path) -> Study:
     return read_study(tmp_path / "pulse.toml")
 
 
-def made(study: Study, folder: Path) -> None:
-    """Write runs in which the person at a place is off by a tenth more than the one before."""
+def made(study: Study, folder: Path, diverged: str = "") -> None:
+    """Write runs in which the person at a place is off by a tenth more than the one before.
+
+    The first person's model of the method `diverged` has no finite error.
+    """
     for task in final_tasks(study, nothing_tuned(study)):
         errors = ERRORS[task.method]
-        score = partial(lambda errors, r, i: errors[r - 1] + 0.1 * i, errors)
+        lost = {0: nan} if task.method == diverged else {}
+        score = partial(lambda e, lost, r, i: e[r - 1] + lost.get(i, 0.1 * i), errors, lost)
         run = make_run(
             folder / RUNS / task.name,
             {task.method: score},
@@ -85,6 +90,17 @@ def test_the_least_error_is_first_and_a_smaller_one_is_a_gain(study: Study, tmp_
     (plain,) = plain_tables(study, runs)
     assert plain["rows"][0]["mae"] == pytest.approx(3.25) and "macro_f1" not in plain["rows"][0]
     assert plain["rows"][0]["p90"] == pytest.approx(3.45)
+
+
+def test_a_method_that_diverged_is_last_and_worse_for_who_diverged(
+    study: Study, tmp_path: Path
+) -> None:
+    made(study, tmp_path, "fedavg")
+    runs = finished(study, tmp_path, nothing_tuned(study))
+    ((_, rows),) = tables(study, runs)
+    assert [row.entry.label for row in rows] == ["local", "fedavg"]
+    assert isnan(rows[1].score) and rows[1].worse == pytest.approx(1 / len(MORE))
+    assert "| fedavg |" in write_tables(study, tmp_path, runs)
 
 
 def test_its_results_file_has_its_own_columns(study: Study, tmp_path: Path) -> None:

@@ -215,6 +215,7 @@ def test_a_studys_folder_knows_its_study(study: Study, tmp_path: Path) -> None:
         ('source = "Fig. 4"', "", "expected a source and numbers"),
         ('"clusters"', '"rounds-to-f1-0.8"', "'rounds-to-f1-0.8', expected rounds or seconds to a"),
         ('"clusters"', '"seconds-to-loss-0.1"', "expected rounds or seconds to a macro-f1"),
+        ('"clusters"', '"rounds-to-accuracy-"', "expected rounds or seconds to a macro-f1"),
         ('"clusters"', '"rounds-to-accuracy-80"', "accuracy or r2 from 0 to 1, such as"),
         ("epochs = [2]", "epochs = [2, 2]", "vary: epochs: got .2, 2., expected a list"),
         ("epochs = [2]", "seed = 2", "vary: seed: got 2, expected it among seeds"),
