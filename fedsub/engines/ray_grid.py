@@ -134,8 +134,7 @@ class RayGrid(SimulationGrid):
 
     def _begin(self, round: int) -> None:
         """Note what clients keep before a round: a lost worker's train it again from there."""
-        self._round = round
-        self._before = [dict(kept) if self._holds else {} for kept in self._kept]
+        self._round, self._before = round, [dict(k) if self._holds else {} for k in self._kept]
         self._trained = [[] for _ in self._kept]
         self._sums.begin()
 

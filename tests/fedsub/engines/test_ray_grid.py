@@ -175,7 +175,7 @@ def test_small_answers_of_many_lie_in_files_together(monkeypatch: pytest.MonkeyP
     lying = [is_mapped(own["w"].numpy()) for own in kept.values()]
     assert lying == [True] * 8 + [False] * 2
     assert [own["w"][0].item() for own in kept.values()] == list(range(10))
-    grid._clients, grid._sums = [[]], RaySums(grid._ask, {})
+    grid._clients, grid._sums, grid._holds = [[]], RaySums(grid._ask, {}), False
     monkeypatch.setattr(grid, "_ask", lambda work: {})
     grid.load_state({})
     for i in range(10, 14):

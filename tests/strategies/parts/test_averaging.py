@@ -307,3 +307,26 @@ def test_a_mean_by_blocks_of_people_is_the_mean_of_all(
     assert all(not torch.allclose(whole[name], plain[name]) for name in start), "some is shortened"
     monkeypatch.setattr(averaging, "BLOCK_NUMBERS", 16 if sizes else 2)
     torch.testing.assert_close(robust_mean(uploads, start, settings, rule=rule), whole)
+
+
+def test_an_update_that_is_shortened_to_nothing_leaves_the_others_numbers_fine() -> None:
+    stream = np.random.default_rng(0)
+    values = stream.normal(0, 0.05, (11, 1000)).astype(np.float32)
+    honest = values[:10].astype(np.float64).mean(0) * 10 / 11
+    values[10, 0] = 1e15
+    uploads = {f"c{i}": upload(1, body=own.tolist()) for i, own in enumerate(values)}
+    start = {"body": torch.zeros(1000)}
+    mean = robust_mean(uploads, start, RobustSettings.parse("clip", 0.2))["body"].numpy()
+    np.testing.assert_allclose(mean[1:], honest[1:], rtol=1e-3, atol=1e-6)
+
+
+def test_the_same_numbers_at_places_written_otherwise_are_shortened_alike() -> None:
+    """What is cut off an update stays where it began, also where all begin far from 0."""
+    found = []
+    for at in (EVERYWHERE, Placement(rows=np.arange(2))):
+        uploads = {f"c{i}": upload(1, body=[9.0 + i, 9.0]) for i in (1, 1.5, 2, 2.5, 900)}
+        first = replace(uploads["c1"].part("body"), at=at)
+        uploads["c1"] = replace(uploads["c1"], tensors={"body": first})
+        start = {"body": torch.full((2,), 9.0)}
+        found.append(robust_mean(uploads, start, RobustSettings.parse("clip", 0.2))["body"])
+    torch.testing.assert_close(*found)
