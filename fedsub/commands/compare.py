@@ -14,6 +14,7 @@ from fedsub.commands.as_json import AS_JSON, console_beside, print_json
 from fedsub.commands.declared import with_options
 from fedsub.commands.engines import EngineAsked, engine_options
 from fedsub.commands.interruption import told_how_to_go_on
+from fedsub_core.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,10 +39,17 @@ class StudyAsked:
 
 @dataclass(frozen=True)
 class StudyWritten:
-    """Where a study is written to: its folder, and a file of its tables."""
+    """Where a study is written to: its folder, and a file of its tables.
+
+    Raises ConfigError if the file's folder is not there.
+    """
 
     out: Path | None
     csv: Path | None
+
+    def __post_init__(self) -> None:
+        if self.csv is not None and not self.csv.resolve().parent.is_dir():
+            raise ConfigError(f"csv: got {self.csv}, expected a file in a folder that is there")
 
 
 @dataclass(frozen=True)
@@ -180,26 +188,31 @@ def compare(
             if not any(wanted.rows()):
                 raise
             runs = finished(wanted, folder, error.chosen)
-    _print_study(console, wanted, folder, runs, written.csv)
+    _print_study(console, wanted, folder, runs)
+    _write_csv(console, wanted, runs if failed is None else [], written.csv)
     report = write_study_page(wanted, folder, runs)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
     if as_json:
-        found = {"title": wanted.title, "seeds": wanted.seeds}
-        found["tables"] = plain_tables(wanted, runs)
+        found = {"title": wanted.title, "seeds": wanted.seeds, "tables": plain_tables(wanted, runs)}
         print_json({"folder": str(folder), "report": str(report), **found})
     if failed is not None:
         raise failed
 
 
-def _print_study(
-    console: Console, study: Study, folder: Path, runs: list[Run], results: Path | None
-) -> None:
-    """Write the tables; print them, and where they lie."""
+def _write_csv(console: Console, study: Study, runs: list[Run], path: Path | None) -> None:
+    """Write the tables into one file; of a study that failed, say that they are not."""
     from fedsub.studies.results_file import write_results
+
+    if path is not None and runs:
+        write_results(study, runs, path)
+    elif path is not None:
+        console.print(f"{path} is not written: some runs failed", markup=False)
+
+
+def _print_study(console: Console, study: Study, folder: Path, runs: list[Run]) -> None:
+    """Write the tables; print them, and where they lie."""
     from fedsub.studies.study_tables import TABLES_FILE, write_tables
 
-    if results is not None:
-        write_results(study, runs, results)
     console.print(write_tables(study, folder, runs), markup=False, soft_wrap=True)
     times: dict[str, float] = {}
     # Tables may have runs in common.

@@ -146,12 +146,12 @@ def attendance_maps(frame: Frame) -> Iterator[Drawn]:
         )
         fewest = found.rounds[int(np.argmin(np.where(found.tested > 0, found.tested, 2**31)))]
         known, tested = found.count(fewest)
+        own, title = frame.of(name)[0], frame.compared.removeprefix("negative ")
         words = (
             f"{len(found.people)} people by {len(found.rounds)} rounds. People who were so in some "
             f"round: {', '.join(counts) or 'none missing, refused or resting'}. Fewest were tested "
             f"in round {fewest}: {tested} of {known}."
-            f"{by_attendance(found, frame.of(name)[0].people[frame.score], frame.title)} Who and "
-            "when is in tables/."
+            f"{by_attendance(found, own.people[frame.score], title)} Who and when is in tables/."
         )
         title = f"{name}: who took part by round{frame.of_seed}"
         yield drawn(f"{frame.key}attendance_{place + 1}", title, words, _map(found))

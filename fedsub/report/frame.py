@@ -198,14 +198,9 @@ class Frame:
         return tuple(name for name in self.scores if name != "accuracy")
 
     @property
-    def title(self) -> str:
-        """The name of the score in words."""
-        return "MAE" if self.score == "mae" else "macro F1"
-
-    @property
     def compared(self) -> str:
         """What is compared, in words: more of it is better."""
-        return "negative MAE" if self.score == "mae" else self.title
+        return "negative MAE" if self.score == "mae" else "macro F1"
 
     @property
     def unit(self) -> str:

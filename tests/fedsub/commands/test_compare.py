@@ -36,7 +36,9 @@ def test_rows_of_which_a_run_failed_are_missing_and_said(
     monkeypatch.setattr(local_engine, "local_engine", lambda jobs: in_this_process)
     file, folder = Path("small.toml").resolve(), Path("runs/small").resolve()
     file.write_text(STUDY.format(data=town_folder, layers=9))
-    code, out, err = fedsub("compare", file)
+    assert_refused(fedsub("compare", file, "--csv", "none/small.csv"), "none/small.csv")
+    code, out, err = fedsub("compare", file, "--csv", "small.csv")
+    assert "small.csv is not written" in out and not Path("small.csv").exists()
     assert code == 2 and "2 runs failed, the others are kept" in err
     # No terminal, no bar.
     assert re.match(r"tuning: 0 of 6 runs ended, 0%\n(tuning: .+\n)*runs: 0 of 2 runs", out)
