@@ -16,7 +16,7 @@ from fedsub.status import reading
 from fedsub_client.saved_state import Saved
 from fedsub_client.store import FolderStore
 from fedsub_core.config.run_config import dump_toml
-from fedsub_core.data.card import CARD_FILE
+from fedsub_core.data.card import CARD_FILE, read_card
 from fedsub_core.errors import RunError
 from fedsub_core.turn import Turn
 from fedsub_core.version import VERSION
@@ -122,7 +122,7 @@ def test_devices_and_server_go_on_from_what_it_left(
 
 
 def test_it_goes_on_in_a_federation_that_gained_classes(place: Path) -> None:
-    """The server's card and Ann's have a class more; Bob's device of then does not know it."""
+    """The server's card and Bob's have a class more; Ann's device of then does not know it."""
     for name in ("four", "three"):
         shutil.copytree(place / "data", place / name)
     card = place / "four" / CARD_FILE
@@ -132,6 +132,7 @@ def test_it_goes_on_in_a_federation_that_gained_classes(place: Path) -> None:
     for node, context in grid.contexts.items():
         context.node_config["data"] = str(place / ("three" if node % 2 else "four"))
     serve(grid, config)
+    assert read_card(place / "four").classes[-1] == "d"
     with RunDatabase(place / "run" / "fedsub" / "state.db") as database:
         rows = list(database.metrics())
     for round in (ROUNDS + 1, ROUNDS + 2):
