@@ -176,8 +176,10 @@ def _row(
     reached = _of_people(ours)
 
     def mean(name: str) -> float:
-        known = [v for run in runs if (v := getattr(run.summary, name)) is not None]
-        return float(np.mean(known or [np.nan]))
+        values = [getattr(run.summary, name) for run in runs]
+        # Where all test samples of a run have one value, there is no R2.
+        values = [v for v in values if v is not None or name != "r2"] or [None]
+        return float(np.mean([np.nan if value is None else value for value in values]))
 
     # In a fold that leaves one person out, the percentile over people would be that person's.
     apart = len(reached) > 0 and leaves_people_out(runs[0].task.fold)

@@ -97,9 +97,9 @@ def tuned(
     return read_config(None, {**to_flat(config), **chosen}), found
 
 
-def _finite(score: float) -> float | None:
-    """Return a score; None of a candidate that diverged."""
-    return score if isfinite(score) else None
+def _finite(score: float | None) -> float | None:
+    """Return a score; None of a candidate that diverged, or was never tested."""
+    return score if score is not None and isfinite(score) else None
 
 
 def tuned_folder(config: RunConfig, found: Mapping[str, Any]) -> Path:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import fedsub
 from fedsub.studies.kept_study import grid_of
 from fedsub.studies.run import train_methods
-from fedsub.studies.tuned_run import study_of, tuned
+from fedsub.studies.tuned_run import _finite, study_of, tuned
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig, read_config
 from fedsub_core.data.client_data import PARTS
@@ -100,3 +101,10 @@ def test_a_run_that_goes_on_has_its_values(tmp_path: Path) -> None:
     assert read_config(run.folder / "run.toml").lr == run.config.lr
     again = train_methods(run.config, fedsub.federation(people()), run.folder, lambda *done: None)
     assert again["tuned"]["chosen"] == {"lr": run.config.lr}
+
+
+@pytest.mark.parametrize(("score", "written"), [(0.5, 0.5), (nan, None), (None, None)])
+def test_a_candidate_without_a_finite_score_is_written_without_one(
+    score: float | None, written: float | None
+) -> None:
+    assert _finite(score) == written
