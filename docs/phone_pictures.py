@@ -76,7 +76,8 @@ def shoot(tab: Driven, name: str, section: str) -> None:
 
 def main() -> None:
     """Rehearse a deployment, and picture its page."""
-    with tempfile.TemporaryDirectory() as folder:
+    # The browser may still write there while it ends.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         config = read_config(None, SETTINGS | {"out": folder})
         rehearsal = Pictured(config, 3, 1, print, lambda finished: None)
         with rehearsal.up():

@@ -70,7 +70,7 @@ class Ending:
     before: Iterable[MetricRow] = ()
     means: dict[int, float] = field(default_factory=dict)
     function: Callable[[RoundDone], Any] | None = None
-    of_error: bool = False
+    of_error: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.settings.patience:
@@ -112,17 +112,13 @@ class Ending:
         if not (patience and long_ago and round in self.means):
             return ""
         now, before = self.means[round], self.means[max(long_ago)]
+        name, sign, least = "macro F1", 1, LEAST_RISE
         if self.of_error:
-            # Somebody's model diverged: that says nothing of the others' errors.
-            if not (math.isfinite(before) and math.isfinite(now)):
-                return ""
-            if before - now >= LEAST_RISE * before:
-                return ""
-            return f"in {patience} rounds the validation MAE fell from {before:.4g} to {now:.4g}"
-        rise = now - before
-        if rise >= LEAST_RISE:
+            name, sign, least = "MAE", -1, LEAST_RISE * before
+        # Where somebody's model diverged, the mean says nothing of the others.
+        if not (math.isfinite(now) and sign * (now - before) < least):
             return ""
-        return f"in {patience} rounds the validation macro F1 rose by {rise:.4f}"
+        return f"in {patience} rounds the validation {name} went from {before:.4g} to {now:.4g}"
 
     def _function_says(self, round: int, rows: Sequence[MetricRow]) -> str:
         if self.function is None:

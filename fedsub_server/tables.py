@@ -8,6 +8,7 @@ from typing import Any
 
 from fedsub_server.method_summary import MethodSummary
 from fedsub_server.run_folder import humanise_bytes
+from fedsub_server.task_scores import CLASSES, TARGET
 from fedsub_server.twins import IN_WORDS, LOCAL, OWN
 
 #: Numbers of people's own heads that a row of them has.
@@ -176,10 +177,10 @@ def legend(summaries: Sequence[MethodSummary]) -> list[str]:
     lines += [sentence for sentence in (twin_in_words(summaries),) if sentence]
     lines += spent_by_noise(summaries)
     if any(summary.best_round is not None for summary in summaries):
-        by = "macro F1" if all(summary.mae is None for summary in summaries) else "MAE"
+        of = CLASSES if all(summary.mae is None for summary in summaries) else TARGET
         lines.append(
-            f"* Tested is each person's best round so far by {by} on a validation part of the "
-            "training samples, never by tested ones; the round is the median over people."
+            f"* Tested is each person's best round so far by {of.title} on a validation part of "
+            "the training samples, never by tested ones; the round is the median over people."
         )
     return lines
 

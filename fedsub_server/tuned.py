@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsub_core.files import read_table
+from fedsub_server.task_scores import CLASSES, TARGET
 
 TUNED_FILE = "tuned.json"
 
@@ -25,8 +26,8 @@ def tuned_in_words(folder: Path) -> str:
         (best,) = (one for one in found["tried"] if one["values"] == chosen)
     except (KeyError, TypeError, ValueError):
         return ""
-    scores = (("macro F1", best.get("macro_f1"), ".3f"), ("MAE", best.get("mae"), ".4g"))
-    reached = "".join(f", {name} {of:{form}} there" for name, of, form in scores if of is not None)
+    scores = [of for of in (CLASSES, TARGET) if best.get(of.name) is not None]
+    reached = "".join(f", {of.title} {of.text(best[of.name])} there" for of in scores)
     said = (
         f"Chosen for {method} on a validation part, never on test samples: "
         f"{', '.join(each)}{reached}; methods beside it use the same values."

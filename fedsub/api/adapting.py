@@ -89,8 +89,8 @@ def adapt(
     people
         Only these; () is all.
     samples_per_class
-        Labels of each class of the training part, of a target in all, that are used; None: all,
-        0: everybody's model.
+        How many labels of each class are learnt from, drawn at random from the training part;
+        for a target, how many in all. None: all, 0: everybody's model.
     test_share
         Of each class's samples, what is tested; 0: all labels are learnt. None: the run's.
     known

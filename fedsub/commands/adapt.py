@@ -54,8 +54,8 @@ _SHOWN = 8
         "per_class",
         type=click.IntRange(min=0),
         metavar="K",
-        help="labels of each class of the training part, of a target in all, that are used, drawn "
-        "at random [default: all]",
+        help="how many labels of each class are learnt from, drawn at random from the training "
+        "part; for a target, how many in all [default: all]",
     ),
     click.option(
         "--test-share",

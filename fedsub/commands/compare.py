@@ -189,7 +189,7 @@ def compare(
                 raise
             runs = finished(wanted, folder, error.chosen)
     _print_study(console, wanted, folder, runs)
-    _write_csv(console, wanted, runs if failed is None else [], written.csv)
+    _write_csv(console, wanted, runs, written.csv, failed is not None)
     report = write_study_page(wanted, folder, runs)
     console.print(f"Report: {report}", soft_wrap=True, markup=False)
     if as_json:
@@ -199,14 +199,16 @@ def compare(
         raise failed
 
 
-def _write_csv(console: Console, study: Study, runs: list[Run], path: Path | None) -> None:
+def _write_csv(
+    console: Console, study: Study, runs: list[Run], path: Path | None, failed: bool
+) -> None:
     """Write the tables into one file; of a study that failed, say that they are not."""
     from fedsub.studies.results_file import write_results
 
-    if path is not None and runs:
-        write_results(study, runs, path)
-    elif path is not None:
+    if path is not None and failed:
         console.print(f"{path} is not written: some runs failed", markup=False)
+    elif path is not None:
+        write_results(study, runs, path)
 
 
 def _print_study(console: Console, study: Study, folder: Path, runs: list[Run]) -> None:

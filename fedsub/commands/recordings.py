@@ -191,9 +191,5 @@ def _document(answers: RecordingAnswers, day: Day | Spread) -> dict[str, Any]:
             else:
                 row |= {"value": float(said[0])}
             windows.append(row)
-    about = {"client": model.client, "method": model.method, "round": model.round}
-    if isinstance(day, Day):
-        about |= {"classes": model.card.classes, "minutes": day.minutes()}
-    else:
-        about |= {"target": day.target.name, "unit": day.target.unit}
+    about = {"client": model.client, "method": model.method, "round": model.round, **day.about}
     return {**about, "notes": answers.notes, "windows": windows}

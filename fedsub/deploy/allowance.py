@@ -14,7 +14,7 @@ MOST_REPLY_BYTES = 2**23
 
 
 def count_objects(trees: Iterable[Any], most: int) -> int:
-    """Return how many objects are listed in trees of them; at `most` + 1 it stops counting."""
+    """Return the number of objects in trees of them; at `most` + 1 it stops counting."""
     found, todo = 0, list(trees)
     while todo and found <= most:
         found += 1

@@ -135,7 +135,7 @@ def _solved(cohort: Cohort, given: ForNewcomers, shared: Scaling | None, how: st
 
 
 def _labelled(parts: SplitClient, card: Card) -> dict[str, int]:
-    """Return how many labels are used, by class; of a target by its name."""
+    """Return the number of labels that are used, by class; of a target by its name."""
     if card.target is not None:
         return {card.target.name: len(parts.train_y)}
     counts = np.bincount(parts.train_y, minlength=len(card.classes)).tolist()

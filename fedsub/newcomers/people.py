@@ -20,7 +20,7 @@ from fedsub_core.data.held_out import few_of_each
 from fedsub_core.data.npz import read_npz
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.sources import WATCH, load_federation
-from fedsub_core.data.target import is_target
+from fedsub_core.data.target import is_target, no_label
 from fedsub_core.errors import ConfigError, DataError
 from fedsub_data.importing.client_ids import nearest_person
 
@@ -93,7 +93,7 @@ def _without_labels(path: Path, card: Card) -> ClientData | None:
         return None
     if "x" not in arrays or any(name.lower() == "y" for name in names) or not arrays["x"].ndim:
         return None
-    nothing = np.full(len(arrays["x"]), 0 if card.target is None else card.target.low)
+    nothing = np.full(len(arrays["x"]), no_label(card.target))
     return check_client(path, path.stem, {**arrays, "y": nothing}, card)
 
 
@@ -106,7 +106,7 @@ def fitting(card: Card, data: ClientData, given: ForNewcomers) -> tuple[Card, Cl
     where = f"client {data.client!r}"
     targets = card.target is not None, is_target(given.classes)
     if any(targets) and card.classes != given.classes:
-        got, expected = map(" ".join, (card.classes, given.classes))
+        got, expected = map(", ".join, (card.classes, given.classes))
         raise DataError(f"{where}: target: got {got}, expected the run's: {expected}")
     if unknown := [name for name in card.classes if name not in given.classes]:
         raise DataError(
@@ -142,8 +142,8 @@ class Labels:
 
     Parameters
     ----------
-    per_class : of each class of the training part at most, of a target in all, drawn at random;
-        None: as in the run.
+    per_class : how many of each class at most, drawn at random from the training part; for a
+        target, how many in all. None: as in the run.
     test_share : of each class's samples that is tested; 0: nothing is; None: as in the run.
     """
 

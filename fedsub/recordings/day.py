@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +87,11 @@ class Day:
         for label, begin in zip(answered.label.tolist(), answered.begins.tolist(), strict=True):
             stays.add(label, begin, begin + answered.length_s)
         self.windows += len(answered.label)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a document of answers says of all of them."""
+        return {"classes": self.classes, "minutes": self.minutes()}
 
     @property
     def names(self) -> tuple[str, ...]:

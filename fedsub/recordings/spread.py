@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from fedsub.recordings.answers import Answered
 from fedsub_core.data.target import Target
@@ -30,6 +31,11 @@ class Spread:
         self.least = min(self.least, *values)
         self.greatest = max(self.greatest, *values)
         self.total += float(values.sum())
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a document of answers says of all of them."""
+        return {"target": self.target.name, "unit": self.target.unit}
 
     @property
     def words(self) -> str:

@@ -17,6 +17,7 @@ from fedsub.report.frame import Frame, Grid, Trace
 from fedsub.report.maps import bare, height, name_rows
 from fedsub.report.svg import LOOK, WIDTH, Drawn, drawn
 from fedsub_data.inspection.drawing import LACKING
+from fedsub_server.task_scores import TaskScores
 
 #: What a person can be in a round, by its number in :attr:`Attendance.states`. Who is several of
 #: them is the last.
@@ -118,7 +119,7 @@ def _there(grid: Grid, people: tuple[str, ...], rounds: tuple[int, ...]) -> NDAr
     return found
 
 
-def by_attendance(found: Attendance, scores: Grid, title: str = "macro F1") -> str:
+def by_attendance(found: Attendance, scores: Grid, of: TaskScores) -> str:
     """Return a sentence on people's last scores by how often they took part; "" of one group."""
     last: dict[str, float] = {}
     for round in scores.rounds:
@@ -128,7 +129,7 @@ def by_attendance(found: Attendance, scores: Grid, title: str = "macro F1") -> s
         own = [last.get(person) for person, share in shares.items() if least <= share < below]
         tested = [value for value in own if value is not None]
         if own:
-            mean = f"{title} {np.mean(tested):.3f}" if tested else "never tested"
+            mean = f"{of.title} {of.text(float(np.mean(tested)))}" if tested else "never tested"
             parts.append(f"{words}: {len(own)}, {mean}")
     return f" People by the rounds in which they took part: {'; '.join(parts)}." * (len(parts) > 1)
 
@@ -146,12 +147,12 @@ def attendance_maps(frame: Frame) -> Iterator[Drawn]:
         )
         fewest = found.rounds[int(np.argmin(np.where(found.tested > 0, found.tested, 2**31)))]
         known, tested = found.count(fewest)
-        own, title = frame.of(name)[0], frame.compared.removeprefix("negative ")
+        last = frame.of(name)[0].people[frame.score]
         words = (
             f"{len(found.people)} people by {len(found.rounds)} rounds. People who were so in some "
             f"round: {', '.join(counts) or 'none missing, refused or resting'}. Fewest were tested "
             f"in round {fewest}: {tested} of {known}."
-            f"{by_attendance(found, own.people[frame.score], title)} Who and when is in tables/."
+            f"{by_attendance(found, last, frame.of_task)} Who and when is in tables/."
         )
         title = f"{name}: who took part by round{frame.of_seed}"
         yield drawn(f"{frame.key}attendance_{place + 1}", title, words, _map(found))

@@ -74,6 +74,11 @@ def _absences(frame: Frame) -> dict[str, Attendance]:
     return {} if all(one.complete for one in found.values()) else found
 
 
+def metrics_by_round(frame: Frame) -> list[str]:
+    """Return the metrics that have a curve."""
+    return [name for name in frame.scores if name != "accuracy"]
+
+
 def curves(frame: Frame, metric: str, printed: Mapping[str, float] | None = None) -> Drawn | None:
     """Draw a metric's mean by round with its 95 % band; None where no round was evaluated.
 

@@ -17,6 +17,7 @@ from fedsub_core.models.record import ModelRecord
 from fedsub_core.options import Value
 from fedsub_server.data_notes import DataNotes
 from fedsub_server.method_summary import FEWEST, MethodSummary
+from fedsub_server.task_scores import CLASSES, TARGET, TaskScores
 
 Floats = NDArray[np.float64]
 
@@ -182,10 +183,15 @@ class Frame:
         return tuple(dict.fromkeys(one.repeat for one in sorted(self.traces, key=_in_order)))
 
     @property
-    def score(self) -> str:
-        """The metric that people are compared by: of a target the mean absolute error."""
+    def of_task(self) -> TaskScores:
+        """The scores of what is tested: of a target errors."""
         errors = any(trace.summary.mae is not None for trace in self.traces)
-        return "mae" if errors else "macro_f1"
+        return TARGET if errors else CLASSES
+
+    @property
+    def score(self) -> str:
+        """The metric that people are compared by."""
+        return self.of_task.name
 
     @property
     def scores(self) -> tuple[str, ...]:
@@ -193,14 +199,9 @@ class Frame:
         return ("mae", "r2", "loss") if self.score == "mae" else ("macro_f1", "accuracy", "loss")
 
     @property
-    def curves(self) -> tuple[str, ...]:
-        """The metrics that are drawn by round."""
-        return tuple(name for name in self.scores if name != "accuracy")
-
-    @property
     def compared(self) -> str:
         """What is compared, in words: more of it is better."""
-        return "negative MAE" if self.score == "mae" else "macro F1"
+        return "negative " * (self.of_task.sign < 0) + self.of_task.title
 
     @property
     def unit(self) -> str:

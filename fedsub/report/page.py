@@ -139,10 +139,9 @@ def lead(frame: Frame, pairs: Sequence[Pair]) -> list[str]:
     people, all_there = (max(getattr(t.summary, n) for t in tested) for n in ("clients", "people"))
     who = "1 person" if all_there == 1 else f"{all_there} people"
     of = "" if people == all_there else f"{people} of "
-    of_target = frame.score == "mae"
-    what, spec = ("Mean absolute error", ".4g") if of_target else ("Macro F1", ".3f")
+    what = "Mean absolute error" if frame.score == "mae" else "Macro F1"
     scores = ", ".join(
-        f"{t.method} {getattr(t.summary, frame.score):{spec}}"
+        f"{t.method} {frame.of_task.text(getattr(t.summary, frame.score))}"
         + (f" (of {t.summary.clients})" if t.summary.clients < people else "")
         for t in tested
     )
@@ -161,8 +160,8 @@ def warnings(frame: Frame) -> list[str]:
 def _alone(frame: Frame) -> list[str]:
     """Return the mean score without others, by each twin that there is, the better one first."""
     means = sorted(means_of_twins(frame).items(), key=lambda one: one[0] != twin(frame))
-    sign = -1 if frame.score == "mae" else 1
-    each = [f"{name} ({IN_WORDS[name]}) {sign * mean:.3f}" for name, mean in means]
+    of = frame.of_task
+    each = [f"{name} ({IN_WORDS[name]}) {of.text(of.sign * mean)}" for name, mean in means]
     return [f"Without others: {', '.join(each)}."] if each else []
 
 

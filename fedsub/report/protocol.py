@@ -26,8 +26,8 @@ _ELSEWHERE = {"data", "method", "beside", "rounds", "seed", "out", "folder", "th
 #: How scores are measured, by the metric that people are compared by.
 _SCORED = {
     "macro_f1": "macro F1 is the mean over the classes in a person's test samples or predictions",
-    "mae": "errors are in the target's unit; R2 is one less the squared error over the variance of "
-    "a person's test samples",
+    "mae": "errors are in the target's unit; R2 is 1 minus the squared error divided by the "
+    "variance of a person's test samples",
 }
 
 
@@ -101,9 +101,9 @@ def _tested(frame: Frame) -> str:
     words = "; ".join(f"{said.get(k, k)}: {', '.join(names)}" for k, names in models.items())
     if any(trace.summary.best_by == "validation" for trace in frame.traces):
         words += (
-            ". In every evaluation each person's is of its best round so far: of the greatest "
-            f"{frame.compared} on a validation part of the training samples, of equal ones of the "
-            "smallest loss; who has too few samples for such a part is tested with the newest"
+            ". In every evaluation each person's is of its best round so far, by "
+            f"{frame.of_task.title} on a validation part of the training samples, of equal ones of "
+            "the smallest loss; who has too few samples for such a part is tested with the newest"
         )
     return words
 

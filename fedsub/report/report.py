@@ -10,7 +10,13 @@ from fedsub.report.calibration import calibration
 from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
 from fedsub.report.comparing import Pair, pairs
 from fedsub.report.csv_tables import csv_files
-from fedsub.report.curves import curves, curves_explained, gain_strip, strip_explained
+from fedsub.report.curves import (
+    curves,
+    curves_explained,
+    gain_strip,
+    metrics_by_round,
+    strip_explained,
+)
 from fedsub.report.frame import Frame
 from fedsub.report.group_maps import PROTOTYPES_EXPLAINED, group_maps, prototype_maps
 from fedsub.report.maps import (
@@ -137,7 +143,7 @@ def _of_methods(frame: Frame, compared: Sequence[Pair]) -> list[Section]:
     # Of many pairs, those of the run's own method; the rest is folded.
     fewer = frame.methods[0] if len(compared) > _MOST_PAIRS else ""
     first = [pair for pair in compared if not fewer or fewer in (pair.first, pair.second)]
-    by_round = [one for one in (curves(frame, metric) for metric in frame.curves) if one]
+    by_round = [one for name in metrics_by_round(frame) if (one := curves(frame, name))]
     strip, by_size = gain_strip(frame), list(capacity_maps(frame))
     return [
         Section(

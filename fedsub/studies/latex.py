@@ -12,8 +12,8 @@ import numpy as np
 from fedsub.studies.measures import asked, number, printed
 from fedsub.studies.study import Cell, Study, name_of
 from fedsub.studies.study_results import Row, Run
-from fedsub.studies.task_scores import TaskScores
 from fedsub_core.files import write_whole
+from fedsub_server.task_scores import TaskScores
 
 LATEX_FILE = "tables.tex"
 _OPENING = (
@@ -61,7 +61,7 @@ def _table(study: Study, cell: Cell, rows: Sequence[Row], runs: Sequence[Run], p
         [_plain(name, numbers.get(row.entry.label)) for row in rows]
         for name, numbers in theirs.values()
     ]
-    titles = [scores.title, f"{scores.worst} %", *scores.others.values(), *asked(study, cell)]
+    titles = [scores.title, scores.worst_title, *scores.others.values(), *asked(study, cell)]
     head = ["method", *titles, *theirs]
     title = f"{study.title} ({name_of(cell)})" if cell else study.title
     seeds = sorted({run.task.config.seed for run in runs})
@@ -106,10 +106,8 @@ def _column(scores: TaskScores, name: str, rows: Sequence[Row], runs: Sequence[R
 
 
 def _of_row(scores: TaskScores, name: str, row: Row) -> float | None:
-    main, worst, *_ = scores.always
-    always = {main: row.score, worst: row.worst}
-    always |= {name.replace("_", "-"): value for name, value in row.means.items()}
-    return always[name] if name in always else row.measures[name]
+    always = zip(scores.always, (row.score, row.worst, *row.means.values()), strict=True)
+    return {**row.measures, **dict(always)}[name]
 
 
 def _of_run(scores: TaskScores, name: str, run: Run) -> float | None:

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from fedsub.studies.study import Cell, Study
-from fedsub.studies.task_scores import TARGET
 from fedsub_core.errors import ConfigError
 from fedsub_server.method_summary import MethodSummary
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import by_round
+from fedsub_server.task_scores import TARGET
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
 #: Measures of how long it took until the mean over people first was as much.
 TO_TARGET = (
-    r"(?P<unit>rounds|seconds)-to-(?P<metric>((?P<error>mae|rmse)|macro-f1|weighted-f1|accuracy|r2))"
-    r"-(?P<value>0?\.\d+|[01]|(?(error)\d+(\.\d+)?|(?!)))"
+    r"(?P<unit>rounds|seconds)-to-(?P<metric>(?P<error>mae|rmse)|macro-f1|weighted-f1|accuracy|r2)"
+    r"-(?P<value>(?(error)\d*\.?\d+|(?:0?\.\d+|[01])))"
 )
 #: Of a summary words, and what takes a second method in the same run.
 _UNMEASURED = ("method", "tested", "encoding", "twin", "gain-over-twin", "worse-than-twin")

@@ -27,7 +27,7 @@ def columns(study: Study) -> list[str]:
     measures = dict.fromkeys(name for cell in cells for name in asked(study, cell))
     theirs = dict.fromkeys(title for cell in cells for title in printed(study, cell))
     scores = study.scores
-    of_all = [*_ends(scores.title), f"{scores.worst} %", *_ends("gain"), "gain over", "worse"]
+    of_all = [*_ends(scores.title), scores.worst_title, *_ends("gain"), "gain over", "worse"]
     of_all = ["method", "tested", *of_all, *scores.others.values(), "up", "down", "to evaluate"]
     return [*keys, *of_all, *measures, *theirs, *study.tune, "written"]
 
@@ -58,7 +58,7 @@ def _values(study: Study, cell: Cell, row: Row) -> dict[str, str]:
     }
     other = {
         **dict(zip(_ends(scores.title), (_text(end, scores.form) for end in score), strict=True)),
-        f"{scores.worst} %": _text(row.worst, scores.form),
+        scores.worst_title: _text(row.worst, scores.form),
         **dict(zip(_ends("gain"), (_text(end, f"+{scores.form}") for end in gain), strict=True)),
         **{title: number(name, row.means[name]) for name, title in scores.others.items()},
         "worse": _text(row.worse, ".0%"),

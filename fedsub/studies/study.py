@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from fedsub.studies.folds import Fold, Folds, folds_of
-from fedsub.studies.task_scores import CLASSES, TARGET, TaskScores
 from fedsub_core.config.own_training import of_target
 from fedsub_core.config.run_config import RunConfig, read_config, to_flat
 from fedsub_core.config.settings import TrainingSettings
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.table import METHODS
+from fedsub_server.task_scores import CLASSES, TARGET, TaskScores
 
 Values = Mapping[str, Any]
 #: A combination of what varies: keys with their values, in the order of the file.

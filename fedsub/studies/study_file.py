@@ -16,10 +16,10 @@ from fedsub.studies.study_parts import (
     read_printed,
     run_keys,
 )
-from fedsub.studies.task_scores import TARGET
 from fedsub_core.config.toml import flatten, read_toml
 from fedsub_core.errors import ConfigError
 from fedsub_core.options import nearest
+from fedsub_server.task_scores import TARGET
 
 _KEYS = (
     "title", "about", "seeds", "tune-seeds", "folds", "budget", "made", "run", "vary", "methods",

@@ -11,7 +11,13 @@ from fedsub.report import comparison_rows, method_rows, people_rows, rows
 from fedsub.report.capacity_maps import CAPACITIES_EXPLAINED, capacity_maps
 from fedsub.report.comparing import Pair, pairs, twin
 from fedsub.report.csv_tables import csv_files
-from fedsub.report.curves import curves, curves_explained, gain_strip, strip_explained
+from fedsub.report.curves import (
+    curves,
+    curves_explained,
+    gain_strip,
+    metrics_by_round,
+    strip_explained,
+)
 from fedsub.report.frame import Frame
 from fedsub.report.group_maps import group_maps
 from fedsub.report.maps import prediction_maps, score_maps
@@ -147,7 +153,7 @@ def _part(
             if paper.of(cell)
             for label, number in paper.numbers.get(metric.replace("_", "-"), {}).items()
         }
-        for metric in frame.curves
+        for metric in metrics_by_round(frame)
     }
     rounds = {r for trace in frame.traces for r in trace.people[frame.score].rounds}
     drawn = [curves(frame, metric, printed[metric]) for metric in printed if len(rounds) > 1]

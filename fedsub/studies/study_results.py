@@ -14,12 +14,12 @@ from fedsub.studies.kept_runs import RUNS, database_of
 from fedsub.studies.measures import mean_of, measured
 from fedsub.studies.runner import final_tasks
 from fedsub.studies.study import Cell, Entry, Study, Task, Values
-from fedsub.studies.task_scores import TaskScores
 from fedsub_core.metric_names import GAIN, OWN_HEADS
 from fedsub_server.data_notes import read_notes
 from fedsub_server.method_summary import MethodSummary
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.summaries import summarise_method
+from fedsub_server.task_scores import TaskScores
 from fedsub_server.twins import IN_WORDS, LOCAL, OWN, better_twin
 
 

@@ -128,9 +128,9 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
         f"Seeds {', '.join(map(str, study.seeds))}{folds}; {budget}{tuned}. {score} is the mean "
         f"over people{over}{of} of each person's own test part after the last round, with the 95 % "
         f"interval over people ({RESAMPLES:,} resamples, each person's mean over {of}; it speaks "
-        f"of other people like these, not of other {of}); {scores.worst} %: the {scores.worst}th "
-        f"percentile over people, mean over {of}; gain: how much {scores.gain} than people "
-        "have without others, by own heads or `local`, whichever is better in the mean of a "
+        f"of other people like these, not of other {of}); {scores.worst_title}: the "
+        f"{scores.worst}th percentile over people, mean over {of}; gain: how much {scores.gain} "
+        "than people have without others, by own heads or `local`, whichever is better in the mean of a "
         "table; worse: people who are worse off than with it"
         f"{own * any(run.beyond for run in runs)}. "
         "Up and down: full models in float32 a client and round, as really sent; to evaluate: a "
@@ -145,7 +145,7 @@ def table(
     theirs, also = printed(study, cell), asked(study, cell)
     over = next((f"gain over {row.twin}" for row in rows if row.twin), "gain")
     scores = study.scores
-    titles = ["method", "tested", scores.title, f"{scores.worst} %", over, "worse"]
+    titles = ["method", "tested", scores.title, scores.worst_title, over, "worse"]
     alone = any(row.beyond for row in rows)
     titles += [*scores.others.values(), *(["better / worse than alone beyond noise"] * alone)]
     titles += ["up / down / to evaluate"] * travels

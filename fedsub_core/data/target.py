@@ -123,3 +123,8 @@ def read_target(table: dict[str, Any], path: Path) -> tuple[Target | None, dict[
     if table.get("classes", ends) != ends or "meanings" in table:
         raise refused(path, "target", name, "classes or a target, not both")
     return target, table | {"classes": ends}
+
+
+def no_label(target: Target | None) -> float:
+    """Return the placeholder of a missing label in `y`: class 0, or the low end of a target."""
+    return 0 if target is None else target.low

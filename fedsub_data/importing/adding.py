@@ -78,7 +78,7 @@ def add_files(
             made = begun(planned, options)
             with replaced(folder) as draft:
                 for person in samples_of(options, planned, made, progress):
-                    own = before.behind(_coded(person, codes))
+                    own = before.behind(person if card.target else _coded(person, codes))
                     for data, place in placed(own, draft):
                         apart = place != draft
                         arrays = before.joined(data, apart)
@@ -200,8 +200,7 @@ def _classes(
 
 def _coded(person: Person, codes: np.ndarray[Any, np.dtype[np.int64]]) -> Person:
     def coded(data: ClientData | None) -> ClientData | None:
-        coded = data is not None and data.y.dtype.kind != "f"
-        return replace(data, y=codes[data.y]) if data is not None and coded else data
+        return None if data is None else replace(data, y=codes[data.y])
 
     return Person(person.client, coded(person.labelled), person.unlabelled)
 

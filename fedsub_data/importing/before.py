@@ -17,6 +17,7 @@ from fedsub_core.data.client_data import ARRAYS, ClientData
 from fedsub_core.data.client_file import check_client, read_client
 from fedsub_core.data.federation import client_files
 from fedsub_core.data.npz import read_npz
+from fedsub_core.data.target import no_label
 from fedsub_core.errors import DataError, cut
 from fedsub_core.spelling import spelt
 from fedsub_data.importing.devices import A_DATE
@@ -199,8 +200,9 @@ class Before:
             return read_client(path, self.card)
         try:
             arrays = read_npz(path, ARRAYS)[0]
-            least = 0 if self.card.target is None else self.card.target.low
-            nothing: Mapping[str, Any] = {"y": np.full(len(arrays["x"]), least)}
+            nothing: Mapping[str, Any] = {
+                "y": np.full(len(arrays["x"]), no_label(self.card.target))
+            }
         except Exception as error:  # a damaged zip makes numpy raise nearly anything
             raise DataError(f"{path}: cannot be read ({cut(error)}). Restore it") from error
         return check_client(path, path.stem, {**arrays, **nothing}, self.card)

@@ -66,7 +66,8 @@ class ImportOptions(LoggerOptions):
     )
     purity: float = option(
         0.5,
-        "share of a window's rows that must have the window's label; 1 = all",
+        "share of a window's rows that must have the window's label, or at a target any value; "
+        "1 = all",
         above=0,
         maximum=1,
     )

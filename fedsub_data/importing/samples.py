@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.client_file import check_client
+from fedsub_core.data.target import no_label
 from fedsub_core.errors import DataError
 from fedsub_core.options import option_values
 from fedsub_core.spelling import spelt
@@ -123,14 +124,14 @@ def _checked(data: ClientData, made: Imported) -> Person:
     """Return a person's samples as they enter a federation; those without a label apart."""
     path = Path(made.card.name, "clients", f"{data.client}.npz")
     target = made.card.target
-    none, least = (data.y < 0, 0) if target is None else (np.isnan(data.y), target.low)
+    none = data.y < 0 if target is None else np.isnan(data.y)
     parts = list[ClientData | None]()
     for rows, fewest in ((~none, made.dropped.options.fewest), (none, 1)):
         part = data if rows.all() else data.part(np.flatnonzero(rows))
         if len(part.y) < fewest:
             parts.append(None)
             continue
-        arrays = part.arrays() | {"y": np.where(none[rows], least, part.y)}
+        arrays = part.arrays() | {"y": np.where(none[rows], no_label(target), part.y)}
         parts.append(check_client(path, data.client, arrays, made.card))
     labelled, unlabelled = parts
     if labelled is not None:

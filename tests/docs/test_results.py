@@ -18,9 +18,9 @@ from fedsub.studies.study_file import read_study
 ROOT = Path(__file__).resolve().parents[2]
 #: A file that a page shows, and code before it, in a sentence or apart.
 _TABLE = re.compile(r"^Table: \[[^]]+\]\((results/[\w.-]+)\)$", re.MULTILINE)
+_CODE = re.compile(r"```\w*\n(.+?)```|`([^`]+)`", re.DOTALL)
 #: The day from which on `--csv` writes files of studies, whole.
 WHOLE = "2026-12-01"
-_CODE = re.compile(r"```\w*\n(.+?)```|`([^`]+)`", re.DOTALL)
 
 
 def tables_of(page: Path) -> Iterator[tuple[Path, str]]:

@@ -29,7 +29,7 @@ def test_patience_looks_at_what_was_reached_so_many_rounds_ago(tmp_path: Path) -
     reached = [0.2, 0.3, 0.3, 0.4, 0.4, 0.4005]
     said = [ending.after(i + 1, rows(i + 1, one, one)) for i, one in enumerate(reached)]
     assert said == [False] * 5 + [True], "0.4 after 4 rounds, less than 0.001 more after 6"
-    assert ending.rounds == 6 and "rose by 0.0005" in read_ended(tmp_path)["why"]
+    assert ending.rounds == 6 and "went from 0.4 to 0.4005" in read_ended(tmp_path)["why"]
     later = Ending(settings, "ditto", tmp_path / "other", rows(1, 0.5) + rows(2, 0.5))
     (tmp_path / "other").mkdir()
     assert later.after(3, rows(3, 0.5)), "also by what an earlier process saw"

@@ -79,6 +79,6 @@ def test_patience_ends_a_run_whose_errors_fall_no_more(tmp_path: Path) -> None:
         hidden="8", out=str(tmp_path), progress=False,
     )  # fmt: skip
     ended = read_ended(run.folder / "local")
-    assert 2 < ended["round"] < 30 and "validation MAE fell from" in ended["why"]
+    assert 2 < ended["round"] < 30 and "validation MAE went from" in ended["why"]
     page = run.report.path.read_text("utf-8")
-    assert "of the greatest negative MAE on a validation part" in page
+    assert "so far, by MAE on a validation part" in page

@@ -61,7 +61,7 @@ def test_a_page_rests_while_a_condition_does_not_hold(visit: Visit) -> None:
     tab.run("phone.level = 0.5")
     tab.until(f"/Rests: its battery is not above 50 %/.test({SAYS})")
     tab.run("link.type = 'cellular'")
-    tab.until(f"/Rests: it is on a metered link/.test({SAYS})")
+    tab.until(f"/Rests: it is on mobile data/.test({SAYS})")
     tab.run("phone.charging = false")
     tab.until(f"/Rests: it is not charging/.test({SAYS})")
     calls.clear()

@@ -21,6 +21,7 @@ from fedsub_server.data_notes import DataNotes, write_notes
 from fedsub_server.results import method_summaries
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.tables import REACHED, text_table
+from fedsub_server.task_scores import CLASSES, TARGET
 
 from .html_checks import checked
 from .made_runs import make_run, rows
@@ -114,12 +115,13 @@ def test_f1_is_told_by_how_often_people_took_part(tmp_path: Path) -> None:
     found = Attendance.of(trace)
     assert found.shares["p0"] == pytest.approx(4 / 6) and found.shares["p9"] == 1
     f1 = trace.people["macro_f1"]
-    assert by_attendance(found, f1) == ""
+    assert by_attendance(found, f1, CLASSES) == ""
     rare = replace(found, states=np.where(np.arange(10)[:, None] < 2, NOT_ASKED, found.states))
-    assert by_attendance(rare, f1) == (
+    assert by_attendance(rare, f1, CLASSES) == (
         " People by the rounds in which they took part: fewer than a third: 2, macro F1 0.050; "
         "more: 8, macro F1 0.550."
     )
+    assert "a third: 2, MAE 0.05; more: 8, MAE 0.55." in by_attendance(rare, f1, TARGET)
 
 
 def test_where_all_took_part_nothing_is_added(tmp_path: Path) -> None:

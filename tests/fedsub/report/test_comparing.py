@@ -122,7 +122,7 @@ def test_of_a_target_the_smaller_error_is_the_gain(tmp_path: Path) -> None:
     assert [row[1] for row in rows.rows] == ["better", "worse"]
     path, _ = write_report(folder)
     page = path.read_text("utf-8")
-    assert "Without others: local (the same model trained alone) 7.500." in page
+    assert "Without others: local (the same model trained alone) 7.5." in page
     assert "Against local: fedavg +1.000 (better), ditto -1.000 (worse)." in page
     assert "nats" not in page and "macro f1" not in page.lower()
     drawn = {path.stem for path in (folder / "figures").glob("*.png")}

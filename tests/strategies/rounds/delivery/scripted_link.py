@@ -132,7 +132,7 @@ class Server:
         quorum: float = 0.0,
         looked: bool = False,
     ) -> list[tuple[str, str]]:
-        """Return who answered, by the delivery, and what: client and round asked, or an error.
+        """Return the clients that answered, and each answer: client and round asked, or an error.
 
         `looked`: whether the nodes were looked at before, as rounds do.
         """

@@ -1,4 +1,4 @@
-"""Scores of a study's tables: of classes the macro F1, of a target the mean absolute error."""
+"""The scores by which people are compared: macro F1, or of a target the mean absolute error."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TaskScores:
-    """The numbers that every table of a study has.
+    """The score of a task, and the other numbers that tables have beside it.
 
     Parameters
     ----------
     name, title : of the score by which people and methods are compared.
     sign : 1 where more of it is better, -1 where less is.
     form : how its numbers are written; a target's have a unit, so their size is not known.
-    worst, worst_title : the percentile over people below or above which the worst-off tenth lies.
+    worst : the percentile over people beyond which the worst-off tenth lies.
     others : titles of the other numbers, by their names in a summary.
     gain : what a gain is, in words.
     """
@@ -32,6 +32,11 @@ class TaskScores:
     def worst_name(self) -> str:
         """The name of the worst tenth's percentile in files."""
         return f"p{self.worst}"
+
+    @property
+    def worst_title(self) -> str:
+        """The title of the worst tenth's percentile."""
+        return f"{self.worst} %"
 
     @property
     def always(self) -> dict[str, str]:
