@@ -130,8 +130,8 @@ def how_measured(study: Study, runs: Sequence[Run]) -> list[str]:
         f"interval over people ({RESAMPLES:,} resamples, each person's mean over {of}; it speaks "
         f"of other people like these, not of other {of}); {scores.worst_title}: the "
         f"{scores.worst}th percentile over people, mean over {of}; gain: how much {scores.gain} "
-        "than people have without others, by own heads or `local`, whichever is better in the mean of a "
-        "table; worse: people who are worse off than with it"
+        "than people have without others, by own heads or `local`, whichever is better in the "
+        "mean of a table; worse: people who are worse off than with it"
         f"{own * any(run.beyond for run in runs)}. "
         "Up and down: full models in float32 a client and round, as really sent; to evaluate: a "
         "client and evaluation.",
