@@ -12,6 +12,8 @@ from math import frexp, ldexp
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsub_core.mapped_file import release
+
 Sums = NDArray[np.float64]
 
 
@@ -37,6 +39,7 @@ def add_up(terms: Iterable[tuple[NDArray[np.float32], float]], size: int, bound:
         term += rounding
         term -= rounding
         total += term
+        release(values)
     return total
 
 

@@ -160,9 +160,11 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
     handlers = fleet_handlers(
         "push_messages", "push_object", "pull_messages", "confirm_message_received"
     )
-    push_messages, push_object = handlers.push_messages, handlers.push_object
-    pull_messages, confirm = handlers.pull_messages, handlers.confirm_message_received
+    push_messages, confirm = handlers.push_messages, handlers.confirm_message_received
     allowance, answers = Allowance(), LostAnswers()
+
+    def again(answer: Any, flowers: Any) -> Any:
+        return lambda request, **keys: answer(request, lambda: flowers(request=request, **keys))
 
     def push(request: Any, **keys: Any) -> Any:
         def once() -> Any:
@@ -173,12 +175,6 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
 
         return answers.push(request, once)
 
-    def push_one(request: Any, **keys: Any) -> Any:
-        return answers.push_object(request, lambda: push_object(request=request, **keys))
-
-    def pull(request: Any, **keys: Any) -> Any:
-        return answers.pull(request, lambda: pull_messages(request=request, **keys))
-
     def confirmed(request: Any, **keys: Any) -> Any:
         answers.confirm(request)
         return confirm(request=request, **keys)
@@ -188,8 +184,9 @@ def guard_http(page: Path | None = None, invitations: Path | None = None) -> Any
         visitors = None if page is invitations is None else visitors_of(app, page, invitations)
         serve(app, MOST_BYTES, visitors, **keys)
 
-    handlers.push_messages, handlers.push_object = push, push_one
-    handlers.pull_messages, handlers.confirm_message_received = pull, confirmed
+    handlers.push_messages, handlers.confirm_message_received = push, confirmed
+    handlers.push_object = again(answers.push_object, handlers.push_object)
+    handlers.pull_messages = again(answers.pull, handlers.pull_messages)
     flower.uvicorn = SimpleNamespace(run=run)
     return flower
 

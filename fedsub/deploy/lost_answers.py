@@ -95,10 +95,10 @@ class LostAnswers:
         key = hashlib.sha256("\n".join(names).encode()).digest()
         with own.lock:
             now = self._clock()
-            if key in own.pushed and now - own.pushed[key][1] <= SECONDS:
+            own.pushed = {k: one for k, one in own.pushed.items() if now - one[1] <= SECONDS}
+            if key in own.pushed:
                 return own.pushed[key][0]
             answer = push()
-            own.pushed.pop(key, None)
             if was_taken(answer):
                 own.pushed[key] = answer, now
                 for oldest in list(own.pushed)[:-MOST_PUSHES]:

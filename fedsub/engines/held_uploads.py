@@ -33,21 +33,20 @@ class HoldingGrid(CohortGrid):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._round = 0
         self._begin(0)
 
     def _begin(self, round: int) -> None:
         """Let go of uploads of another round."""
-        if round != self._round or not round:
-            self._round, self._uploads = round, dict[str, Bundle]()
-            self._on_disk = OnDisk((), simulated=True)
+        self._round, self._uploads = round, dict[str, Bundle]()
+        self._on_disk = OnDisk((), simulated=True)
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
         """Let the addressed clients work; keep what they upload.
 
         Raises RunError if it cannot be written into files, as many people's is.
         """
-        self._begin(trained_round(messages) or self._round)
+        if (round := trained_round(messages)) not in (0, self._round):
+            self._begin(round)
         for reply in super().answers(messages):
             carried = reply.carried if isinstance(reply, InProcessMessage) else None
             if isinstance(carried, dict) and not reply.has_error():
@@ -79,14 +78,8 @@ class HoldingGrid(CohortGrid):
 
     def summed(self, name: str, weights: Mapping[str, float], bound: float) -> Sums:
         """Return the sum of a tensor by clients' weights: :func:`.exact_sums.add_up`."""
-
-        def terms() -> Iterator[tuple[FloatArray, float]]:
-            for client, weight in weights.items():
-                values = self.numbers(client, name)
-                yield values, weight
-                release(values)
-
-        return add_up(terms(), self.numbers(next(iter(weights)), name).size, bound)
+        terms = ((self.numbers(client, name), weight) for client, weight in weights.items())
+        return add_up(terms, self.numbers(next(iter(weights)), name).size, bound)
 
     def squared_lengths(self, start: Mapping[str, FloatArray]) -> dict[str, float]:
         """Return the squared length of every whole upload's way from `start`, by client."""

@@ -83,12 +83,9 @@ class RayGrid(SimulationGrid):
                     self._where[node], self._part[node] = w, k // STACKS
         worker_of = {one.client: w for w, own in enumerate(self._clients) for one in own}
         self._sums = RaySums(self._ask, worker_of)
-        self._round = 0
-        #: What each worker's clients kept before the round, and the messages that they trained by.
-        self._before: list[States] = [{} for _ in range(workers)]
-        self._trained: list[list[Sequence[Message]]] = [[] for _ in range(workers)]
         #: What each worker's clients keep, as of its last reply.
         self._kept: list[States] = [{} for _ in range(workers)]
+        self._begin(0)
         self._workers = [self._start(w) for w in range(workers)]
         #: Of these, what came since a file was written: each part of a round may be small.
         self._in_memory: list[States] = [{} for _ in self._workers]
@@ -134,8 +131,10 @@ class RayGrid(SimulationGrid):
 
     def _begin(self, round: int) -> None:
         """Note what clients keep before a round: a lost worker's train it again from there."""
-        self._round, self._before = round, [dict(k) if self._holds else {} for k in self._kept]
-        self._trained = [[] for _ in self._kept]
+        self._round = round
+        #: What each worker's clients kept before the round, and the messages that they trained by.
+        self._before = [dict(kept) if self._holds else {} for kept in self._kept]
+        self._trained: list[list[Sequence[Message]]] = [[] for _ in self._kept]
         self._sums.begin()
 
     def personal_models(

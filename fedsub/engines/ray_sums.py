@@ -51,9 +51,8 @@ class RaySums:
     def numbers(self, client: str, name: str) -> FloatArray:
         """Return a tensor of a client's upload."""
         w = self._worker_of[client]
-        found: FloatArray = self._ask({w: partial(HoldingGrid.numbers, client=client, name=name)})[
-            w
-        ]
+        asked = {w: partial(HoldingGrid.numbers, client=client, name=name)}
+        found: FloatArray = self._ask(asked)[w]
         return found
 
     def summed(self, name: str, weights: Mapping[str, float], bound: float) -> Sums:

@@ -18,7 +18,7 @@ from fedsub_core.mapped_file import release
 from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.parts.clipping import Clip, clip
-from strategies.parts.points import MEANS
+from strategies.parts.robust_means import ROBUST_MEANS
 from strategies.parts.upload_sums import summed
 
 #: What a number becomes that not all uploads hold: see :func:`weighted_mean`.
@@ -142,7 +142,7 @@ def robust_mean(
             kept = krum(torch.cdist(moves, moves), f)
             moves, by, people = moves[kept], by[kept], [people[i] for i in kept.tolist()]
         by /= by.sum()
-        centre = MEANS[settings.mean](moves, by, f)
+        centre = ROBUST_MEANS[settings.mean](moves, by, f)
     else:
         by /= by.sum()
         centre = _summed(by, start, lambda i, j: _ways(people[i:j], start, clipped, i))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum
 from typing import Any
 
 from fedsub_core.exact_sums import Sums, add_up, greatest
-from fedsub_core.mapped_file import release
 from fedsub_core.remote_numbers import RemoteNumbers
 from fedsub_core.wire.bundles import Bundle, FloatArray
 
@@ -19,13 +18,7 @@ def summed(values: Sequence[FloatArray], weights: Sequence[float]) -> Sums:
     if remote := _all_remote(values):
         of = {one.client: weight for one, weight in zip(remote, weights, strict=True)}
         return remote[0].holder.summed(remote[0].name, of, bound)
-
-    def terms() -> Iterator[tuple[FloatArray, float]]:
-        for one, weight in zip(values, weights, strict=True):
-            yield one, weight
-            release(one)
-
-    return add_up(terms(), values[0].size, bound)
+    return add_up(zip(values, weights, strict=True), values[0].size, bound)
 
 
 def remote_lengths(
@@ -42,7 +35,8 @@ def remote_lengths(
 
 def thinned(values: FloatArray, step: int) -> FloatArray:
     """Return every `step`-th of an upload's numbers, wherever they are."""
-    for one in _all_remote([values]):
+    one: Any = values
+    if isinstance(one, RemoteNumbers):
         return one.holder.thinned(step)[one.client][one.name]
     return values.reshape(-1)[::step]
 

@@ -65,8 +65,8 @@ class Outbox:
         #: By client: its newest message, and when its node was let in, as of the last look: the
         #: first is from before the messages, for a node can be back within a second.
         self._newest: dict[str, str] = {}
-        there = {client: link.there.get(node) for client, node in nodes.items()}
-        self._activated = {client: key.activated for client, key in there.items() if key}
+        there = link.there
+        self._activated = {c: there[n].activated for c, n in nodes.items() if n in there}
 
     @property
     def waited_for(self) -> set[str]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from fedsub_core.config.robust import RobustSettings
 from strategies.methods.fedsub.membership import ClusterWeights
 from strategies.parts.averaging import krum, malicious
-from strategies.parts.points import MEANS
+from strategies.parts.robust_means import ROBUST_MEANS
 
 #: Of members' rows [m, units, width] and weights [m] that sum to 1: the cluster's [units, width].
 RowMean = Callable[[Tensor, Tensor], Tensor]
@@ -29,7 +29,7 @@ def row_mean(settings: RobustSettings) -> RowMean | None:
         return None
 
     def mean(rows: Tensor, shares: Tensor) -> Tensor:
-        result = MEANS[settings.mean](
+        result = ROBUST_MEANS[settings.mean](
             rows.flatten(1).double(), shares, malicious(settings, len(rows))
         )
         return result.view(rows.shape[1:]).to(rows.dtype)

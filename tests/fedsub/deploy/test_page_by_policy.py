@@ -61,7 +61,7 @@ def test_a_page_rests_while_a_condition_does_not_hold(visit: Visit) -> None:
     tab.run("phone.level = 0.5")
     tab.until(f"/Rests: its battery is not above 50 %/.test({SAYS})")
     tab.run("link.type = 'cellular'")
-    tab.until(f"/Rests: it is on mobile data/.test({SAYS})")
+    tab.until(f"/Rests: it uses mobile data/.test({SAYS})")
     tab.run("phone.charging = false")
     tab.until(f"/Rests: it is not charging/.test({SAYS})")
     calls.clear()
@@ -75,7 +75,7 @@ def test_a_page_rests_while_a_condition_does_not_hold(visit: Visit) -> None:
     choose(visit, "hours", f"{hour}-{hour}")
     tab.until("/Not changed/.test(document.querySelector('#policy-says').textContent)")
     choose(visit, "hours", f"{(hour + 2) % 24}-{(hour + 3) % 24}")
-    tab.until(f"/Rests: it takes part from/.test({SAYS})")
+    tab.until(f"/Rests: it takes part only in the hours/.test({SAYS})")
     assert visit.says("#policy-says") == ""
     tab.run(AXE.read_text("utf-8"))
     assert visit.faults() == []

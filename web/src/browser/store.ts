@@ -35,8 +35,10 @@ export class BrowserStore implements Store {
 /**
  * Do something that one tab does at a time.
  *
- * @returns undefined, at once, where another tab is at it.
+ * @param patience seconds to wait for another tab, after which it throws; 0: no wait.
+ * @returns undefined, at once, where another tab is at it and there is no wait.
  */
-export async function alone<T>(act: () => Promise<T>): Promise<T | undefined> {
-  return navigator.locks.request("fedsub-device", { ifAvailable: true }, (lock) => (lock ? act() : undefined));
+export async function alone<T>(act: () => Promise<T>, patience = 0): Promise<T | undefined> {
+  const how = patience ? { signal: AbortSignal.timeout(1000 * patience) } : { ifAvailable: true };
+  return navigator.locks.request("fedsub-device", how, (lock) => (lock ? act() : undefined));
 }

@@ -38,6 +38,11 @@ export class CallRefused extends Error {
     const hint = status === 401 ? "; is its key registered, and its clock right?" : "";
     super(`fleet call ${call}: got HTTP ${status} (${said.slice(0, 200)}), expected 200${hint}`);
   }
+
+  /** Whether its run is over, or unknown: these are Flower's numbers of such errors. */
+  get ofEndedRun(): boolean {
+    return this.status === 403 && /\b200[78]\b/.test(this.message);
+  }
 }
 
 /** How patient calls are. Times in seconds. */

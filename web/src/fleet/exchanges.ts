@@ -12,8 +12,6 @@ const MOST_BYTES = 2 ** 30;
 /** Tries to pull an object that the server has not yet, and seconds between them. */
 const PULLS = 20;
 const PULL_PAUSE = 0.5;
-/** HTTP's status of a call for a run that has ended. */
-const ENDED = 403;
 /** Flower's code of an error that an app raised. */
 const APP_FAILED = 2n;
 
@@ -72,11 +70,11 @@ export class Exchanges {
     const tree = answer.messageObjectTrees.at(0);
     if (!message?.metadata || !tree) return undefined;
     const { runId } = message.metadata;
-    const content = await this.pulled(runId, tree).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
-    if (content instanceof CallRefused && content.status === ENDED) return undefined;
     const confirm = { node, runId, messageObjectId: tree.objectId };
-    await this.calls.call("confirm-message-received", confirm);
-    return { metadata: message.metadata, content };
+    const content = await this.pulled(runId, tree).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
+    if (content instanceof CallRefused && content.ofEndedRun) return undefined;
+    const confirmed = await whileItRuns(this.calls.call("confirm-message-received", confirm));
+    return confirmed ? { metadata: message.metadata, content } : undefined;
   }
 
   private async pulled(runId: bigint, tree: ObjectTree): Promise<Content> {
@@ -104,8 +102,12 @@ export class Exchanges {
     throw new Error(`object ${objectId}: the server does not have it`);
   }
 
-  /** Send an answer's records, or an error. */
-  async reply(question: Question, answer: Content | Error): Promise<void> {
+  /** Send an answer's records, or an error; false: the run has ended meanwhile. */
+  async reply(question: Question, answer: Content | Error): Promise<boolean> {
+    return whileItRuns(this.pushed(question, answer));
+  }
+
+  private async pushed(question: Question, answer: Content | Error): Promise<void> {
     const asked = question.metadata;
     const { now } = this.calls;
     const metadata = {
@@ -137,3 +139,13 @@ export class Exchanges {
   }
 }
 
+/** Ends with what is done; false: the run that it is for has ended. */
+async function whileItRuns(done: Promise<unknown>): Promise<boolean> {
+  return done.then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof CallRefused && error.ofEndedRun) return false;
+      throw error;
+    },
+  );
+}

@@ -57,8 +57,7 @@ export async function takePart(calls: FleetCalls, answer: (metadata: Metadata, c
       const made = content instanceof Error ? content : await Promise.resolve().then(() => answer(metadata, content)).catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
       if (made instanceof Error) how.log(`${messageType}, round ${groupId}: ${made.message}`);
       if (made instanceof Unanswered) break;
-      await node.reply(question, made);
-      await how.answered?.();
+      if (await node.reply(question, made)) await how.answered?.();
     }
   } catch (error) {
     if (!calls.signal?.aborted) throw error;

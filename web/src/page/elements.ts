@@ -29,6 +29,11 @@ export function said(id: string, text = ""): HTMLParagraphElement {
   return made;
 }
 
+/** A box to tick, before what it means. */
+export function ticked(box: HTMLInputElement, text: string): HTMLElement {
+  return element("div", { className: "tick" }, box, element("label", { htmlFor: box.id, textContent: text }));
+}
+
 /** A field under its label, with a hint where there is one. */
 export function field(label: string, input: HTMLInputElement | HTMLSelectElement, hint = ""): HTMLElement {
   const made = element("div", { className: "field" }, element("label", { htmlFor: input.id, textContent: label }), input);

@@ -3,7 +3,7 @@ import type { Database } from "../browser/database.js";
 import { type Card, classInWords } from "../data/person.js";
 import { join, type Joined, JoinRefused, plainCode } from "../fleet/join.js";
 import { newKeyPair } from "../fleet/keys.js";
-import { button, element, field, said, section, show } from "./elements.js";
+import { button, element, field, said, section, show, ticked } from "./elements.js";
 import { KEYS } from "../thread/names.js";
 import type { Texts } from "./texts.js";
 
@@ -45,7 +45,7 @@ export function joiningView(database: Database, card: Card, texts: Texts, joined
     ...texted,
     field(texts.say("name"), name, texts.say("nameHint")),
     field(texts.say("code"), code),
-    element("div", { className: "tick" }, agree, element("label", { htmlFor: "agree", textContent: texts.say("agree") })),
+    ticked(agree, texts.say("agree")),
     press,
     line,
   );

@@ -40,7 +40,7 @@ export const german: typeof english = {
   restsCharging: "Ruht: Das Telefon lädt nicht.",
   restsWifi: "Ruht: Das Telefon nutzt mobile Daten.",
   restsBattery: "Ruht: Der Akku hat nicht mehr als {percent} %.",
-  restsHours: "Ruht: Es macht von {hours} Uhr mit.",
+  restsHours: "Ruht: Es macht nur in den Stunden {hours} mit.",
   asks: "Ein Lauf möchte beginnen. Lesen Sie unten, was er sendet.",
   keepOpen: "Macht mit, solange diese Seite offen ist. Browser halten Seiten im Hintergrund an, iPhones immer.",
   pause: "Anhalten",
@@ -59,7 +59,7 @@ export const german: typeof english = {
 
   whenTitle: "Wann dieses Telefon mitmacht",
   "only-charging": "Nur, während es lädt",
-  "only-battery": "Nur, wenn der Akku mehr hat, in Prozent (0: immer)",
+  "only-battery": "Nur, wenn der Akku über so viel Prozent hat (0: immer)",
   "only-wifi": "Nur ohne mobile Daten",
   "only-hours": "Nur in diesen Stunden",
   hoursHint: "Etwa 22-7: von 22 bis 7 Uhr. Nichts: zu jeder Stunde.",

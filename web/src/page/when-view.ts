@@ -3,7 +3,7 @@ import { wakeOften, wakeOnce, wakes } from "../browser/waking.js";
 import type { Policy } from "../device/policy.js";
 import { RunError } from "../errors.js";
 import { BACKGROUND } from "../thread/names.js";
-import { element, field, said, section, show } from "./elements.js";
+import { element, field, said, section, show, ticked } from "./elements.js";
 import type { Page } from "./page.js";
 import type { Key } from "./texts.js";
 
@@ -46,7 +46,7 @@ function conditions(page: Page): HTMLElement[] {
 function tick(id: string, text: string, checked: boolean, change: (on: boolean) => Promise<void>): HTMLElement {
   const box = element("input", { id, type: "checkbox", checked });
   box.onchange = () => change(box.checked);
-  return element("div", { className: "tick" }, box, element("label", { htmlFor: id, textContent: text }));
+  return ticked(box, text);
 }
 
 /** The switch by which the service worker takes part, too. */

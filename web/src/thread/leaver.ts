@@ -7,8 +7,6 @@ import type { Doing, Member } from "./taking-part.js";
 
 /** Looks for messages between two looks for runs that are over: some minutes. */
 const LOOKS = 60;
-/** Flower's numbers of the errors that a run is over, or unknown; other refusals say nothing of it. */
-const OVER = /\b200[78]\b/;
 
 /** What all runs have said, once none is waited for; undefined before. */
 export function leftBy({ left, runs = [] }: Leaving): Doing | undefined {
@@ -24,7 +22,7 @@ export function leaver(client: string, database: Database, before: Leaving, call
       await calls.call("get-run", { node: { nodeId }, runId: BigInt(run) }, 1);
       return false;
     } catch (error) {
-      return error instanceof CallRefused && error.status === 403 && OVER.test(error.message);
+      return error instanceof CallRefused && error.ofEndedRun;
     }
   };
   /** Wait no more for runs that are over: they ask nothing. */
@@ -33,7 +31,7 @@ export function leaver(client: string, database: Database, before: Leaving, call
     for (const run of now.runs ?? []) if (!(await isOver(run))) runs.push(run);
     if (runs.length < (now.runs?.length ?? 0)) await keep({ runs });
   };
-  const waits = (): Doing => leftBy(now) ?? { kind: "leaving", said: now.said };
+  const stands = (): Doing => leftBy(now) ?? { kind: "leaving", said: now.said };
   return {
     before: before.node,
     active: async (node) => {
@@ -51,12 +49,13 @@ export function leaver(client: string, database: Database, before: Leaving, call
     },
     answered: async () => {
       if (told && !now.said) await keep({ said: true });
-      does(waits());
+      does(stands());
     },
     stays: async () => {
       if (now.runs?.length && looks++ % LOOKS === 0) await lookRound();
-      if (leftBy(now)) does(waits());
-      return true;
+      const left = leftBy(now);
+      if (left) does(left);
+      return !left;
     },
     waits: () => ({ kind: "leaving", said: now.said }),
   };

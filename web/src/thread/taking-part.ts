@@ -72,10 +72,10 @@ export class TakingPart {
     this.running = this.running.then(() => this.keepOn(ended.signal));
   }
 
-  /** Take part as long as `stays` says so, and begin no more; false, at once, where another tab takes part. */
-  async awhile(person: Person | undefined, stays: () => Promise<boolean>): Promise<boolean> {
+  /** Take part as long as `stays` says so, and begin no more: who calls it sees that no tab takes part. */
+  async awhile(person: Person | undefined, stays: () => Promise<boolean>): Promise<void> {
     this.person = person;
-    return (await alone(() => this.once(new AbortController().signal, stays).then(() => true))) ?? false;
+    await this.once(new AbortController().signal, stays);
   }
 
   /** End it; when it has ended. */

@@ -130,14 +130,22 @@ test("a server that is away for a while is asked again, each call alone", async 
   assert.deepEqual(link.pushed, [CONTENT]);
 });
 
-test("a message whose run has ended is passed over, and the next one is answered", async (t) => {
+for (const call of ["pull-object", "confirm-message-received", "push-messages", "push-object"]) {
+  test(`a message whose run has ended at ${call} is passed over, and the next one is answered`, async (t) => {
+    const link = new SuperLink();
+    link.failures.set(call, { status: 403, times: 1, body: '{"code":2007}' });
+    link.ask("train", "1", CONTENT);
+    link.ask("train", "2", CONTENT);
+    await played(t, link, 1, () => CONTENT);
+    assert.deepEqual(link.pushed, [CONTENT]);
+  });
+}
+
+test("a server that refuses a message for another reason ends it", async (t) => {
   const link = new SuperLink();
-  link.failures.set("pull-object", { status: 403, times: 1 });
+  link.failures.set("push-messages", { status: 403, times: 1 });
   link.ask("train", "1", CONTENT);
-  link.ask("train", "2", CONTENT);
-  const asked = await played(t, link, 1, () => CONTENT);
-  assert.deepEqual(asked.map(({ metadata }) => metadata.groupId), ["2"]);
-  assert.equal(link.calls.filter((call) => call === "confirm-message-received").length, 1);
+  await assert.rejects(played(t, link, 1, () => CONTENT), (error: Error) => error instanceof CallRefused && error.status === 403);
 });
 
 test("a server that refuses the key is not asked again", async (t) => {

@@ -18,7 +18,7 @@ export class SuperLink {
   readonly calls: string[] = [];
   readonly pushed: Pushed[] = [];
   /** Answers of this status are given to so many calls of a name, before any other. */
-  readonly failures = new Map<string, { status: number; times: number }>();
+  readonly failures = new Map<string, { status: number; times: number; body?: string }>();
   /** Numbers of runs that are over. */
   readonly over = new Set<bigint>();
   /** How far its clock is ahead of the device's, ms. */
@@ -61,7 +61,7 @@ export class SuperLink {
     const name = request.url?.split("/").at(-1) ?? "";
     this.calls.push(name);
     const failure = this.failures.get(name);
-    if (failure && failure.times-- > 0) return { status: failure.status, answer: new Uint8Array(0) };
+    if (failure && failure.times-- > 0) return { status: failure.status, answer: new TextEncoder().encode(failure.body ?? "") };
     if (!signed(request, Date.now() + this.ahead)) return { status: 401, answer: new Uint8Array(0) };
     // The second field of a question for a run is its number, in one byte here.
     if (name === "get-run" && this.over.has(BigInt(bytes[bytes.length - 1]))) return { status: 403, answer: new TextEncoder().encode('{"code":2007}') };

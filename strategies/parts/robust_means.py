@@ -1,4 +1,4 @@
-"""Means of points, one of each person: weighted, trimmed, and the median of every number."""
+"""Robust means of points, one of each person: trimmed, and the median of every number; or plain."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ def _columns(moves: Tensor) -> Iterator[Tensor]:
 
 
 #: By name: of points [n, numbers] float64 with weights [n] that sum to 1, f of them malicious.
-MEANS = {"mean": _weighted, "trimmed-mean": _trimmed, "median": _median}
+ROBUST_MEANS = {"mean": _weighted, "trimmed-mean": _trimmed, "median": _median}
