@@ -123,8 +123,10 @@ def asked(study: Study, cell: Cell) -> list[str]:
     return [name for name in dict.fromkeys(names) if name not in study.scores.always]
 
 
-def number(name: str, value: float) -> str:
+def number(name: str, value: float | None) -> str:
     """Return a measure's number with three digits, rounds and times with one; errors with four."""
+    if value is None:
+        return "-"
     if name.startswith(_COARSE):
         return f"{value:.1f}"
     return TARGET.text(value) if name.startswith(("mae", "rmse")) else f"{value:.3f}"

@@ -67,7 +67,7 @@ class Row:
     tested: str
     score: float
     interval: tuple[float, float] | None
-    means: Mapping[str, float]
+    means: Mapping[str, float | None]
     worst: float
     twin: str | None
     gain: float | None
@@ -175,19 +175,15 @@ def _row(
     gains = None if itself or not twin else scores.sign * gains_of(ours, theirs) + 0.0
     reached = _of_people(ours)
 
-    def mean(name: str) -> float:
+    def mean(name: str) -> float | None:
         values = [getattr(run.summary, name) for run in runs]
         # Where all test samples of a run have one value, there is no R2.
-        values = [v for v in values if v is not None or name != "r2"] or [None]
-        return float(np.mean([np.nan if value is None else value for value in values]))
+        return mean_of([v for v in values if v is not None or name != "r2"])
 
     # In a fold that leaves one person out, the percentile over people would be that person's.
     apart = len(reached) > 0 and leaves_people_out(runs[0].task.fold)
     each = [reached] if apart else [np.array(list(people.values())) for people in ours if people]
     low = float(np.mean([np.percentile(people, scores.worst) for people in each] or [np.nan]))
-
-    def sent(name: str) -> float | None:
-        return None if getattr(runs[0].summary, name) is None else mean(name)
 
     return Row(
         runs[0].task.entry,
@@ -201,9 +197,9 @@ def _row(
         None if gains is None else interval(gains),
         None if gains is None else float((~(gains >= 0)).mean()),
         _counted([side for run in runs for side in run.beyond.values()]),
-        sent("full_models_up_sent"),
-        sent("full_models_down_sent"),
-        sent("full_models_evaluation_sent"),
+        mean("full_models_up_sent"),
+        mean("full_models_down_sent"),
+        mean("full_models_evaluation_sent"),
         runs[0].task.tuned,
         {name: mean_of([run.measures[name] for run in runs]) for name in runs[0].measures},
     )

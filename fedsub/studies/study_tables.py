@@ -167,8 +167,8 @@ def table(
             *(number(name, row.means[name]) for name in scores.others),
             *([_beyond(row.beyond)] * alone),
             *([sent] * travels),
-            *(_number(name, row.measures[name]) for name in also),
-            *(_number(name, numbers.get(row.entry.label)) for name, numbers in theirs.values()),
+            *(number(name, row.measures[name]) for name in also),
+            *(number(name, numbers.get(row.entry.label)) for name, numbers in theirs.values()),
             *(tuned(study, key, row.tuned) for key in study.tune),
         ]
         lines.append(cells)
@@ -177,10 +177,6 @@ def table(
 
 def _beyond(people: tuple[int, int, int] | None) -> str:
     return "-" if people is None else "{} / {} of {}".format(*people)
-
-
-def _number(name: str, value: float | None) -> str:
-    return "-" if value is None else number(name, value)
 
 
 def _about(run: Run) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
@@ -90,6 +91,16 @@ def test_the_least_error_is_first_and_a_smaller_one_is_a_gain(study: Study, tmp_
     (plain,) = plain_tables(study, runs)
     assert plain["rows"][0]["mae"] == pytest.approx(3.25) and "macro_f1" not in plain["rows"][0]
     assert plain["rows"][0]["p90"] == pytest.approx(3.45)
+
+
+def test_a_study_in_which_nobody_has_an_r2_says_so(study: Study, tmp_path: Path) -> None:
+    made(study, tmp_path)
+    every = finished(study, tmp_path, nothing_tuned(study))
+    runs = [replace(run, summary=replace(run.summary, r2=None)) for run in every]
+    ((_, rows),) = tables(study, runs)
+    assert [row.means["r2"] for row in rows] == [None, None]
+    assert "nan" not in (text := write_tables(study, tmp_path, runs)) and "| - |" in text
+    assert "nan" not in latex(study, tables(study, runs), runs)
 
 
 def test_a_method_that_diverged_is_last_and_worse_for_who_diverged(
