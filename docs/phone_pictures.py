@@ -44,6 +44,7 @@ class Pictured(PageRehearsal):
         shoot(tab, "invitation", "#join")
         super()._replay(tab, url, client)
         shoot(tab, "taking-part", "#now")
+        shoot(tab, "when", "#when")
         tab.run("document.querySelector('#record-press').click()")
         tab.until("document.querySelector('#record-press').textContent === 'Stop'")
         tab.run(MEASURED)
