@@ -68,7 +68,8 @@ class Ending:
     method: str
     folder: Path
     before: Iterable[MetricRow] = ()
-    means: dict[int, float] = field(default_factory=dict)
+    #: By round, everybody's validation score.
+    scores: dict[int, dict[str, float]] = field(default_factory=dict)
     function: Callable[[RoundDone], Any] | None = None
     of_error: bool = field(default=False, init=False)
 
@@ -99,24 +100,26 @@ class Ending:
         return False
 
     def _note(self, rows: Iterable[MetricRow]) -> None:
-        each = defaultdict[int, list[float]](list)
         for row in rows:
             if row.metric in (VALIDATION, VALIDATION_ERROR):
-                each[row.round].append(row.value)
+                self.scores.setdefault(row.round, {})[row.client] = row.value
                 self.of_error = row.metric == VALIDATION_ERROR
-        self.means |= {round: fmean(values) for round, values in each.items()}
 
     def _patience_says(self, round: int) -> str:
         patience = self.settings.patience
-        long_ago = [number for number in self.means if number <= round - patience]
-        if not (patience and long_ago and round in self.means):
+        long_ago = [number for number in self.scores if number <= round - patience]
+        if not (patience and long_ago and round in self.scores):
             return ""
-        now, before = self.means[round], self.means[max(long_ago)]
+        theirs, earlier = self.scores[round], self.scores[max(long_ago)]
+        # Whose model diverged, or who was not asked in both rounds, says nothing of the others.
+        both = [c for c in theirs if math.isfinite(theirs[c] + earlier.get(c, math.nan))]
+        if not both:
+            return ""
+        now, before = (fmean(of[client] for client in both) for of in (theirs, earlier))
         name, sign, least = "macro F1", 1, LEAST_RISE
         if self.of_error:
             name, sign, least = "MAE", -1, LEAST_RISE * before
-        # Where somebody's model diverged, the mean says nothing of the others.
-        if not (math.isfinite(now) and sign * (now - before) < least):
+        if sign * (now - before) >= least:
             return ""
         return f"in {patience} rounds the validation {name} went from {before:.4g} to {now:.4g}"
 

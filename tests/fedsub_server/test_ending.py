@@ -40,6 +40,16 @@ def test_somebody_whose_errors_diverged_ends_nothing_for_the_others(tmp_path: Pa
     for round in range(1, 7):
         each = rows(round, 10 / round, 8 / round, inf, metric=VALIDATION_ERROR)
         assert not ending.after(round, each)
+    for round in (7, 8):
+        said = ending.after(round, rows(round, 10 / 6, 8 / 6, inf, metric=VALIDATION_ERROR))
+    assert said and "went from 1.5 to 1.5" in read_ended(tmp_path)["why"]
+
+
+def test_people_are_held_against_themselves(tmp_path: Path) -> None:
+    ending = Ending(RoundSettings(rounds=20, patience=1), "ditto", tmp_path)
+    assert not ending.after(1, rows(1, 0.9, 0.2))
+    assert not ending.after(2, rows(2, 0.9, 0.4)[1:]), "the one who was asked again has more"
+    assert not ending.after(3, rows(3, 0.9)), "nobody was asked in both rounds"
 
 
 def test_the_last_round_ends_nothing_early(tmp_path: Path) -> None:
