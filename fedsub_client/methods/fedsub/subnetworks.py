@@ -61,7 +61,7 @@ def class_scores(kind: str, logits: Tensor, judged: Stack, data: Stack) -> Tenso
     """
     if kind not in SCORES:
         raise ConfigError(f"score: got {kind!r}, expected one of {', '.join(SCORES)}")
-    samples = data.of_class(logits.shape[2]).sum(1).to(logits.dtype)
+    samples = data.class_counts(logits.shape[2]).to(logits.dtype)
     if kind == "one":
         return (samples > 0).to(logits.dtype)
     if kind == "samples":

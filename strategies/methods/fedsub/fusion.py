@@ -226,10 +226,8 @@ def _alone(
     up in float64, so that who is alone in all gets exactly 1 of its row.
     """
     mine = torch.zeros(rows.shape[:2], dtype=torch.float64) if own is None else own.clone()
-    for y, together in enumerate(weights.shared):
-        alone = weights.cluster[:, y] >= 0
-        alone[together.members] = False
-        mine[alone] += choice[alone, y] * weights.weight[alone, y, None]
+    for y, weight in enumerate(weights.alone.unbind(1)):
+        mine += choice[:, y] * weight[:, None]
     return mine[:, :, None].to(rows.dtype) * rows
 
 

@@ -15,7 +15,7 @@ from strategies.methods.fedsub.block_weights import BlockWeights, by_block
 from strategies.methods.fedsub.cache import Cache
 from strategies.methods.fedsub.fusion import changed, fuse
 from strategies.methods.fedsub.holdings import Block
-from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights, leaves_alone
+from strategies.methods.fedsub.membership import WeightsMemory, leaves_alone
 from strategies.methods.fedsub.robust import row_mean
 from strategies.methods.fedsub.subnetworks import SubnetworkServer, capacity_of, part_of
 from strategies.rounds.round import Round
@@ -27,6 +27,7 @@ class FedSubServer(SubnetworkServer):
 
     def __init__(self, settings: ServerSettings) -> None:
         super().__init__(settings)
+        self._weights = WeightsMemory(self.hyper.fusion, self.hyper.fusion_reading)
         if self.hyper.fusion == "leadership" and settings.robust.mean != "mean":
             raise ConfigError(
                 f"robust: got {settings.robust.mean!r} with fedsub.fusion=leadership, which takes "
@@ -55,15 +56,7 @@ class FedSubServer(SubnetworkServer):
         if not tensors:
             return tensors
 
-        def weigh(people: Tensor) -> ClusterWeights:
-            return cluster_weights(
-                self.hyper.fusion,
-                clusters[people].numpy(),
-                cache.tensors["holds"][people].numpy(),
-                cache.tensors["omega"][people].numpy(),
-                self.hyper.fusion_reading,
-            )
-
+        weigh = self._weights.of(clusters, cache.tensors["holds"], cache.tensors["omega"])
         robust, names = self.settings.robust, self.shared_rows(round)
         of_blocks = BlockWeights(cache, self.holdings(cache, round), list(names), robust, weigh)
         mean = row_mean(robust)
