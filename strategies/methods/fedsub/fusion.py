@@ -72,9 +72,11 @@ def changed(fused: Tensor, rows: Tensor, replaced: Tensor) -> Tensor:
 
     Where nothing was mixed in, a client gets its own rows back: it has them already.
     """
-    some, differs = _columns(replaced), torch.zeros_like(replaced)
-    differs[:, some] = replaced[:, some] & (fused[:, some] != rows[:, some]).any(-1)
-    return differs
+    if (some := _columns(replaced)) is None:
+        return replaced & (fused != rows).any(-1)
+    new, old = fused.index_select(1, some), rows.index_select(1, some)
+    theirs = replaced.index_select(1, some) & (new != old).any(-1)
+    return torch.zeros_like(replaced).index_copy_(1, some, theirs)
 
 
 def _averaged(
@@ -165,12 +167,12 @@ def _held_mean(
     `held` is what :func:`_held` returns, `wanted` bool [n, units].
     """
     some = _columns(wanted)
-    if not isinstance(some, slice):  # nothing is made of units that nobody wants
+    if some is not None:  # nothing is made of units that nobody wants
         # NumPy's zeros take no memory before they are written to.
         fused = torch.from_numpy(np.zeros(rows.shape, np.float32))
-        parts = rows[:, some], selected[:, :, some], held[:, :, some], wanted[:, some]
-        fused[:, some] = _held_mean(weights, *parts, mean)
-        return fused
+        by_class = selected.index_select(2, some), held.index_select(2, some)
+        own, wanted = rows.index_select(1, some), wanted.index_select(1, some)
+        return fused.index_copy_(1, some, _held_mean(weights, own, *by_class, wanted, mean))
     share = wanted / held.sum(1).clamp(min=1).double()
     if mean is not None:
         return mixed(weights, rows, selected, held * share[:, None], mean)
@@ -180,17 +182,17 @@ def _held_mean(
         return fused
     taken_by = share[who, :, None].to(rows.dtype)
     whom = who if len(who) < len(rows) else slice(None)  # who are all is no copy
-    holds = torch.cat([held[c.heads, y] for y, c in enumerate(weights.shared)])
+    holds = held.flatten(0, 1)[weights.together.heads]
     for units in chunks(rows):
         sum_ = product(sums, rows[:, units]).mul_(holds[:, units, None])
         fused[whom, units] += product(takes, sum_).mul_(taken_by[:, units])
     return fused
 
 
-def _columns(wanted: Tensor) -> Tensor | slice:
-    """Return the units that anybody wants; bool [n, units]."""
+def _columns(wanted: Tensor) -> Tensor | None:
+    """Return the units that anybody wants, None: all; `wanted` bool [n, units]."""
     some = wanted.any(0)
-    return slice(None) if some.all() else some.nonzero().flatten()
+    return None if some.all() else some.nonzero().flatten()
 
 
 def taken(

@@ -7,7 +7,6 @@ matrix over clients is here a number for each client: time and memory grow with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,25 +56,28 @@ class ClusterWeights:
         return tuple(Clusters(label, shared=True) for label in self.cluster.unbind(1))
 
     @cached_property
+    def together(self) -> Clusters:
+        """Those of all classes that have more than one member; u * classes + y is u in class y."""
+        return Clusters(self._flat, shared=True)
+
+    @cached_property
     def products(self) -> tuple[csr_array, csr_array, NDArray[np.int64]]:
-        """Sums of shared clusters [clusters of all classes, n], who takes them [m, clusters], who.
+        """Sums of clusters :attr:`together` [clusters, n], who takes them [m, clusters], who.
 
         float32; `who` are the clients in any of them, int64 [m], ascending.
         """
-        each = enumerate(self.shared)
-        sums = _below([inside.matrix(self.weight[inside.members, y].float()) for y, inside in each])
-        inside_of = csr_array((np.ones_like(sums.data), sums.indices, sums.indptr), sums.shape)
-        takes = inside_of.T.tocsr()
+        inside, classes = self.together, self.cluster.shape[1]
+        weight = self.weight.flatten()[inside.members].float()
+        takes = inside.matrix(torch.ones_like(weight), classes).T.tocsr()
         who = np.flatnonzero(np.diff(takes.indptr))
-        return sums, takes[who], who
+        return inside.matrix(weight, classes), takes[who], who
 
     @cached_property
     def alone(self) -> Tensor:
         """The weight of who is alone in its cluster, elsewhere 0, float64 [n, classes]."""
-        alone = torch.where(self.cluster >= 0, self.weight, 0.0)
-        for y, together in enumerate(self.shared):
-            alone[together.members, y] = 0.0
-        return alone
+        alone = torch.where(self.cluster >= 0, self.weight, 0.0).flatten()
+        alone[self.together.members] = 0.0
+        return alone.view_as(self.weight)
 
     @cached_property
     def in_cluster(self) -> Tensor:
@@ -88,31 +90,23 @@ class ClusterWeights:
 
     def summed(self, values: Tensor) -> Tensor:
         """Return the sums of values [n, classes, ...] over u's clusters; 0 where in none."""
-        adds, who, label = self._everywhere
-        sums = product(adds, values.flatten(0, 1))
-        if len(who) == values[:, :, None].flatten(0, 1).shape[0]:
-            return sums.index_select(0, label).view_as(values)
-        spread = torch.zeros_like(values)
-        spread.view(-1, *values.shape[2:])[who] = sums.index_select(0, label)
-        return spread
+        inside, flat = self._every, values.flatten(0, 1)
+        if len(inside.members) == len(flat):  # nothing is copied to be summed
+            return inside.sums(flat).index_select(0, inside.label).view_as(values)
+        sums = torch.zeros_like(flat)
+        sums[inside.members] = inside.sums(flat[inside.members]).index_select(0, inside.label)
+        return sums.view_as(values)
 
     @cached_property
-    def _everywhere(self) -> tuple[csr_array, Tensor, Tensor]:
-        """Sums of the clusters of all classes [clusters, n * classes], who is in them, in which."""
+    def _every(self) -> Clusters:
+        """The clusters of all classes, as in :attr:`together`."""
+        return Clusters(self._flat)
+
+    @property
+    def _flat(self) -> Tensor:
+        """The cluster of each client's each class, int64 [n * classes], another in each class."""
         n, classes = self.cluster.shape
-        matrices, labels, before = [], self.cluster.clone(), 0
-        for y, inside in enumerate(self.classes):
-            own = inside.matrix(torch.ones(len(inside.members)))
-            matrices.append(
-                csr_array(
-                    (own.data, own.indices * classes + y, own.indptr), (own.shape[0], n * classes)
-                )
-            )
-            labels[inside.members, y] = inside.label + before
-            before += own.shape[0]
-        flat = labels.flatten()
-        who = (flat >= 0).nonzero().flatten()
-        return _below(matrices), who, flat[who]
+        return torch.where(self.cluster < 0, -1, self.cluster + n * torch.arange(classes)).flatten()
 
 
 class Clusters:
@@ -165,21 +159,13 @@ class Clusters:
         """Return the members' values [m, ...] summed in each cluster, [clusters, ...]."""
         return product(self._adds, values)
 
-    def matrix(self, weight: Tensor) -> csr_array:
-        """Return [clusters, n], by which a product sums clients by the members' weight [m]."""
-        data, who = weight[self._order].numpy(), self.members[self._order].numpy()
-        return csr_array((data, who, self._ends), shape=(len(self.heads), self._clients))
+    def matrix(self, weight: Tensor, classes: int = 1) -> csr_array:
+        """Return [clusters, n], by which a product sums clients by the members' weight [m].
 
-
-def _below(matrices: Sequence[csr_array]) -> csr_array:
-    """Return matrices [k, m] below each other, as scipy's vstack does at several times the time."""
-    ends = np.cumsum([0, *(len(one.data) for one in matrices)])
-    starts = [one.indptr[:-1] + end for one, end in zip(matrices, ends, strict=False)]
-    indptr = np.concatenate([*starts, ends[-1:]])
-    data, indices = (
-        np.concatenate([getattr(one, what) for one in matrices]) for what in ("data", "indices")
-    )
-    return csr_array((data, indices, indptr), (len(indptr) - 1, matrices[0].shape[1]))
+        `classes` : of how many the clusters are.
+        """
+        data, who = weight[self._order].numpy(), self.members[self._order].numpy() // classes
+        return csr_array((data, who, self._ends), (len(self.heads), self._clients // classes))
 
 
 def product(matrix: csr_array, values: Tensor) -> Tensor:
@@ -243,34 +229,6 @@ def cluster_weights(
         weight[inside.members, y] = own
         label[inside.members, y] = k
     return ClusterWeights(fusion, reading, torch.from_numpy(contributes.copy()), label, weight)
-
-
-class WeightsMemory:
-    """Weights of the last clusters, made anew only where somebody's clusters or scores changed."""
-
-    def __init__(self, fusion: str, reading: str = READINGS[0]) -> None:
-        self._how = fusion, reading
-        self._of: tuple[Tensor, ...] = ()
-        self._made: dict[tuple[int, ...], ClusterWeights] = {}
-
-    def of(
-        self, clusters: Tensor, contributes: Tensor, omega: Tensor
-    ) -> Callable[[Tensor], ClusterWeights]:
-        """Return what makes the weights among some people, int64 places; see `cluster_weights`."""
-        now = clusters, contributes, omega
-        if not (self._of and all(map(torch.equal, self._of, now))):
-            # Copies: the cache changes in place.
-            self._of, self._made = tuple(tensor.clone() for tensor in now), {}
-        (fusion, reading), made = self._how, self._made
-
-        def weigh(people: Tensor) -> ClusterWeights:
-            key = tuple(people.tolist())
-            if key not in made:
-                numbers = (tensor[people].numpy() for tensor in now)
-                made[key] = cluster_weights(fusion, *numbers, reading)
-            return made[key]
-
-        return weigh
 
 
 def _first_of_each(label: Tensor, mask: Tensor) -> Tensor:
