@@ -181,7 +181,7 @@ def main() -> None:
         TINY,
         data=[f"{REAL}/{name}" for name in SETS],
         clients=8,
-        times=5,
+        times=15,
         csv=Path,
         parts=(Path, "CSV file of a round's parts"),
     )
