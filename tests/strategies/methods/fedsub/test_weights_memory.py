@@ -18,7 +18,8 @@ def test_what_changes_in_place_is_weighed_anew(changed: int) -> None:
     assert memory.of(*(tensor.clone() for tensor in said))(EVERYBODY) is before
     said[changed][0] = torch.tensor([1, 0, 3])[changed]
     after = memory.of(*said)(EVERYBODY)
-    expected = cluster_weights("avg", *(tensor.numpy() for tensor in said))
+    clusters, contributes, omega = (tensor.numpy() for tensor in said)
+    expected = cluster_weights("avg", clusters, contributes, omega)
     assert not torch.equal(after.weight, before.weight)
     assert torch.equal(after.weight, expected.weight)
 
