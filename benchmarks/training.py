@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
+from round_parts import PARTS, REST, ROUND, parts_of
 from script import REAL, put_rows, read_arguments
 from torch import Tensor
 from torch.nn import functional as F
@@ -32,6 +33,7 @@ from fedsub_core.turn import Turn
 
 SETS = ("wisdm", "wisdm-windows", "uci-har")
 TINY = ["--data", f"{REAL}/wisdm-windows", "--clients", "2", "--times", "1"]
+METHODS = ("FedAvg", "FedSub")
 RULES = ("naive", "lrp-a1b0", "lrp-a2b1")
 BATCH = 32
 #: What the ratios are to be, for an MLP and for a CNN; "" where nothing is asked.
@@ -50,7 +52,8 @@ AIMS = {
     "naive / epoch": ("", ""),
     "matrix products of lrp-a2b1 / lrp-a2b1": ("", ""),
 }
-LINES = tuple(AIMS)
+EVERY = (*PARTS, REST, ROUND)
+LINES = (*AIMS, *EVERY)
 
 
 def slice_loop(model: Chain, params: Params, data: Stack) -> Callable[[], None]:
@@ -175,14 +178,21 @@ def by_pytorch(run: Callable[[], object]) -> Callable[[], None]:
 
 def main() -> None:
     arguments = read_arguments(
-        TINY, data=[f"{REAL}/{name}" for name in SETS], clients=8, times=5, csv=Path
+        TINY,
+        data=[f"{REAL}/{name}" for name in SETS],
+        clients=8,
+        times=15,
+        csv=Path,
+        parts=(Path, "CSV file of a round's parts"),
     )
     torch.set_num_threads(1)
     rows: dict[str, dict[str, object]] = {ratio: {"ratio": ratio} for ratio in AIMS}
+    shares: dict[str, dict[str, object]] = {part: {"part": part} for part in EVERY}
     for path in arguments.data:
         people = first_people(path, arguments.clients)
         raw = next(iter(people.clients.values())).x.ndim > 2
-        found = medians(contenders(people), arguments.times)
+        every = contenders(people)
+        found = medians(every, arguments.times)
         kind, clients = "CNN" if raw else "MLP", len(people.clients)
         print(f"\n{Path(path).name}, {kind}, {clients} clients, CPU ms:")
         print(", ".join(f"{name} {1000 * value:.0f}" for name, value in found.items()))
@@ -191,9 +201,16 @@ def main() -> None:
             aim = f"   aim {aims[raw]}" if aims[raw] else ""
             rows[ratio][f"{kind}, {Path(path).name}"] = f"{found[above] / found[below]:.2f}"
             print(f"{ratio:40} {found[above] / found[below]:8.2f}{aim}")
+        of_parts = parts_of({name: every[f"{name} round"] for name in METHODS}, arguments.times)
+        for part in EVERY:
+            took = [of_parts[name][part] / of_parts["FedAvg"][ROUND] for name in METHODS]
+            print(f"{part:45}", *(f"{share:8.2f}" for share in took))
+            for name, share in zip(METHODS, took, strict=True):
+                shares[part][f"{name}, {Path(path).name}"] = f"{share:.2f}"
     for ratio, (vectors, windows) in AIMS.items():
         rows[ratio] |= {"aim, MLP": vectors, "aim, CNN": windows}
     put_rows(arguments.csv, list(rows.values()), ["ratio"], [(ratio,) for ratio in AIMS])
+    put_rows(arguments.parts, list(shares.values()), ["part"], [(part,) for part in EVERY])
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ Of a graph a stack holds every node, samples first: :mod:`fedsub_core.data.graph
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from fedsub_core.data.standardise import Scaling
 from fedsub_core.encoders.encoder import FULL, scaled
 from fedsub_core.models.model import Params
 from fedsub_core.pytorch import HERE, F, Tensor, as_tensor, torch, zeros
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,20 @@ class Stack:
         0 where padded; -1: as many classes as there are.
         """
         return F.one_hot(self.y, classes) * self.valid.unsqueeze(2)
+
+    def class_counts(self, classes: int = -1) -> Tensor:
+        """Return each client's number of samples of each class, int64 ``[clients, classes]``."""
+        return self.once(("class counts", classes), lambda: self.of_class(classes).sum(1))
+
+    def once(self, what: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what `make` makes of the samples, kept with them, as they never change.
+
+        `what` names it. It must not hold the stack itself, nor may anybody write to it.
+        """
+        kept: dict[Hashable, object] = self.__dict__.setdefault("_kept", {})
+        if what not in kept:
+            kept[what] = make()
+        return cast(Made, kept[what])
 
     def place_in_class(self) -> Tensor:
         """Return how many samples of its class come before each, int64 ``[clients, samples]``."""

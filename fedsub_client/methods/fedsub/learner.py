@@ -118,8 +118,7 @@ class FedSubLearner(Learner):
     def described(self, state: State, received: Received, data: Stack, turn: Turn) -> Fitted:
         """Return uploads with prototypes of each class and the units that matter for it."""
         params = self.get(state, "model")
-        features = prototype_features(self.model, params, data, self.hyper.prototype)
-        rho, counts = prototypes(features, data, self.model.classes)
+        rho, counts = self._prototypes(params, data)
         versions = self._versions(state, data)
         reports: list[Report] = [{} for _ in data.clients]
         if self.noise is not None:
@@ -173,6 +172,16 @@ class FedSubLearner(Learner):
             uploads.append(Bundle(count, version, tensors))
         return uploads
 
+    def _prototypes(self, params: Params, data: Stack) -> tuple[Tensor, Tensor]:
+        """Return :func:`prototypes`; of inputs they are made once, as the data make them."""
+        model, kind = self.model, self.hyper.prototype
+
+        def make() -> tuple[Tensor, Tensor]:
+            features = prototype_features(model, params, data, kind)
+            return prototypes(features, data, model.classes)
+
+        return data.once(("prototypes", model.classes), make) if kind == "input" else make()
+
     def _versions(self, state: State, data: Stack) -> list[int]:
         """Return names of the data behind the prototypes; 0 if a model is behind them, too."""
         if self.hyper.prototype != "input":
@@ -180,5 +189,6 @@ class FedSubLearner(Learner):
         # With noise, the name must not let the server test guesses about the data.
         secret = state.get(SECRET)
         key = b"" if secret is None or not secret.any() else secret.cpu().numpy().tobytes()
+        hashes = data.once(("content hash", key), lambda: content_hash(data, key))
         # 63 bits, and never the 0 that means unknown.
-        return [(value & (2**63 - 1)) or 1 for value in content_hash(data, key).tolist()]
+        return [(value & (2**63 - 1)) or 1 for value in hashes.tolist()]

@@ -42,8 +42,7 @@ def prototypes(features: Tensor, data: Stack, classes: int) -> tuple[Tensor, Ten
     rho : float32 [clients, classes, prod(d)], zero for a class the client lacks.
     counts : int64 [clients, classes]
     """
-    of_class = data.of_class(classes)
-    counts = of_class.sum(1)
+    of_class, counts = data.of_class(classes), data.class_counts(classes)
     if not features.is_floating_point():
         return _means_of_bytes(features, data, of_class), counts
     # What a module makes of padding may be no number, and 0 times that is none either.
@@ -61,7 +60,7 @@ def _means_of_bytes(x: Tensor, data: Stack, of_class: Tensor) -> Tensor:
             part = slice(start, min(start + BLOCK, count))
             seen = inputs(x[c, part].unsqueeze(0), data.scale[c : c + 1])[0].flatten(1)
             sums[c] += of_class[c, part].to(torch.float32).T @ seen
-    return sums / of_class.sum(1).clamp(min=1).unsqueeze(2)
+    return sums / data.class_counts(sums.shape[1]).clamp(min=1).unsqueeze(2)
 
 
 def content_hash(data: Stack, key: bytes = b"") -> Tensor:

@@ -59,21 +59,21 @@ def unit_relevance(
             raise ConfigError(f"relevance: got {value!r}, expected one of {', '.join(known)}")
     if isinstance(model, Chain):
         require_support(model)
-    of_class = data.of_class(model.classes).to(torch.float32)
     with torch.no_grad():
         if not isinstance(model, Chain):
-            sums, logits = _in_blocks(model, params, data, of_class, rule, start)
+            sums, logits = _in_blocks(model, params, data, rule, start)
         elif (kernels := for_relevance(model.known, data.x).kernels) is not None:
             sums, logits = _compiled(kernels, model, params, data, rule, start)
         else:
             parts = params if rule == "naive" else signed_parts(model, params)
             if data.x.device.type != "cpu":
                 seen = inputs(data.x, data.scale)
+                of_class = data.of_class(model.classes).to(torch.float32)
                 sums, logits = class_sums(model, parts, seen, of_class, rule, start)
                 logits *= data.valid.unsqueeze(2)
             else:
-                sums, logits = _in_blocks(model, parts, data, of_class, rule, start)
-        per_class = of_class.sum(1).clamp(min=1).unsqueeze(2)
+                sums, logits = _in_blocks(model, parts, data, rule, start)
+        per_class = data.class_counts(model.classes).clamp(min=1).unsqueeze(2)
         means = {layer.name: s / per_class for layer, s in zip(model.affine, sums, strict=True)}
     return means, logits
 
@@ -84,13 +84,17 @@ def representatives(data: Stack, most: int) -> Stack:
     Evenly spread over the class in the order of the file, so that they stand for all of its time;
     the same every round while the data stay.
     """
-    counts = data.of_class().sum(1)
+    counts = data.class_counts()
     if not most or int(counts.max()) <= most:
         return data
-    place, count = data.place_in_class(), counts.gather(1, data.y).clamp(min=1)
-    few = count.clamp(max=most)
-    # Those at which the share of `few` that has been passed reaches a whole number.
-    return data.part(data.valid & ((place + 1) * few // count > place * few // count))
+
+    def few() -> Stack:
+        place, count = data.place_in_class(), counts.gather(1, data.y).clamp(min=1)
+        kept = count.clamp(max=most)
+        # Those at which the share of `kept` that has been passed reaches a whole number.
+        return data.part(data.valid & ((place + 1) * kept // count > place * kept // count))
+
+    return data.once(("representatives", most), few)
 
 
 def block_samples(model: Model) -> int:
@@ -132,12 +136,12 @@ def _in_blocks(
     model: Model,
     parts: Params,
     data: Stack,
-    of_class: Tensor,
     rule: str,
     start: str,
 ) -> tuple[list[Tensor], Tensor]:
     """:func:`class_sums`, client by client and block by block, padding left out."""
     sums_of = class_sums if isinstance(model, Chain) else module_sums
+    of_class = data.of_class(model.classes).to(torch.float32)
     size = block_samples(model)
     clients, samples = data.y.shape
     sums = [of_class.new_zeros(clients, model.classes, layer.units) for layer in model.affine]

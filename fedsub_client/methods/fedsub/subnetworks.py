@@ -15,7 +15,7 @@ from torch import Tensor
 from fedsub_core.data.stacks import Stack
 from fedsub_core.errors import ConfigError
 from fedsub_core.methods.fedsub import SCORES
-from fedsub_core.models.model import Model, Params, by_unit, unit_rows
+from fedsub_core.models.model import Model, Params, by_unit
 from fedsub_core.models.units import units_of
 from fedsub_core.wire.bundles import Bundle, Floats
 
@@ -61,7 +61,7 @@ def class_scores(kind: str, logits: Tensor, judged: Stack, data: Stack) -> Tenso
     """
     if kind not in SCORES:
         raise ConfigError(f"score: got {kind!r}, expected one of {', '.join(SCORES)}")
-    samples = data.of_class(logits.shape[2]).sum(1).to(logits.dtype)
+    samples = data.class_counts(logits.shape[2]).to(logits.dtype)
     if kind == "one":
         return (samples > 0).to(logits.dtype)
     if kind == "samples":
@@ -84,8 +84,10 @@ def union_rows(model: Model, params: Params, masks: Masks) -> list[dict[str, Flo
         units, places = union.cpu().numpy(), union.flatten().nonzero().flatten()
         ends = np.cumsum(units.sum(1))[:-1]
         for rows in layer.rows:
+            every = (by_unit(params[name], rows.gates).flatten(2) for name in rows.tensors)
             # By indices: several times as fast as by the mask.
-            selected = unit_rows(params, rows).flatten(0, 1).index_select(0, places).cpu().numpy()
+            parts = [tensor.flatten(0, 1).index_select(0, places) for tensor in every]
+            selected = torch.cat(parts, 1).cpu().numpy()
             for upload, mask, own in zip(uploads, units, np.split(selected, ends), strict=True):
                 upload[rows.name] = Floats.rows(mask, own)
     return uploads

@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedsub_core.placement import Placement
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.methods.fedsub.cache import Cache
 from strategies.methods.fedsub.holdings import Holdings
@@ -32,15 +31,15 @@ def begun(cache: Cache, sent: Mapping[str, Bundle], holdings: Holdings | None = 
     """
     longest = []
     for name, rows in _layers(cache).items():
-        lengths = _lengths(name, rows, holdings)
+        lengths = _lengths(name, rows, holdings).numpy()
         for client, i in cache.roster.place.items():
             part = sent[client].tensors.get(name) if client in sent else None
             if isinstance(part, Floats):
                 values = torch.from_numpy(part.values)
                 stretch = (rows.shape[-1] / values.shape[-1]) ** 0.5
-                at = Placement(part.at.rows)
-                at.put(lengths[i], torch.linalg.vector_norm(values, dim=-1) * stretch)
-        longest.append(lengths.amax(-1))
+                units = slice(None) if part.at.rows is None else part.at.rows
+                lengths[i, units] = torch.linalg.vector_norm(values, dim=-1) * stretch
+        longest.append(torch.from_numpy(lengths.max(-1)))
     return torch.stack(longest, dim=1)
 
 

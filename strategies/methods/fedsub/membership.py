@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack, vstack
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from fedsub_core.errors import ConfigError
@@ -56,17 +56,28 @@ class ClusterWeights:
         return tuple(Clusters(label, shared=True) for label in self.cluster.unbind(1))
 
     @cached_property
+    def together(self) -> Clusters:
+        """Those of all classes that have more than one member; u * classes + y is u in class y."""
+        return Clusters(self._flat, shared=True)
+
+    @cached_property
     def products(self) -> tuple[csr_array, csr_array, NDArray[np.int64]]:
-        """Sums of shared clusters [clusters of all classes, n], who takes them [m, clusters], who.
+        """Sums of clusters :attr:`together` [clusters, n], who takes them [m, clusters], who.
 
         float32; `who` are the clients in any of them, int64 [m], ascending.
         """
-        each = enumerate(self.shared)
-        sums = vstack([inside.matrix(self.weight[inside.members, y].float()) for y, inside in each])
-        takes = [inside.matrix(torch.ones(len(inside.members))).T for inside in self.shared]
-        takes = hstack(takes, format="csr")
+        inside, classes = self.together, self.cluster.shape[1]
+        weight = self.weight.flatten()[inside.members].float()
+        takes = inside.matrix(torch.ones_like(weight), classes).T.tocsr()
         who = np.flatnonzero(np.diff(takes.indptr))
-        return sums, takes[who], who
+        return inside.matrix(weight, classes), takes[who], who
+
+    @cached_property
+    def alone(self) -> Tensor:
+        """The weight of who is alone in its cluster, elsewhere 0, float64 [n, classes]."""
+        alone = torch.where(self.cluster >= 0, self.weight, 0.0).flatten()
+        alone[self.together.members] = 0.0
+        return alone.view_as(self.weight)
 
     @cached_property
     def in_cluster(self) -> Tensor:
@@ -79,10 +90,23 @@ class ClusterWeights:
 
     def summed(self, values: Tensor) -> Tensor:
         """Return the sums of values [n, classes, ...] over u's clusters; 0 where in none."""
-        sums = torch.zeros_like(values)
-        for y, inside in enumerate(self.classes):
-            sums[inside.members, y] = inside.sums(values[inside.members, y])[inside.label]
-        return sums
+        inside, flat = self._every, values.flatten(0, 1)
+        if len(inside.members) == len(flat):  # nothing is copied to be summed
+            return inside.sums(flat).index_select(0, inside.label).view_as(values)
+        sums = torch.zeros_like(flat)
+        sums[inside.members] = inside.sums(flat[inside.members]).index_select(0, inside.label)
+        return sums.view_as(values)
+
+    @cached_property
+    def _every(self) -> Clusters:
+        """The clusters of all classes, as in :attr:`together`."""
+        return Clusters(self._flat)
+
+    @property
+    def _flat(self) -> Tensor:
+        """The cluster of each client's each class, int64 [n * classes], another in each class."""
+        n, classes = self.cluster.shape
+        return torch.where(self.cluster < 0, -1, self.cluster + n * torch.arange(classes)).flatten()
 
 
 class Clusters:
@@ -135,10 +159,13 @@ class Clusters:
         """Return the members' values [m, ...] summed in each cluster, [clusters, ...]."""
         return product(self._adds, values)
 
-    def matrix(self, weight: Tensor) -> csr_array:
-        """Return [clusters, n], by which a product sums clients by the members' weight [m]."""
-        data, who = weight[self._order].numpy(), self.members[self._order].numpy()
-        return csr_array((data, who, self._ends), shape=(len(self.heads), self._clients))
+    def matrix(self, weight: Tensor, classes: int = 1) -> csr_array:
+        """Return [clusters, n], by which a product sums clients by the members' weight [m].
+
+        `classes` : of how many the clusters are.
+        """
+        data, who = weight[self._order].numpy(), self.members[self._order].numpy() // classes
+        return csr_array((data, who, self._ends), (len(self.heads), self._clients // classes))
 
 
 def product(matrix: csr_array, values: Tensor) -> Tensor:

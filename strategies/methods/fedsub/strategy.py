@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError
-from fedsub_core.wire.bundles import Bundle, Part
+from fedsub_core.wire.bundles import BoolArray, Bundle, Part
 from strategies.methods.fedsub.block_weights import BlockWeights, by_block
 from strategies.methods.fedsub.cache import Cache
 from strategies.methods.fedsub.fusion import changed, fuse
 from strategies.methods.fedsub.holdings import Block
-from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights, leaves_alone
+from strategies.methods.fedsub.membership import leaves_alone
 from strategies.methods.fedsub.robust import row_mean
 from strategies.methods.fedsub.subnetworks import SubnetworkServer, capacity_of, part_of
+from strategies.methods.fedsub.weights_memory import WeightsMemory
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
@@ -27,6 +29,7 @@ class FedSubServer(SubnetworkServer):
 
     def __init__(self, settings: ServerSettings) -> None:
         super().__init__(settings)
+        self._weights = WeightsMemory(self.hyper.fusion, self.hyper.fusion_reading)
         if self.hyper.fusion == "leadership" and settings.robust.mean != "mean":
             raise ConfigError(
                 f"robust: got {settings.robust.mean!r} with fedsub.fusion=leadership, which takes "
@@ -55,15 +58,7 @@ class FedSubServer(SubnetworkServer):
         if not tensors:
             return tensors
 
-        def weigh(people: Tensor) -> ClusterWeights:
-            return cluster_weights(
-                self.hyper.fusion,
-                clusters[people].numpy(),
-                cache.tensors["holds"][people].numpy(),
-                cache.tensors["omega"][people].numpy(),
-                self.hyper.fusion_reading,
-            )
-
+        weigh = self._weights.of(clusters, cache.tensors["holds"], cache.tensors["omega"])
         robust, names = self.settings.robust, self.shared_rows(round)
         of_blocks = BlockWeights(cache, self.holdings(cache, round), list(names), robust, weigh)
         mean = row_mean(robust)
@@ -75,12 +70,11 @@ class FedSubServer(SubnetworkServer):
             rows, masks = cache.tensors[f"rows.{name}"], cache.tensors[f"masks.{layer}"]
             fuse_rows = partial(fuse_block, rows, masks)
             fused, replaced = by_block(of_blocks.blocks(name), rows, masks, fuse_rows)
-            replaced = changed(fused, rows, replaced)
+            units: BoolArray = changed(fused, rows, replaced).numpy()
             for client, i in places.items():
-                units = replaced[i]
-                if units.any():
+                if units[i].any():
                     part = part_of(round, capacity_of(round, client))
-                    tensors[client][name] = part.sent(name, units.numpy(), fused[i].numpy())
+                    tensors[client][name] = part.sent(name, units[i], fused[i].numpy())
         return tensors
 
 
@@ -90,12 +84,11 @@ def _concerned(clusters: Tensor, clients: Sequence[int], alone: bool) -> Tensor:
     The clients themselves are among them, but for those `alone` in all their clusters only if
     these are asked for, too.
     """
-    asked = torch.zeros(len(clusters), dtype=torch.bool)
-    asked[list(clients)] = True
-    concerned = asked & alone
-    for labels in clusters.unbind(1):
-        sizes = torch.bincount(labels + 1, minlength=1)  # from -1, who is in none
-        sizes[0] = 0
-        shared = sizes[labels + 1] > 1
-        concerned |= shared & torch.isin(labels, labels[asked & shared])
-    return concerned.nonzero().flatten()
+    concerned = np.zeros(len(clusters), np.bool_)
+    concerned[list(clients)] = alone
+    for labels in clusters.numpy().T + 1:  # 0: who is in none
+        sizes = np.bincount(labels, minlength=1)
+        wanted = np.bincount(labels[list(clients)], minlength=len(sizes)) > 0
+        wanted[0] = False
+        concerned |= (wanted & (sizes > 1))[labels]
+    return torch.from_numpy(concerned.nonzero()[0])

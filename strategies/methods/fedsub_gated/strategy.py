@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from fedsub_core.config.halves import ServerSettings
 from fedsub_core.methods.fedsub import SHARES, prototype_size
 from fedsub_core.methods.fedsub_gated import CURVES, GATE, MOST
 from fedsub_core.methods.fedsub_gated_experts import judges, names
@@ -17,9 +18,9 @@ from strategies.methods.fedsub.block_weights import BlockWeights, by_block
 from strategies.methods.fedsub.cache import CLIENTS, Cache
 from strategies.methods.fedsub.holdings import Block
 from strategies.methods.fedsub.kept_clusters import no_clusters
-from strategies.methods.fedsub.membership import ClusterWeights, cluster_weights
 from strategies.methods.fedsub.robust import row_mean
 from strategies.methods.fedsub.subnetworks import SubnetworkServer, capacity_of, part_of
+from strategies.methods.fedsub.weights_memory import WeightsMemory
 from strategies.methods.fedsub_gated.fusion import annealed, everybodys, fuse_layer
 from strategies.methods.fedsub_gated.gate import GATES, Gate
 from strategies.parts.roster import Roster
@@ -35,6 +36,10 @@ class FedSubGatedServer(SubnetworkServer):
     """
 
     gains_classes = False
+
+    def __init__(self, settings: ServerSettings) -> None:
+        super().__init__(settings)
+        self._weights = WeightsMemory("overlapping-any")
 
     def init(self, start: Start) -> State:
         """Return an empty cache and a gate that knows nothing."""
@@ -94,12 +99,8 @@ class FedSubGatedServer(SubnetworkServer):
         self, cache: Cache, clusters: Tensor, round: Round, clients: Sequence[str]
     ) -> Iterator[tuple[str, str, Floats]]:
         """Yield layers, clients and the rows that differ from a client's own."""
-        omega, holds = cache.tensors["omega"], cache.tensors["holds"]
-
-        def weigh(people: Tensor) -> ClusterWeights:
-            numbers = clusters[people].numpy(), holds[people].numpy(), omega[people].numpy()
-            return cluster_weights("overlapping-any", *numbers)
-
+        omega = cache.tensors["omega"]
+        weigh = self._weights.of(clusters, cache.tensors["holds"], omega)
         robust, names = self.settings.robust, self.shared_rows(round)
         of_blocks = BlockWeights(cache, self.holdings(cache, round), list(names), robust, weigh)
         mix, mean = annealed(round.number, round.turn.rounds), row_mean(robust)

@@ -1,5 +1,7 @@
 """Taking each client's samples in an order of its own, and what a model sees of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -32,6 +34,17 @@ def test_padding_is_of_no_class() -> None:
     assert data.holds(3).tolist() == [[True, True, False], [False, False, True]]
     assert data.of_class(3).sum(1).tolist() == [[1, 2, 0], [0, 0, 1]]
     assert data.valid.tolist() == [[True] * 3, [True, False, False]]
+
+
+def test_what_is_made_of_samples_is_made_once_and_anew_of_others() -> None:
+    ys = [np.array([0, 1, 1]), np.array([2])]
+    data = stack(["a", "b"], [np.ones((len(y), 4), np.float32) for y in ys], ys)
+    assert data.class_counts(3).tolist() == [[1, 2, 0], [0, 0, 1]]
+    assert data.class_counts(3) is data.class_counts(3)
+    assert data.class_counts(4).shape == (2, 4)
+    grown = replace(data, counts=(3, 3))
+    assert grown.class_counts(3).tolist() == [[1, 2, 0], [2, 0, 1]]
+    assert data.select([1]).class_counts(3).tolist() == [[0, 0, 1]]
 
 
 def test_bytes_stay_bytes_until_a_model_sees_them() -> None:

@@ -238,6 +238,8 @@ def test_representatives_are_spread_over_each_class() -> None:
     assert representatives(data, 0) is data
     assert representatives(data, 10) is data
     some = representatives(data, 4)
+    assert representatives(data, 4) is some
+    assert representatives(data, 3) is not some
     assert some.clients == data.clients
     assert some.counts == (9, 3)
     # Of ten the third, fifth, eighth and last.
