@@ -98,7 +98,7 @@ def begin_with_earlier(
         return None if before is None else before.left
 
     if database.classes():
-        strategy.earlier = again
+        strategy.outset.earlier = again
         return
     if not (before := earlier_run(config, strategy.card.name, card)):
         return
@@ -106,7 +106,7 @@ def begin_with_earlier(
     log.warning(
         "%s: begins with the models of %s after round %d", name, before.folder, before.round
     )
-    strategy.earlier = lambda: left
+    strategy.outset.earlier = lambda: left
     if clients is not None:
         clients.load_state(before.clients_begun(clients.state(), name))
 

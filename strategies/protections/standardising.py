@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,15 +14,23 @@ from fedsub_core.encoders.build import build_encoder
 from fedsub_core.encoders.names import resolve_encoder
 from fedsub_core.encoders.standardised import feature_scaling, shared_features
 from fedsub_core.methods.card import MethodCard
+from fedsub_core.metrics import MetricRow
 from fedsub_core.models.architecture import Shape
 from fedsub_core.secure.messages import FEATURES, SAMPLES
 from fedsub_core.wire.handshake import Introduction
 from strategies.protections.secure_sums import SecureSums
 from strategies.protections.summed_moments import summed_moments
 from strategies.rounds.agreement import Agreement
+from strategies.rounds.connection import Connection
 from strategies.rounds.link import Link
+from strategies.rounds.memory import Memory
 from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.pace import most_of
+from strategies.rounds.round import HeldModels
+from strategies.rounds.server_half import ServerHalf, State
+from strategies.rounds.undoing import Undoing
+
+log = logging.getLogger("fedsub")
 
 #: Returns the moments of everybody's samples or features: which, and of how many numbers.
 Everybodys = Callable[[str, int], Moments]
@@ -72,6 +81,40 @@ def agreed_scaling(
         everybodys = partial(summed_moments, sums, link, nodes, rounds.round_timeout, most)
     features = features_sent(settings, card, agreed.shape)
     return standardisation(agreed.shape, features, everybodys, known)
+
+
+def standardised_anew(
+    round: int,
+    half: ServerHalf,
+    state: State,
+    models: HeldModels,
+    connection: Connection,
+    memory: Memory,
+    undoing: Undoing,
+) -> tuple[State, list[MetricRow]]:
+    """Compute the scaling of all people anew, note it, and drop from the state what goes by it.
+
+    Of token ids there is none, and nothing is dropped.
+    """
+    population, link = connection.population, connection.link
+    before, registry = population.agreed, population.registry
+    scaling = agreed_scaling(half.settings, half.card, registry, before, link, None, None)
+    memory.agreed = population.agreed = replace(before, scaling=scaling, renewed=round)
+    if scaling is None:
+        return state, []
+    start = models.start(tuple(population.clients), connection.simulated)
+    after, dropped = half.standardised_anew(state, start)
+    undoing.forget()
+    connection.past.clear()
+    memory.upload_times.again.clear()  # late uploads of before are of no use
+    people = len(set(population.clients) - before.unseen)
+    log.warning(
+        "round %d: what all standardise by is computed anew, of %d people; dropped: %s",
+        round,
+        people,
+        dropped or "nothing",
+    )
+    return after, [MetricRow(round, "", None, "standardised_anew", people)]
 
 
 def merged(one: Scaling | None, other: Scaling | None) -> Scaling | None:
