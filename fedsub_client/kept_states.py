@@ -22,7 +22,6 @@ class KeptStates:
 
     Parameters
     ----------
-    client : the person.
     methods : of the run, its main one first.
     node : the node's config: with ``state-dir`` states last on disk.
     context : keeps them else, as long as the node lasts.

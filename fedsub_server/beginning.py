@@ -51,7 +51,6 @@ class EarlierRun:
 
     Parameters
     ----------
-    left : what its server half left.
     clients : simulated clients' states, ``client/<id>`` to named tensors; empty of real devices'.
     same : whether it is of the same method, so that its clients' states are of use, too.
     folder, round : the method's folder, and its last round.

@@ -95,7 +95,6 @@ class Beginning:
 
     Parameters
     ----------
-    connection : to its people.
     models : the run's, and what devices of each capacity hold of it.
     sums : what makes secure sums; None: the run asks for none.
     anew : whether the handshake was held, and not recalled.
@@ -154,7 +153,6 @@ def check_renewed(asked: int, renewed: int, finished: int) -> None:
     Parameters
     ----------
     asked, renewed : the round that the run wants it in, and in which it was done; 0: in none.
-    finished : the last finished round.
     """
     if 0 < asked <= finished and asked != renewed:
         raise RunError(

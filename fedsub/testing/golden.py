@@ -47,8 +47,6 @@ class RecordingDevices(InProcessGrid):
 
     Parameters
     ----------
-    config : of the run.
-    names : of the people.
     join : whether messages after the handshake are joined.
     """
 

@@ -66,9 +66,7 @@ class Summation:
 
     Parameters
     ----------
-    round, run, method : that it is of.
     least : people that it must be of.
-    length : numbers of a vector.
     entropy : see :data:`Entropy`.
     """
 

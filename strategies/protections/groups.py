@@ -52,8 +52,6 @@ class Anew:
 
     Parameters
     ----------
-    opened : the sum.
-    levels : by which their numbers are rounded.
     about : what the question for vectors says beside the plan.
     """
 
@@ -74,7 +72,6 @@ class Anew:
         ----------
         summed : the opened sum.
         value_of : of a sum over some people; raises ValueError if nobody's samples lead to it.
-        transcript : of the run.
         """
         people = tuple(sorted(self.opened.sent))
         try:

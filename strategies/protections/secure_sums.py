@@ -41,7 +41,6 @@ class SecureSums:
     Parameters
     ----------
     settings : of how many people, and in which range.
-    transport : by which they are asked.
     run, method : as in a turn.
     path : of the transcript; None: there is none.
     """
