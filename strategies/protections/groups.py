@@ -17,9 +17,10 @@ import numpy as np
 from fedsub_core.errors import listed
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import AGAIN, Record
+from fedsub_core.secure.opening import CannotOpen
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.regrouping import groups_of
-from fedsub_core.secure.summation import CannotOpen, Summation
+from fedsub_core.secure.summation import Summation
 from strategies.protections.sum_transcript import SumTranscript
 
 log = logging.getLogger("fedsub")

@@ -11,8 +11,8 @@ from fedsub_core.errors import RunError
 from fedsub_core.secure import exact
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import FEATURES, MOMENTS
+from fedsub_core.secure.opening import CannotOpen
 from fedsub_core.secure.quantise import Levels
-from fedsub_core.secure.summation import CannotOpen
 from strategies.protections.groups import Anew, Group
 from strategies.protections.open_sum import TooFew
 from strategies.protections.secure_sums import SecureSums
