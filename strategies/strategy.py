@@ -70,8 +70,6 @@ class PersonalizedStrategy(Strategy):
     Parameters
     ----------
     settings : what the configuration says to the server half of this method.
-    on_round : called after every round with its number, the state after it and its metrics;
-        whatever must survive is written there.
     half : the method's; by default the one that its card names.
 
     Raises ConfigError if it wants noise on means, and what counts its epsilon is not installed.
@@ -82,14 +80,9 @@ class PersonalizedStrategy(Strategy):
     models: HeldModels
     protection: Protection
 
-    def __init__(
-        self,
-        settings: ServerSettings,
-        on_round: RoundCallback | None = None,
-        half: ServerHalf | None = None,
-    ) -> None:
+    def __init__(self, settings: ServerSettings, half: ServerHalf | None = None) -> None:
         check_noise(settings)
-        self.settings, self.on_round = settings, on_round
+        self.settings = settings
         self.half = ServerHalf.of(settings) if half is None else half
         self.card, self.hyper = self.half.card, self.half.hyper
         #: The run's name, by which a device tells this run from another; may be empty.
@@ -106,6 +99,9 @@ class PersonalizedStrategy(Strategy):
         self.memory = Memory(references=self.transport.references)
         self.undoing = Undoing(settings.robust)
         self.outset = Outset(None if settings.card is None else settings.card.classes)
+        #: Called after every round with its number, the state after it and its metrics: whatever
+        #: must survive is written there.
+        self.on_round: RoundCallback | None = None
         #: Called before the first round with the state that it begins with, where another process
         #: must not begin with another: after a sum, or the draw of a secret.
         self.on_begun: Callable[[State], None] | None = None
