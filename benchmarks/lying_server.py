@@ -192,7 +192,7 @@ def _greedy(round: int, ignored: Collection[str]) -> Iterator[Seen]:
                 super().take_vector(client, vector)
 
         def _told_all(self) -> str:
-            told = Counter(self._told.values()).most_common(1)
+            told = Counter(self.opening.told.values()).most_common(1)
             return told[0][0] if told else ""
 
         def open(self) -> Words:

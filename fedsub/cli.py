@@ -17,7 +17,7 @@ from fedsub.commands.device import export, predict
 from fedsub.commands.doctor import doctor
 from fedsub.commands.examples import add_examples
 from fedsub.commands.forget import forget
-from fedsub.commands.leave import device
+from fedsub.commands.join import device
 from fedsub.commands.methods import methods
 from fedsub.commands.models import models
 from fedsub.commands.nearest import Group

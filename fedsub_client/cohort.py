@@ -37,10 +37,8 @@ class Cohort:
 
     Parameters
     ----------
-    learner : the device half of a method.
     receives : the tensors that the method's card says a device receives.
     card : of the federation the clients belong to.
-    clients : their data, split.
     settings : of the method's device half.
     device : where the stack lives.
     encoder : what makes the features that the model sees; None: it sees samples.

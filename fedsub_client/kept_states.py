@@ -9,12 +9,33 @@ from typing import Any
 from flwr.app import RecordDict
 
 from fedsub_client.best_so_far import best_tensors
-from fedsub_client.held_store import HeldStore
 from fedsub_client.protections.opened_store import OpenedStore
 from fedsub_client.saved_state import Saved
-from fedsub_client.store import ContextStore, FolderStore, Store
+from fedsub_client.state_files import latest
+from fedsub_client.store import RECORD, ContextStore, FolderStore, Store, kept_as
 from fedsub_core.errors import RunError
 from fedsub_core.wire.exchange import Instructions
+
+
+class HeldStore(ContextStore):
+    """In this process: a state is not written, and lasts as long as what it is `held` in."""
+
+    def __init__(self, held: dict[str, Saved], records: RecordDict, method: str = "") -> None:
+        super().__init__(records, method)
+        self.held = held
+
+    def load(self) -> Saved | None:
+        """Return the last saved state."""
+        return self.held.get(self.name)
+
+    def find(self, run: str, method: str) -> Saved | None:
+        """Return the state of the run's method."""
+        there = [self.held.get(kept_as(RECORD, other)) for other in ("", method)]
+        return latest(there, run, method)
+
+    def save(self, saved: Saved, new_run: bool = False) -> None:
+        """Hold `saved`; what holds it is of one run."""
+        self.held[self.name] = saved
 
 
 class KeptStates:
@@ -22,7 +43,6 @@ class KeptStates:
 
     Parameters
     ----------
-    client : the person.
     methods : of the run, its main one first.
     node : the node's config: with ``state-dir`` states last on disk.
     context : keeps them else, as long as the node lasts.

@@ -40,8 +40,6 @@ class Learner(MeanModels, Vectors, ABC):
 
     Parameters
     ----------
-    model : the architecture all clients share.
-    settings : local training.
     hyper : the method's hyperparameters (``fedsub_core.methods``).
     sends : the tensors that the method's card says a device sends.
     predictor : what the card says computes with :meth:`personal`'s tensors.

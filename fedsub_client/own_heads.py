@@ -74,7 +74,6 @@ def own_heads(
     ----------
     data : of all clients of a cohort.
     encoder : of a device that holds everything; None: there are no own heads.
-    classes : of the federation.
     scaling : the federation's.
     index : who is tested in `round`.
     """

@@ -36,9 +36,7 @@ class ScaledData:
 
     Parameters
     ----------
-    clients : their data, split.
     standardise : ``federation``, ``federation-median``, ``client`` or ``none``.
-    device : where the stacks live.
     widest : values of the model's widest layer, per sample.
     encoder : what makes the features that the stacks hold; None: they hold samples.
     trains : whether the model is trained: its features are then standardised, too.

@@ -170,7 +170,6 @@ def split_client(
     ----------
     sizes : of the device's file whenever it was found longer
         (:class:`fedsub_client.file_history.FileHistory`); empty: it never grew.
-    capacity : of the device.
 
     Raises DataError where the client would have no training or no test sample, at first or at all.
     """

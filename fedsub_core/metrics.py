@@ -36,7 +36,6 @@ class ClientMetrics:
     macro_f1, weighted_f1, accuracy : in [0, 1]; nan for a client with no sample.
     loss : mean cross-entropy over the samples, nats.
     f1 : F1 of each class that is in the test set or predicted, by label.
-    examples : test samples.
     gain : over the model that the person has without others, of methods that train one beside.
     class_means : by name, of those of :data:`CLASS_MEANS` whose classes there are.
     best_round : of the model, the client's best so far; None where the newest is tested.

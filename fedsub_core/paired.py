@@ -38,7 +38,6 @@ def paired_gain(y: Labels, ours: Labels, theirs: Labels, seed: int, together: in
     Parameters
     ----------
     y, ours, theirs : int64 [n], n > 0, in the order of time where samples hang together.
-    seed : of the resamples.
     together : so many windows later one has nothing in common with this one; 1: none overlap.
     """
     if len(y) >= BLOCKS and np.array_equal(ours, theirs):  # in all resamples, too

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -94,12 +93,12 @@ def unseal(data: bytes, name: str) -> bytes:
         raise NotOpened(f"{name}: damaged (changed since it was sealed)") from None
 
 
-def passphrase(environment: Mapping[str, str] = os.environ) -> bytes:
+def passphrase() -> bytes:
     """Return the passphrase: the file's text without the end of its line.
 
     Raises Locked if the file cannot be read, or holds fewer than SHORTEST characters.
     """
-    path = Path(environment[FILE])
+    path = Path(os.environ[FILE])
     try:
         text = path.read_text("utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

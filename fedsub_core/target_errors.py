@@ -26,7 +26,6 @@ class TargetErrors:
     r2 : share of the variance that is predicted, at most 1; nan where all samples have one value,
         or predictions are not finite.
     loss : mean squared error of places in the target's range.
-    examples : test samples.
     best_round : of the model, the client's best so far; None where the newest is tested.
     validation_mae : by which it is the best; None for a client without a validation part.
     """

@@ -136,12 +136,12 @@ def build(
     """Return the strategy of method `name`, which knows what earlier processes left in `folder`."""
     settings = replace(config.server_settings(name), card=card_here(config.data))
     strategy, run = PersonalizedStrategy(settings), folder.parent
-    strategy.standardised_before, strategy.run_config = known, run_config
-    strategy.roster = read_roster(run) if config.secure_aggregation else b""
-    strategy.departures.forgotten = read_forgotten(run)
-    strategy.departures.members = read_members(run)
-    strategy.departures.left = partial(left_of, run)
-    strategy.departures.recall(*nodes_of(read_live(run)))
+    outset, departures = strategy.outset, strategy.outset.departures
+    outset.scaling, outset.run_config = known, run_config
+    outset.roster = read_roster(run) if config.secure_aggregation else b""
+    departures.forgotten, departures.members = read_forgotten(run), read_members(run)
+    departures.left = partial(left_of, run)
+    departures.recall(*nodes_of(read_live(run)))
     return strategy
 
 

@@ -51,7 +51,6 @@ class EarlierRun:
 
     Parameters
     ----------
-    left : what its server half left.
     clients : simulated clients' states, ``client/<id>`` to named tensors; empty of real devices'.
     same : whether it is of the same method, so that its clients' states are of use, too.
     folder, round : the method's folder, and its last round.
@@ -98,7 +97,7 @@ def begin_with_earlier(
         return None if before is None else before.left
 
     if database.classes():
-        strategy.earlier = again
+        strategy.outset.earlier = again
         return
     if not (before := earlier_run(config, strategy.card.name, card)):
         return
@@ -106,7 +105,7 @@ def begin_with_earlier(
     log.warning(
         "%s: begins with the models of %s after round %d", name, before.folder, before.round
     )
-    strategy.earlier = lambda: left
+    strategy.outset.earlier = lambda: left
     if clients is not None:
         clients.load_state(before.clients_begun(clients.state(), name))
 

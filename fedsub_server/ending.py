@@ -37,7 +37,6 @@ class RoundDone:
 
     Parameters
     ----------
-    method, round, rounds : which round of how many.
     means : of each of the round's metrics over people, by name; of a round without an evaluation
         those of training. Whoever ends a run by what was reached on test samples chooses by them;
         ``validation_macro_f1``, of a target ``validation_mae``, is there with
@@ -58,8 +57,6 @@ class Ending:
 
     Parameters
     ----------
-    settings : of the rounds.
-    method : its name.
     folder : the method's, where it is kept that it ended.
     before : metrics of earlier processes.
     """

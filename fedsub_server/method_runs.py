@@ -41,8 +41,6 @@ class MethodRun:
     ----------
     name, method : the name in tables, and the card's.
     config : flat keys of its start, digests of the data among them.
-    rounds : that the run was given.
-    seeds : of its runs.
     model : None where the release that ran it kept none.
     version : the release that ran it.
     """

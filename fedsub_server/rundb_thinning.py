@@ -65,7 +65,6 @@ class Thinning:
 
         Parameters
         ----------
-        last : the last committed round.
         whole : how many of the newest rounds stay whole; 0: all.
         end : the round that the run is to end with: what a table at its end looks back at stays.
         """

@@ -6,19 +6,17 @@ It is composed of what a round needs: the method's server half, a protection, an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedsub_core.config.halves import ServerSettings
-from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.metric_names import LEFT_OUT
 from fedsub_core.metrics import MetricRow
@@ -27,17 +25,15 @@ from fedsub_core.models.record import ModelRecord
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Instructions
-from strategies.connecting import connect, registry_of
+from strategies.beginning import Outset, check_renewed, connect, gained_classes
 from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums
-from strategies.protections.standardising import agreed_scaling
+from strategies.protections.standardising import standardised_anew
 from strategies.rounds.awaited import ask_again
 from strategies.rounds.connection import Connection
-from strategies.rounds.context import Earlier, Start
 from strategies.rounds.late import joined
 from strategies.rounds.memory import Memory
-from strategies.rounds.nodes import NodeRegistry
 from strategies.rounds.on_disk import put_away
 from strategies.rounds.other_downloads import nobodys_downloads, tested_downloads
 from strategies.rounds.own_time import OwnTime
@@ -74,8 +70,6 @@ class PersonalizedStrategy(Strategy):
     Parameters
     ----------
     settings : what the configuration says to the server half of this method.
-    on_round : called after every round with its number, the state after it and its metrics;
-        whatever must survive is written there.
     half : the method's; by default the one that its card names.
 
     Raises ConfigError if it wants noise on means, and what counts its epsilon is not installed.
@@ -86,14 +80,9 @@ class PersonalizedStrategy(Strategy):
     models: HeldModels
     protection: Protection
 
-    def __init__(
-        self,
-        settings: ServerSettings,
-        on_round: RoundCallback | None = None,
-        half: ServerHalf | None = None,
-    ) -> None:
+    def __init__(self, settings: ServerSettings, half: ServerHalf | None = None) -> None:
         check_noise(settings)
-        self.settings, self.on_round = settings, on_round
+        self.settings = settings
         self.half = ServerHalf.of(settings) if half is None else half
         self.card, self.hyper = self.half.card, self.half.hyper
         #: The run's name, by which a device tells this run from another; may be empty.
@@ -109,27 +98,17 @@ class PersonalizedStrategy(Strategy):
         self.transport.delivery.asynchronous = settings.rounds.asynchronous
         self.memory = Memory(references=self.transport.references)
         self.undoing = Undoing(settings.robust)
-        #: What another method of the same run standardises by, where that was learnt as a sum: a
-        #: second one, over other people, would tell of those who are in one alone.
-        self.standardised_before: Scaling | None = None
-        #: Returns what another run left, with whose models this one begins; None: with new ones.
-        self.earlier: Callable[[], Earlier | None] = lambda: None
-        #: The file of a roster of people, which devices are told in the handshake; b"": none.
-        self.roster = b""
-        #: The classes that the run is to have: as many as it had, or more; None: those that it had.
-        self.classes = None if settings.card is None else settings.card.classes
-        #: The configuration of the run as Flower hands it to apps, of which devices without one are
-        #: told in the handshake; empty: all have one.
-        self.run_config: Mapping[str, Any] = {}
+        self.outset = Outset(None if settings.card is None else settings.card.classes)
+        #: Called after every round with its number, the state after it and its metrics: whatever
+        #: must survive is written there.
+        self.on_round: RoundCallback | None = None
         #: Called before the first round with the state that it begins with, where another process
         #: must not begin with another: after a sum, or the draw of a secret.
         self.on_begun: Callable[[State], None] | None = None
         #: Called once the run's clients, and so its model, are known.
         self.on_connected: Callable[[], None] | None = None
         #: What is done now, and whom it is done with: read by who watches from another thread.
-        self.now, self.registry = Now(), NodeRegistry()
-        #: Who will not come back, as far as an earlier process knew, and whom the run forgot.
-        self.departures = self.registry.departures
+        self.now, self.registry = Now(), self.outset.registry(self.half, self.memory)
         #: The round that goes on: what is to be known of it, and what people were asked for.
         self.log = RoundLog(RoundMetrics(0, 0))
         self.begun: Begun | None = None
@@ -202,28 +181,22 @@ class PersonalizedStrategy(Strategy):
         if (secure := settings.secure).secure_aggregation:
             name = self.card.name
             sums = SecureSums(secure, self.transport, self.run_name, name, self.transcript)
-        earlier = self.earlier() if memory.agreed is None else None
+        earlier = self.outset.earlier() if memory.agreed is None else None
         if earlier is not None:
             memory.identities, memory.left_out = earlier.identities, earlier.left_out
         if not settings.rounds.late_hours:
             memory.upload_times.again.clear()  # what an earlier process awaited is of no use
-        self._gain_classes()
-        self.registry = registry_of(settings, memory, self.departures)
-        self.registry.roster, self.registry.settings = self.roster, self.run_config
+        if self.state is not None:
+            self.state = gained_classes(self.half, memory, self.outset.classes, self.state)
+        self.registry, known = self.outset.registry(self.half, memory), self.outset.scaling
         begun = connect(
-            grid,
-            settings,
-            memory,
-            self.transport,
-            self.registry,
-            sums,
-            self.standardised_before,
-            earlier,
+            grid, self.half, memory, self.transport, self.registry, sums, known, earlier
         )
         self.connection, self.models = begun.connection, begun.models
         if not begun.anew:
-            self._check_renewed()
-            self.now = Now(self.finished_rounds + 1)
+            renewed, finished = self.population.agreed.renewed, self.finished_rounds
+            check_renewed(settings.rounds.standardise_anew, renewed, finished)
+            self.now = Now(finished + 1)
             self.population.gather(self.connection.link, all_answers=True)
         sends = self.models.sends(self.model)
         run = ProtectedRun(
@@ -238,55 +211,7 @@ class PersonalizedStrategy(Strategy):
 
     def begin(self) -> State:
         """Return the state that a run begins with among the clients that are there."""
-        start = self.models.start(tuple(self.population.clients), self.connection.simulated)
-        if (earlier := self.earlier()) is None:
-            return self.half.init(start)
-        before, now = earlier.agreed, self.population.agreed
-        after = self.half.taken_over(earlier.state, self._start(before.classes), start)
-        after, left_out = self.half.resumed(after, self.turn(0))
-        self.memory.left_out |= set(left_out)
-        for client in sorted(earlier.identities.ties.keys() | self.memory.left_out):
-            if client in self.memory.left_out or client in self.departures.forgotten:
-                after = self.half.without(after, client)
-        if before.scaling and now.scaling and before.scaling.bits != now.scaling.bits:
-            after, _ = self.half.standardised_anew(after, start)  # as either run has since been
-        return put_away(after, self.half.keeps)
-
-    def _check_renewed(self) -> None:
-        """Refuse (RunError) to standardise anew before a round that was finished otherwise."""
-        asked, agreed = self.settings.rounds.standardise_anew, self.population.agreed
-        if 0 < asked <= self.finished_rounds and asked != agreed.renewed:
-            raise RunError(
-                f"standardise-anew: got round {asked}, expected one after {self.finished_rounds}, "
-                "which is finished"
-            )
-
-    def _start(self, classes: Sequence[str]) -> Start:
-        """Return a start of the run, with these classes."""
-        assert self.memory.agreed is not None
-        shape = self.memory.agreed.shape
-        return HeldModels.of(self.settings, self.card, shape, len(classes)).start()
-
-    def _gain_classes(self) -> None:
-        """Go on with the classes of the run's card, where these are more than the run had.
-
-        Raises RunError if its card lists others in the first places, or not all that the run had.
-        Raises ConfigError if the method cannot go on with more.
-        """
-        agreed, classes = self.memory.agreed, self.classes
-        if agreed is None or classes in (None, agreed.classes):
-            return
-        assert classes is not None and self.state is not None
-        grown = agreed.gaining(classes)
-        before, now = self._start(agreed.classes), self._start(classes)
-        self.state = self.half.taken_over(self.state, before, now)
-        # Vectors that are added up, or get noise, have as many numbers of everybody.
-        alike = self.settings.secure.secure_aggregation or self.settings.noise.dp_noise
-        self.memory.agreed = replace(grown, before=()) if alike else grown
-        self.memory.upload_times.again.clear()  # late uploads of before have other shapes
-        new = ", ".join(map(repr, classes[len(agreed.classes) :]))
-        who = "are turned away until their card has them" if alike else "go on with those they know"
-        log.warning("%s: gained classes: %s. Devices without these %s", self.card.name, new, who)
+        return self.outset.state(self.half, self.memory, self.models, self.connection)
 
     def turn(self, round: int) -> Turn:
         """Return a round's turn."""
@@ -322,7 +247,10 @@ class PersonalizedStrategy(Strategy):
         self.population.gather(self.connection.link)
         self.log.metrics.knows = self.population.knows()
         if round == self.settings.rounds.standardise_anew:
-            self._standardise_anew(round)
+            assert self.state is not None
+            which = self.models, self.connection, self.memory, self.undoing
+            self.state, rows = standardised_anew(round, self.half, self.state, *which)
+            self._note(rows)
         self.asked_again = frozenset()
         wants_all = self.half.wants_all(self.turn(round))
         if (times := self.memory.upload_times).again and not wants_all:
@@ -354,29 +282,6 @@ class PersonalizedStrategy(Strategy):
         if self.on_round is not None:
             self.on_round(round, self.lasting_state(), rows)
         return self.log.metrics.mean() if evaluated else None
-
-    def _standardise_anew(self, round: int) -> None:
-        """Compute what all standardise by anew, and drop what was made of samples before."""
-        assert self.state is not None
-        population, settings = self.population, self.settings
-        link, registry, before = self.connection.link, self.registry, population.agreed
-        scaling = agreed_scaling(settings, self.card, registry, before, link, None, None)
-        self.memory.agreed = population.agreed = replace(before, scaling=scaling, renewed=round)
-        if scaling is None:
-            return  # of token ids there is none
-        start = self.models.start(tuple(population.clients), self.connection.simulated)
-        self.state, dropped = self.half.standardised_anew(self.state, start)
-        self.undoing.forget()
-        self.connection.past.clear()
-        self.memory.upload_times.again.clear()  # late uploads of before are of no use
-        people = len(set(population.clients) - before.unseen)
-        self.log.rows.append(MetricRow(round, "", None, "standardised_anew", people))
-        log.warning(
-            "round %d: what all standardise by is computed anew, of %d people; dropped: %s",
-            round,
-            people,
-            dropped or "nothing",
-        )
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -421,7 +326,7 @@ class PersonalizedStrategy(Strategy):
                 f"aggregate_train: got round {server_round}, expected the one that configure_train "
                 f"began last: {last}"
             )
-        round, note, link = begun.round, self.log, self.connection.link
+        round, note = begun.round, self.log
         answers = take_uploads(
             self.half,
             before,
@@ -436,14 +341,7 @@ class PersonalizedStrategy(Strategy):
         self.connection.past.note(round, self.transport.delivery.overdue.awaited())
         diverged = warn_of_divergence(answers, server_round, len(asked), self.half)
         answers.note(note, self.connection)
-        if self.settings.rounds.clients_per_round:
-            self.memory.trained |= uploads.keys() | answers.late.keys()
-        if not link.closed:
-            came, pause = [*uploads, *answers.late], self.settings.rounds.pause_hours
-            self.memory.upload_times.note_used(came, link.clock.wall, pause)
-        if self.settings.rounds.by_attendance:
-            came = [*uploads, *answers.late]
-            self.memory.attendance.note(server_round, round.present, asked, came)
+        answers.remember(self.memory, round, self.connection)
         refused = answers.refused_for(round, asked, self.settings.wire.largest)
         if self.undoing.broken(refused, asked) and self._recover(server_round, diverged):
             # That theirs could not be used is not the others' fault: nobody rests for it.
@@ -557,7 +455,7 @@ class PersonalizedStrategy(Strategy):
     @property
     def leaving(self) -> set[str]:
         """The clients whose person leaves, and whom the run has not forgotten yet."""
-        return self.transport.left | self.departures.leaving
+        return self.transport.left | self.outset.departures.leaving
 
     def forget(self, client: str) -> None:
         """Remove a client from what :meth:`resume` brought back: what others learnt of it stays."""

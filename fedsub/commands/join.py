@@ -1,4 +1,4 @@
-"""``fedsub device join``: this machine becomes a device of a federation."""
+"""``fedsub device``: this machine becomes a device of a federation, or its person leaves it."""
 
 from pathlib import Path
 
@@ -70,3 +70,25 @@ def policy(folder: Path, charging: bool, wifi: bool, hours: str, battery: float)
     lines = [f"{key} = {value!r}\n".replace("True", "true") for key, value in given.items()]
     write_whole(folder / POLICY_FILE, "".join(lines).encode())
     click.echo(f"{folder / POLICY_FILE}: {', '.join(map(str.strip, lines)) or 'always'}")
+
+
+@device.command(short_help="Leave a federation, and be forgotten.")
+@click.argument("state", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("client")
+@click.option("--yes", is_flag=True, help="do not ask")
+def leave(state: Path, client: str, yes: bool) -> None:
+    """Let CLIENT, whose state-dir is STATE, take part no more, and have it forgotten.
+
+    Its state and its model are deleted here, its data are not. The next time that the server asks,
+    the device answers that its person leaves, signed by its key. From that round on the server goes
+    on without the person, and removes what it has, as `fedsub forget` does. Keep the services
+    running until the record that is named says what the server deleted, and what it cannot delete.
+    """
+    from fedsub_client.leaving import RECORD_FILE
+    from fedsub_client.leaving import leave as leave_federation
+
+    if not yes:
+        click.confirm(f"Leave as {client}, and delete its state in {state}?", abort=True)
+    deleted = leave_federation(state, client)
+    click.echo(f"{client} leaves; deleted here: {', '.join(deleted) or 'nothing was kept'}")
+    click.echo(f"{state / client / RECORD_FILE}: what was deleted, for you to keep")

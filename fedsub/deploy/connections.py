@@ -61,7 +61,6 @@ class Connection:
     Attributes
     ----------
     address : to which it counts (:func:`address_of`).
-    end : ends it.
     since, heard : when it came, and when something last came on it, s.
     key : the registered key that has signed a call on it; None: it is unproven.
     incomplete : calls of which something is still to come.
@@ -77,12 +76,7 @@ class Connection:
 
 
 class Connections:
-    """The register of all connections, which ends some to keep its bounds.
-
-    Parameters
-    ----------
-    most : connections at once.
-    """
+    """The register of all connections, which ends some to keep its bounds."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock

@@ -38,9 +38,7 @@ class FleetServer:
     ----------
     servicer_and_add : Flower's answers, and what adds them to a server.
     address : where devices come, HOST:PORT.
-    most_bytes : of a message.
     certificates : CA, certificate and key, PEM; None: without TLS.
-    connections : the register of all connections.
     """
 
     def __init__(

@@ -121,7 +121,6 @@ class Joins:
 
     Parameters
     ----------
-    folder : of invitations.
     nodes : the devices that the SuperLink knows.
 
     Raises RunError if the folder or a file in it cannot be used.

@@ -34,8 +34,6 @@ class NewPeople:
 
     Parameters
     ----------
-    card : theirs.
-    clients : their samples, by id.
     unlabelled : the ids of those whose samples have no labels at all; theirs are all 0, or the
         low end of a target.
     """

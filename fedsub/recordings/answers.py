@@ -57,7 +57,6 @@ class Answered:
 
     Parameters
     ----------
-    recording : its name.
     begins : float64 [n], s; windows last `length_s`.
     label : int64 [n], places of classes; -1 is unknown. Of a target all are 0.
     shares : float32 [n, classes], probabilities; of a target its values, [n, 1].

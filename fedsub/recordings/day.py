@@ -72,7 +72,6 @@ class Day:
 
     Parameters
     ----------
-    classes : their names.
     windows : how many were answered.
     """
 

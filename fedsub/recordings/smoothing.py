@@ -18,7 +18,6 @@ class ForwardFilter:
 
     Parameters
     ----------
-    classes : how many there are.
     stay_s : mean time that a class lasts, s.
     weight : of one window's evidence, the share of a window that the next does not repeat:
         what two windows share is heard once.

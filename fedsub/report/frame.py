@@ -28,8 +28,6 @@ class Grid:
 
     Parameters
     ----------
-    rounds : ascending.
-    columns : names.
     values : float64 [rounds, columns]; a nan that is there is a model that diverged.
     there : bool [rounds, columns], what was measured.
     """
@@ -101,7 +99,6 @@ class Trace:
 
     Parameters
     ----------
-    run, seed, method : its place in the frame.
     fold : what it tests, of several runs of the seed; "" of one alone.
     rounds, wanted : the last committed one, and how many the run was given.
     summary : as ``summary.json`` has it.

@@ -96,7 +96,6 @@ def application(
 
     Parameters
     ----------
-    look : reads the status anew.
     names : whether people are named.
     hosts : whom a question may take this server for; None is anybody.
     """

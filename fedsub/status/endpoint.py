@@ -85,7 +85,6 @@ class Endpoint:
     Parameters
     ----------
     at : host and port; port 0 is any that is free.
-    look : reads the status anew.
     names : whether people are named.
     guard : what stands before the page; None: nothing.
     tls : files of a certificate and its key; None: it is not encrypted.

@@ -119,7 +119,6 @@ class Status:
 
     Parameters
     ----------
-    path : its folder.
     kind : ``run``, ``deployment``, ``study`` or ``service``.
     state : ``starting``, ``going on``, ``finished``, ``stopped``, ``not begun``, or ``elsewhere``:
         on another machine, whose server has spoken of late. Of a service also ``waiting`` and
@@ -137,7 +136,6 @@ class Status:
     disk_free : bytes.
     memory : bytes that the server's process holds; None where it cannot be seen.
     certificate_days : until the server's certificate ends.
-    people : by id.
     together : who is with whom, after the last committed round.
     turned_away : by node, and why.
     parts : of a study: a line for each run that is not finished.

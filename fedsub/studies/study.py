@@ -63,11 +63,9 @@ class Study:
     Parameters
     ----------
     title, about : what it is, and which figure or table of which paper it is held against.
-    seeds : of the runs of each entry.
     budget : ``rounds``: all train for as many; ``compute``: all for as many epochs in all.
     run : keys of a run, common to all.
     cells : what varies between the study's tables; of one table, one empty cell.
-    entries : the rows.
     tune : keys with values, of which the best on a validation part is taken.
     show : measures that the tables have beyond those of all studies.
     papers : what papers print, to stand beside what comes out.

@@ -28,7 +28,6 @@ class DeviceGrid(InProcessGrid):
     Parameters
     ----------
     config : the run's configuration; `data` is a federation's folder.
-    people : how many there are.
     """
 
     def __init__(self, config: RunConfig, people: int, **node: Any) -> None:

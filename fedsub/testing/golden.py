@@ -47,8 +47,6 @@ class RecordingDevices(InProcessGrid):
 
     Parameters
     ----------
-    config : of the run.
-    names : of the people.
     join : whether messages after the handshake are joined.
     """
 
@@ -131,7 +129,7 @@ def played(
     """Return a run of people in a federation's folder as a case: all that :data:`PERSON` met."""
     grid = RecordingDevices(config, people, join)
     strategy = build_strategy(config, config.method)
-    strategy.run_name, strategy.run_config = f"golden {name}", settings_of(config)
+    strategy.run_name, strategy.outset.run_config = f"golden {name}", settings_of(config)
     strategy.start(grid)
     person = load_client(config.data, PERSON)[1]
     card = (Path(config.data) / "federation.toml").read_text("utf-8")

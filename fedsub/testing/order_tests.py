@@ -105,14 +105,14 @@ def differing(half: ServerHalf, calls: list[Call]) -> list[str]:
     ]
 
 
-def calls_of(name: str, half: ServerHalf | None = None, **keys: Any) -> list[Call]:
-    """Return the calls of a method's half in a run of three rounds."""
+def calls_of(name: str, half: type[ServerHalf] | None = None, **keys: Any) -> list[Call]:
+    """Return the calls of a method's half in a run of three rounds; `half`: of another one."""
     few: dict[str, Any] = dict(rounds=ROUNDS, device="cpu", threads=1, lr=0.05, batch_size=16)
     config = RunConfig(
         method=name, beside="", hyper={name: METHODS[name].agreed()}, hidden=HIDDEN, **few | keys
     )
     grid, strategy = build_grid(config, name, people()), build_strategy(config, name)
-    strategy.half = half or strategy.half
+    strategy.half = strategy.half if half is None else half(strategy.settings)
     try:
         with recorded(strategy.half) as calls:
             strategy.start(grid)

@@ -38,7 +38,6 @@ class Tracked:
     ----------
     method, run : its name, and the name drawn for it, which it keeps when it is resumed.
     settings : flat keys and values that stay as they are when it goes on.
-    series : each name once.
     times : seconds since 1970 of each round's end; 0 is the start.
     finished : whether all rounds were done.
     """

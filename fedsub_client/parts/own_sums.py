@@ -27,7 +27,6 @@ class There:
     Parameters
     ----------
     version : its name for the samples; 0: there are none.
-    samples : how many they were.
     counted : as how many they count.
     classes : of which classes the sums hold any, bool [classes]; None: of all.
     """
@@ -50,7 +49,6 @@ class Own:
     Parameters
     ----------
     x, y : features [n, D], labels [n]; or float32 [n], places in a target's range.
-    classes : how many there are.
     forgetting : how much a sample counts of what the next newer of its class does.
     stretches : into how many each class's samples are cut that are left out at once; 0: singles.
     """

@@ -42,10 +42,8 @@ class DeviceSums:
 
     Parameters
     ----------
-    client : the person.
     settings, noise : whether the run is of sums, and of which; of what with noise on means.
     node : the node's config, in which the owner may want more than the run does.
-    methods : those of the run.
     stores : all in which the person may have kept something of sums: a run may go on with another
         main method, which is kept elsewhere then.
     opened : where the person keeps the sums that it opened.

@@ -23,7 +23,6 @@ class Holders:
     Parameters
     ----------
     of_class : [classes], how many people do.
-    people : how many there are.
     """
 
     of_class: Floats

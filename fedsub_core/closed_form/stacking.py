@@ -26,7 +26,6 @@ class Equations:
 
     Parameters
     ----------
-    samples : how many.
     gram : [K, K], of what candidates say, over samples and classes.
     target : [K], of what they say with what is right.
     losses : [T], negative log likelihood at each of ``TEMPERATURES``, nats.

@@ -26,7 +26,6 @@ class HalfSettings(ModelSettings):
     Parameters
     ----------
     method, hyper : its name in the table and its hyperparameters.
-    wire : how messages are written.
     secure, noise : see :class:`SecureSettings` and :class:`NoiseSettings`.
     version : what each side says it is (:func:`fedsub_core.packages.version_with`).
     """
@@ -67,7 +66,6 @@ class DeviceSettings(HalfSettings):
 
     Parameters
     ----------
-    training : local training.
     split : of each client's samples.
     seed : of the run, from which the first model and the encoder are drawn.
     class_counts : whether test samples are counted by true and predicted class.

@@ -85,7 +85,6 @@ def check_given(config: RunConfig, given: Collection[str], where: str) -> None:
 
     Parameters
     ----------
-    given : keys that were given.
     where : such as the command line, which the message begins with.
 
     Raises ConfigError; it names the option, the run's methods, and why it changes nothing.

@@ -28,7 +28,6 @@ class Part:
     Parameters
     ----------
     values : without a name, in their order.
-    named : by name.
     """
 
     name: str

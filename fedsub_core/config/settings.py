@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
-from fedsub_core.config.ending import EndSettings
 from fedsub_core.config.going_on import GoingOnSettings
 from fedsub_core.config.own_training import SGD, OwnTraining
 from fedsub_core.config.participation import ParticipationSettings
@@ -18,6 +17,24 @@ from fedsub_core.config.tested import SplitSettings as SplitSettings
 from fedsub_core.config.tested import TestedSettings, UnseenSettings
 from fedsub_core.models.names import HIDDEN
 from fedsub_core.options import choice, option, text_option
+
+
+@dataclass(frozen=True)
+class EndSettings:
+    """Early stopping on validation parts, and a function of one's own."""
+
+    patience: int = option(
+        0,
+        "rounds after which a method ends early, if people's best validation macro F1 so far rose "
+        "by less than 0.001 on average, or of a target their error fell by less than 0.1 %; needs "
+        "best-by = validation; 0: all rounds are run",
+        minimum=0,
+    )
+    on_round: str = option(
+        "",
+        "my.py:function or package.module:function that the server calls after each round with its "
+        "numbers; where it returns True, the method ends; if left out, none",
+    )
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,6 @@ class Encoder(ABC):
     Parameters
     ----------
     size : N of its text, such as ``kernels:N``.
-    seed : of the run.
-    input_shape : of one sample.
 
     Raises ConfigError where it cannot take such samples.
     """

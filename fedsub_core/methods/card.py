@@ -68,7 +68,6 @@ class Cost:
 
     Parameters
     ----------
-    round : of a round of training.
     evaluation : what an evaluation adds, where it adapts the model first.
     """
 

@@ -23,8 +23,6 @@ class UnitRows:
     Parameters
     ----------
     name : of the rows, where they travel.
-    tensors : names of the tensors.
-    width : numbers of a row.
     gates : how often the units follow each other on the first axis of each tensor.
     """
 

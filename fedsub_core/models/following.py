@@ -34,7 +34,6 @@ class Made(NamedTuple):
 
     Parameters
     ----------
-    layer : its name.
     out : ``[samples, ...]``.
     axis : of the units in it.
     normed : whether a norm is right behind it already.

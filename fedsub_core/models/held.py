@@ -47,8 +47,6 @@ class Held:
         ----------
         card : of the method. Where weak devices do not take part narrow, all hold everything.
         settings : of either half of the method: which encoder, and which kind of model.
-        seed : of the run.
-        shape : of one sample.
         capacity : share of the encoder's kernels, or of each hidden layer's units, that the device
             holds, in (0, 1].
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from fedsub_core.errors import ConfigError
 from fedsub_core.pytorch import Tensor, nn
 
-NORMS = AVERAGED, LOCAL, STATIC = "averaged", "local", "static"
+AVERAGED, LOCAL, STATIC = "averaged", "local", "static"
 #: What was found in modules that are still in use.
 _FOUND: WeakKeyDictionary[nn.Module, tuple[str, ...]] = WeakKeyDictionary()
 

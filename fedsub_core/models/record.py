@@ -59,8 +59,6 @@ class ModelRecord:
 
         Parameters
         ----------
-        settings : of either half of the method.
-        seed : of the run.
         sample : shape of one.
         """
         card = method(settings.method)

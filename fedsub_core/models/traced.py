@@ -25,7 +25,6 @@ class LastLinear:
 
     Parameters
     ----------
-    name : in the module.
     input_shape : of what it sees of a sample.
     ends : whether its output is the module's, and it sees a vector of each sample.
     """

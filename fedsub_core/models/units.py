@@ -56,7 +56,6 @@ class UnitGroup:
     Parameters
     ----------
     name : of the first layer that makes them.
-    size : how many units.
     members : in the order in which the pass meets them.
     normed_together : whether a norm is over all of them, as LayerNorm: units that are left out are
         then something else than units that are 0.

@@ -41,9 +41,7 @@ class Name:
 
     Parameters
     ----------
-    round : of the run.
     session : random; tells a round that is repeated, as after a crash, from itself.
-    run, method : as in a turn.
     """
 
     round: int

@@ -27,7 +27,6 @@ class OpenedSum:
     Parameters
     ----------
     what : name of the numbers, such as "statistics".
-    run, round : of the sum.
     vector : hash of the person's own numbers; "": they may be others in a repeated round.
     sent, silent : people whose numbers are in it, and people whose are not, as far as is known.
     whole : whether all people who are in it are known.
@@ -65,7 +64,6 @@ class OpenedSums:
 
     Parameters
     ----------
-    sums : those opened so far.
     today : the date of those that are opened now.
     lost : why it is not known which were opened; "": it is.
     """

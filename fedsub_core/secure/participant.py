@@ -59,7 +59,6 @@ class Participant:
 
     Parameters
     ----------
-    client : its id.
     least : people in a sum at least, itself among them.
     kept : what an earlier process kept (:meth:`kept`); None: nothing.
     entropy : see :data:`Entropy`.
@@ -156,10 +155,6 @@ class Participant:
 
     def masked(self, vector: Words, name: Name, origin: Origin = NUMBERS_ALONE) -> Words:
         """Return its vector under its own mask and those that it shares with neighbours.
-
-        Parameters
-        ----------
-        origin : what the vector is.
 
         Raises MessageRefused if it is another vector than before, or was made of something else,
         which would tell of both; if it has been in an opened sum of other people; if it was made as

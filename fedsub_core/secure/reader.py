@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fedsub_core.errors import MessageRefused, cut
 from fedsub_core.identifiers import CLIENT_ID_RULE, is_client_id
+from fedsub_core.secure.keys import KEY_BYTES, Words, agreed, private_key
 from fedsub_core.secure.messages import (
     CLIENTS,
     LEAF_BYTES,
@@ -17,6 +20,7 @@ from fedsub_core.secure.messages import (
     SIGNERS,
     TOLD_BYTES,
     VIEW_BYTES,
+    Keys,
     Name,
     Plan,
     Unmask,
@@ -24,6 +28,9 @@ from fedsub_core.secure.messages import (
 from fedsub_core.secure.roster import SIGNATURE_BYTES
 from fedsub_core.secure.transcript import OWN_OF_PLAN, alike, digest
 from fedsub_core.version import SUMS_VERSION
+
+#: With which every key agrees that is one.
+_ANY = private_key(bytes(KEY_BYTES))
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,28 @@ class Reader:
             expected = f"round {self.round}, {SESSION_BYTES} bytes"
             raise self.refuse("secure sum", f"round {round}, {len(session)} bytes", expected)
         return Name(round, session, str(record.get("run", "")), str(record.get("method", "")))
+
+    def keys(self, record: Mapping[str, Any]) -> Keys:
+        """Return the keys that somebody shows."""
+        joined = record.get("keys")
+        if not isinstance(joined, bytes) or len(joined) != 3 * KEY_BYTES:
+            raise self.refuse("secure sum: keys", type(joined).__name__, f"{3 * KEY_BYTES} bytes")
+        shown = Keys.of(joined)
+        for key in (shown.seal, shown.mask):
+            try:
+                agreed(_ANY, key, b"")
+            except ValueError:
+                # Each of its neighbours would refuse to go on, and there would be no sum.
+                raise self.refuse("secure sum: keys", "no point of a secret", "a key") from None
+        return shown
+
+    def words(self, record: Mapping[str, Any], length: int) -> Words:
+        """Return a masked vector, ``[length]``."""
+        vector, size = record.get("vector"), 4 * length
+        if not isinstance(vector, bytes) or len(vector) != size:
+            got = f"{len(vector)} bytes" if isinstance(vector, bytes) else type(vector).__name__
+            raise self.refuse("secure sum", got, f"{size} bytes")
+        return np.frombuffer(vector, "<u4").astype(np.uint32)
 
     def whole(self, record: Mapping[str, Any], key: str) -> int:
         """Return a whole number from 1 to 2**31."""
@@ -123,6 +152,13 @@ class Reader:
         sent, silent = (self.names(record, key) for key in ("sent", "silent"))
         views = self.values(record, VIEW_BYTES, keys=SIGNERS) if SIGNERS[0] in record else {}
         return Unmask(self.name(record), sent, silent, views)
+
+    def view(self, record: Mapping[str, Any]) -> bytes:
+        """Return the hash of what somebody saw, and its signature behind."""
+        view, signature = record.get("view"), self.signature(record)
+        if not isinstance(view, bytes) or len(view) != TOLD_BYTES or not signature:
+            raise self.refuse("secure sum: view", type(view).__name__, "a hash, signed")
+        return view + signature
 
     def signature(self, record: Mapping[str, Any]) -> bytes:
         """Return the signature of somebody who goes by a roster; none: it did not come."""

@@ -29,7 +29,6 @@ def groups_of(people: Sequence[str], run: str, method: str, smallest: int) -> li
 
     Parameters
     ----------
-    people : of the sum.
     run, method : of the sum; by them people are ordered, the same in all rounds.
     smallest : people of a group at least. One group, if there are fewer than two times as many.
     """
@@ -48,7 +47,6 @@ class Regrouping:
     ----------
     name : of the group's sum.
     of : session of the opened sum.
-    people : of that sum, ascending.
     """
 
     name: Name

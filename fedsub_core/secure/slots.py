@@ -45,7 +45,6 @@ def again(vector: Words, weighted: int, before: Levels, levels: Levels, examples
     ----------
     weighted : how many of its numbers are no slots.
     before : by which it was rounded.
-    levels : by which it shall be.
     examples : how many samples the person has.
     """
     end = vector[-BESIDE:]

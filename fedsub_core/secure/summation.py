@@ -7,18 +7,14 @@ the masks of the sum: by the seeds of who sent a vector, and the pair keys of wh
 from __future__ import annotations
 
 import secrets
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from random import Random
 from typing import Any
 
 import numpy as np
 
-from fedsub_core.errors import cut
 from fedsub_core.secure.graph import neighbours, threshold
 from fedsub_core.secure.keys import (
-    KEY_BYTES,
     Words,
     agreed,
     commitment,
@@ -33,7 +29,6 @@ from fedsub_core.secure.messages import (
     SESSION_BYTES,
     SHARES,
     SIGNED,
-    TOLD_BYTES,
     VIEW,
     Keys,
     Name,
@@ -42,23 +37,14 @@ from fedsub_core.secure.messages import (
     Unmask,
     by_client,
 )
+from fedsub_core.secure.opening import CannotOpen, Opening, Shows
 from fedsub_core.secure.participant import between
 from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.regrouping import Regrouping
-from fedsub_core.secure.shamir import SHARE_BYTES, Entropy, value_at
+from fedsub_core.secure.shamir import SHARE_BYTES, Entropy
 from fedsub_core.secure.transcript import OWN_OF_PLAN, alike
-
-#: Choices of shares that are tried where some are wrong: of l wrong ones each choice, of more than
-#: half of the shares, has a chance of 1 in 2**l or so.
-TRIES = 200
-#: With which every key agrees that is one.
-_ANY = private_key(bytes(KEY_BYTES))
-
-
-class CannotOpen(Exception):
-    """A sum whose masks cannot be taken off: it says whose, and what lacks."""
 
 
 class Summation:
@@ -66,9 +52,7 @@ class Summation:
 
     Parameters
     ----------
-    round, run, method : that it is of.
     least : people that it must be of.
-    length : numbers of a vector.
     entropy : see :data:`Entropy`.
     """
 
@@ -93,19 +77,14 @@ class Summation:
         self.signatures: dict[str, bytes] = {}
         self.views: dict[str, bytes] = {}
         self.sealed: dict[str, dict[str, bytes]] = {}
-        #: Who sent its vector; and, by whom they came, shares of everybody's secrets.
         self.sent: set[str] = set()
         #: Of the run's transcript: its head, what the plan tells everybody, hashes of the vectors
         #: that came, the name of vectors that stay the same, and what all were told, once opened.
         self.head, self.plan, self.vectors = b"", Record(), dict[str, str]()
         self.once = self.transcript = ""
         self._near: dict[str, tuple[str, ...]] = {}
-        self._shares: dict[str, dict[str, bytes]] = {}
-        #: What those who open it were told, as a hash.
-        self._told: dict[str, str] = {}
         self._sum: Words = np.zeros(length, np.uint32)
-        #: Whose shares did not fit the others', of whose secret.
-        self.wrong: set[tuple[str, str]] = set()
+        self.opening = Opening(round)
 
     # Questions, and what is taken of the answers.
 
@@ -120,19 +99,11 @@ class Summation:
 
         Raises MessageRefused if they are none, or somebody else's.
         """
-        joined, reader = record.get("keys"), Reader(client, self.name.round)
-        if not isinstance(joined, bytes) or len(joined) != 3 * KEY_BYTES:
-            raise reader.refuse("secure sum: keys", type(joined).__name__, f"{3 * KEY_BYTES} bytes")
-        shown = Keys.of(joined)
+        reader = Reader(client, self.name.round)
+        shown = reader.keys(record)
         taken = {key for keys in self.keys.values() for key in (keys.seal, keys.mask)}
         if shown.seal == shown.mask or {shown.seal, shown.mask} & taken:
             raise reader.refuse("secure sum: keys", "a key that is taken", "keys of its own")
-        for key in (shown.seal, shown.mask):
-            try:
-                agreed(_ANY, key, b"")
-            except ValueError:
-                # Each of its neighbours would refuse to go on, and there would be no sum.
-                raise reader.refuse("secure sum: keys", "no point of a secret", "a key") from None
         if signature := reader.signature(record):
             self.signatures[client] = signature
         self.keys[client] = shown
@@ -184,7 +155,7 @@ class Summation:
         self.plan = alike(made(self.name, {}).record(), OWN_OF_PLAN)
         for client in sorted(self.sealed):
             sealed = {other: self.sealed[other][client] for other in self._masked(client)}
-            if len(sealed) + 1 >= max(self.least, self._needed(client)):
+            if len(sealed) + 1 >= max(self.least, threshold(len(self._near[client]) + 1)):
                 found[client] = made(self.name, sealed)
         return found
 
@@ -199,11 +170,7 @@ class Summation:
 
         Raises MessageRefused if it is none of this sum's length.
         """
-        vector, size = record.get("vector"), 4 * self.length
-        if not isinstance(vector, bytes) or len(vector) != size:
-            got = f"{len(vector)} bytes" if isinstance(vector, bytes) else type(vector).__name__
-            raise Reader(client, self.name.round).refuse("secure sum", got, f"{size} bytes")
-        self.take_vector(client, np.frombuffer(vector, "<u4").astype(np.uint32))
+        self.take_vector(client, Reader(client, self.name.round).words(record, self.length))
 
     def ask_views(self) -> dict[str, Record]:
         """Return the questions, to those who sent a vector, what they saw of who sent one.
@@ -219,11 +186,7 @@ class Summation:
 
         Raises MessageRefused if it is none.
         """
-        reader, view = Reader(client, self.name.round), record.get("view")
-        signature = reader.signature(record)
-        if not isinstance(view, bytes) or len(view) != TOLD_BYTES or not signature:
-            raise reader.refuse("secure sum: view", type(view).__name__, "a hash, signed")
-        self.views[client] = view + signature
+        self.views[client] = Reader(client, self.name.round).view(record)
 
     def ask_unmask(self) -> dict[str, Unmask]:
         """Return the requests to those who sent a vector: the masks that each opens.
@@ -246,11 +209,10 @@ class Summation:
 
         Raises MessageRefused if some lack, or are of another size.
         """
-        reader = Reader(client, self.name.round)
-        held = [client, *self._masked(client)]
+        reader, held = Reader(client, self.name.round), [client, *self._masked(client)]
         told = reader.hash(record, "told").hex()
-        self._shares[client] = reader.values(record, SHARE_BYTES, held)
-        self._told[client] = told
+        self.opening.shares[client] = reader.values(record, SHARE_BYTES, held)
+        self.opening.told[client] = told
 
     # Opening.
 
@@ -263,14 +225,12 @@ class Summation:
         total, length, told = self._sum, self.length, self._told_all()
         self.transcript = told
         for client in sorted(self.sent):
-            held_to = self.keys[client].commitment
-            seed = self._secret(client, "seed", lambda s, to=held_to: commitment(s) == to)
+            seed = self._secret(client, "seed", commitment, self.keys[client].commitment)
             total = total - expanded(seed, length)
         for client in sorted(self.sealed.keys() - self.sent):
             if not (others := [c for c in self._masked(client) if c in self.sent]):
                 continue  # no mask of its is in the sum
-            shown = self.keys[client].mask
-            found = self._secret(client, "pair key", lambda s, to=shown: public_of(s) == to)
+            found = self._secret(client, "pair key", public_of, self.keys[client].mask)
             private = private_key(found)
             for other in others:
                 purpose = between(self.name.session.hex(), client, other, told)
@@ -279,46 +239,12 @@ class Summation:
         return total
 
     def _told_all(self) -> str:
-        """Return the transcript of those who open the sum; raises CannotOpen if they differ."""
-        ((told, many), *others) = Counter(self._told.values()).most_common() or [("", 0)]
-        if others:
-            who = sorted(client for client, own in self._told.items() if own != told)
-            raise CannotOpen(
-                f"round {self.name.round}: what it is of: {cut(', '.join(who))} were told "
-                f"something else than {many} others, expected the same of all"
-            )
-        return told
+        return self.opening.told_all()
 
-    def _secret(self, client: str, what: str, fits: Any) -> bytes:
-        """Return somebody's secret of the shares that came, some of which may be wrong."""
+    def _secret(self, client: str, what: str, shows: Shows, shown: bytes) -> bytes:
         holders = sorted([client, *self._near[client]])
-        came = {
-            holders.index(holder) + 1: self._shares[holder][client]
-            for holder in holders
-            if client in self._shares.get(holder, ())
-        }
-        needed = self._needed(client)
-        for attempt in range(TRIES if len(came) >= needed else 0):
-            places = Random(attempt).sample(list(came), needed) if attempt else list(came)[:needed]
-            some = {place: came[place] for place in places}
-            try:
-                value = value_at(some, 0)
-            except ValueError:
-                continue
-            if value[0] == 0 and fits(value[1:]):
-                # Which ones are wrong takes as long as all else: only where some are.
-                for place, share in came.items() if attempt else ():
-                    if value_at(some, place) != share:
-                        self.wrong.add((holders[place - 1], client))
-                return value[1:]
-        raise CannotOpen(
-            f"round {self.name.round}: the {what} of client {client!r}: got {len(came)} shares of "
-            f"{len(holders)}, expected {needed} that fit each other"
-        )
+        return self.opening.secret(client, what, holders, shows, shown)
 
     def _masked(self, client: str) -> list[str]:
         """Return the neighbours whose shares, and masks, somebody was handed."""
         return [other for other in self._near[client] if other in self.sealed]
-
-    def _needed(self, client: str) -> int:
-        return threshold(len(self._near[client]) + 1)

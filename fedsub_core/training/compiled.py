@@ -45,10 +45,7 @@ class Compiled:
 
     Parameters
     ----------
-    kernels : what computes.
-    model : the layers.
     terms : of the objective.
-    names : parameters that are trained.
     """
 
     kernels: Kernels

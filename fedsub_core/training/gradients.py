@@ -37,8 +37,6 @@ class Gradient:
 
     Parameters
     ----------
-    model : the architecture.
-    objective : what is minimised.
     only : layers that are trained; None: all.
     """
 

@@ -60,7 +60,6 @@ def train(
     ----------
     params : stacked, ``[clients, ...]``.
     turn : round and seed, from which batches are drawn.
-    objective : what is minimised.
     only : layers that are trained; None: all. The others stay to the bit.
     gradient : instead of the objective's own, for methods that compute another.
     """

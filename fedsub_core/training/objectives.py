@@ -26,8 +26,6 @@ class Forward:
 
     Parameters
     ----------
-    params : the parameters it was made with.
-    batch : the samples.
     outputs : logits ``[clients, samples, classes]`` of every exit, the last one's at the end.
     embedding : input of the last layer with units, ``[clients, samples, d]``.
     """

@@ -93,7 +93,6 @@ class Declared:
     Parameters
     ----------
     kind : how it travels.
-    shape : of the whole tensor.
     follows : a sliced one's alone: the tensor whose units its inputs follow, or the mask that says
         which they are; "" is all inputs.
     optional : a bundle may lack it.
@@ -156,7 +155,6 @@ class Bundle:
     ----------
     examples : training samples the client holds; 0 from the server.
     version : names some content that either side holds, as the method says; 0: none.
-    tensors : by name.
     reference : round of the bundle that these tensors were sent as differences from; 0: none.
         Set by the codec.
     """

@@ -21,7 +21,6 @@ class Envelope:
     Parameters
     ----------
     client, round : whom and which round the message must name.
-    declared : the tensors it may hold.
     reference : the receiver's end of differences; None if it holds nothing.
     limit : most bytes a message may have, also when decompressed; 0 derives it from the tensors.
     largest : greatest size of a number. Finite is not enough: sums of numbers near float32's end

@@ -37,7 +37,6 @@ class Facts:
 
     Parameters
     ----------
-    examples : training samples.
     capacity : what its device can hold of the encoder or model.
     hours : of each day, in which its device may take part; None: it does not say.
     """
@@ -58,7 +57,6 @@ class Introduction:
         version travels beside it, as ``schema``.
     classes : names of the classes, in the order of the labels.
     shape : of one sample, with what its numbers are (:mod:`fedsub_core.data.samples`).
-    facts : of the client.
     moments : of the training part, for the federation's standardisation; none of token ids.
     people : of a simulated node: how many there are in its data, of whom it plays one; else 0.
     nodes : of a simulated node: how many there are; else 0.

@@ -43,7 +43,6 @@ class LazyMessage:
     Parameters
     ----------
     header : all but the tensors.
-    tensors : in their order.
     zstd : whether its bytes are one zstd frame.
     """
 

@@ -15,8 +15,6 @@ FLOAT = np.dtype("<f4")
 WHOLE = np.dtype("<i2")
 WIDTH = {"float32": 4, "bfloat16": 2, "int8": 1}
 
-Bytes = NDArray[np.uint8]
-
 
 def pack(values: FloatArray, numbers: str) -> tuple[bytes, bytes]:
     """Return `values` [rows, d] in a format, and its scales (int8 only).

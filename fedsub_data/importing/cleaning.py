@@ -16,7 +16,6 @@ def cleaned(rows: Rows, source: Source, options: ImportOptions, dropped: Dropped
 
     Parameters
     ----------
-    rows : of one person.
     dropped : gains what is left out.
 
     Raises DataError where something is there that the options refuse; it names file, line and

@@ -20,7 +20,6 @@ class Columns:
 
     Parameters
     ----------
-    roles : what they are.
     types : DuckDB's, by name.
     decimal : what separates a number's whole part from the rest.
     dates : what stands first in dates as text.

@@ -3,9 +3,10 @@
 import json
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import tomli_w
 from fedsub_core.data.card import CARD_FILE, card_table, check_card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation
-from fedsub_core.errors import ConfigError, DataError
+from fedsub_core.errors import ConfigError, DataError, cut, listed
 from fedsub_core.extras import require
 from fedsub_core.files import check_new_folder, whole_folder
 from fedsub_core.spelling import spelt
@@ -26,8 +27,8 @@ from fedsub_data.importing.plan import Plan, plan
 from fedsub_data.importing.samples import UNLABELLED, Imported, Person, samples_of
 from fedsub_data.importing.source import OpenSource, Source
 from fedsub_data.importing.target_values import with_target
-from fedsub_data.importing.zips import without_zips
 from fedsub_data.preparing.preparation import REPORT_FILE, Progress
+from fedsub_data.preparing.unpacking import DAMAGED, opened_zip
 
 
 def open_source(patterns: Sequence[str], options: ImportOptions) -> OpenSource:
@@ -156,3 +157,58 @@ def in_memory(source: Source, options: ImportOptions, name: str) -> tuple[Federa
     people = samples_of(options, planned, made, lambda done, total: None)
     clients = {one.client: one.labelled for one in people if one.labelled is not None}
     return Federation(planned.card, clients), made
+
+
+def without_zips(files: Sequence[Path], folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the files with those in zips in their place, and what of zips is left out.
+
+    `folder`: where zips are unpacked, each into a folder of its name.
+
+    Raises DataError where a zip is damaged, holds nothing that is read, or is too large when
+    unpacked.
+    """
+    made, notes = list[Path](), list[str]()
+    for number, path in enumerate(files):
+        if ending(path) != ZIP:
+            made.append(path)
+            continue
+        try:
+            own, others = _unpacked(path, folder / str(number) / path.name)
+        except DAMAGED as error:
+            raise DataError(f"{path}: cannot be read ({cut(error)}). Check the file") from error
+        if not own:
+            raise DataError(
+                f"{path}: got {listed(others, 5) or 'no files'}, expected tables. Unpack it "
+                "yourself and import what is in it"
+            )
+        made += own
+        if others:
+            notes.append(f"Left out, as they are no tables: {listed(others, 5)} in {path}.")
+    return made, notes
+
+
+def _unpacked(path: Path, folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the unpacked files of one zip in the order of their names, and names of others."""
+    made, others = list[Path](), list[str]()
+    with opened_zip(path, path, path.stat().st_size) as archive:
+        for entry in sorted(archive.infolist(), key=lambda entry: entry.filename):
+            name = PurePosixPath(entry.filename)
+            if name.is_absolute() or ".." in name.parts or "\\" in entry.filename:
+                raise DataError(f"{path}: got a file {entry.filename!r} outside it, expected none")
+            hidden = any(part[0] == "." or part == "__MACOSX" for part in name.parts)
+            if entry.is_dir() or hidden:
+                continue
+            if ending(Path(name)) in (None, ZIP):
+                others.append(entry.filename)
+                continue
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with archive.open(entry) as packed, open(target, "xb") as file:
+                    shutil.copyfileobj(packed, file)
+            except (RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
+                raise DataError(
+                    f"{path}: {entry.filename} cannot be read ({cut(error)}). Unpack it yourself"
+                ) from error
+            made.append(target)
+    return made, others

@@ -43,7 +43,6 @@ class Interval:
     ----------
     start, end : in the unit of its file; a mark's end is infinite.
     label : the class; "" of a bare mark.
-    where : file and line.
     person, recording : whose it is; "" where the file does not say it.
     """
 

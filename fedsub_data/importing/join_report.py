@@ -17,7 +17,6 @@ class JoinReport:
 
     Parameters
     ----------
-    sensors : their names.
     recordings : their paths.
     """
 

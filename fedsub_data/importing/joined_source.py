@@ -38,7 +38,6 @@ class JoinedSource:
     Parameters
     ----------
     tables : by sensor, each with a file for each recording, in the recordings' order.
-    recordings : their names.
     owners : the person of each, those of one person side by side.
     classes : of each recording; None: a column or nothing says it.
 

@@ -27,7 +27,6 @@ class Head:
 
     Parameters
     ----------
-    lines : how many.
     rate, start : regular expressions of samples a second and of seconds since 1970, each with a
         group; or `start_date` and `start_time`; dates have the day first where `day_first` is seen.
     """
@@ -46,7 +45,6 @@ class SensorLayout:
 
     Parameters
     ----------
-    name : of the sensor.
     files : patterns of its files' names, in any case.
     columns : regular expressions of columns by the feature's name; none: all columns of numbers.
     names : columns of files without a line of names.

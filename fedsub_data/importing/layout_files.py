@@ -18,8 +18,6 @@ from fedsub_data.importing.options import NAME_GROUPS, ImportOptions
 from fedsub_data.importing.roles import is_number
 from fedsub_data.importing.time_unit import unit_since_1970
 
-#: So many files or names are shown.
-_SHOWN = 3
 #: So many first files of a sensor show what it is.
 _LOOKED_AT = 3
 

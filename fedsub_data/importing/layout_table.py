@@ -28,7 +28,6 @@ class LayoutTable(TableSource):
 
     Parameters
     ----------
-    layout : of the files.
     owners : whose each file is, where the table is one sensor of recordings that are joined.
     labelled : whether a column of classes is looked for.
     folder : of unpacked files, to be removed at the end.

@@ -40,12 +40,10 @@ class Mix:
 
     Parameters
     ----------
-    columns : their indices.
     factors : by person who differs, how many times as large a number is as in most people's unit;
         -1 for another sign.
     others : most people; where both are as many, the first is of these.
     length, usual : mean length of the columns' vector of the first who differs, and of the others.
-    what : the units in words.
     """
 
     columns: tuple[int, ...]

@@ -13,8 +13,6 @@ from fedsub_data.importing.options import NAME_GROUPS, ImportOptions
 _WORDS = {"subject": "person", "label": "class", "recording": "recording", "sensor": "sensor"}
 #: Groups that some names may lack.
 _MAY_LACK = {"recording", "sensor"}
-#: So many names are shown.
-_SHOWN = 3
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ class Plan:
 
     Parameters
     ----------
-    card : of the federation.
     tick : seconds of one unit of the source's time.
     cut : how windows are cut; None: each row is a sample, or a window already.
     notes : what was guessed, in sentences.
@@ -127,7 +126,6 @@ class _Survey:
     clocks : by person.
     points : of a window; 0 where rows are points themselves.
     source : of the rows, without columns that are no features.
-    conversion : of people whose units differ.
     sparse, newest_first, same_times, first_rows : what they found, to be checked or told.
     """
 

@@ -26,7 +26,6 @@ class Vector:
 
     Parameters
     ----------
-    columns : their indices.
     statistic : whether they are a spread or an extreme, and no values or means.
     """
 

@@ -47,7 +47,6 @@ class Sizes:
     Parameters
     ----------
     vectors : that are looked at.
-    classes : how many there are.
     length : by person, float64 [vectors, classes], mean length; NaN where too few rows show it.
     rest, mean : by person, of each vector of three axes that is no statistic: its rest, and
         float64 [classes, 3], the mean vector as a share of the mean length.

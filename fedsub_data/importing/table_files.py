@@ -26,7 +26,6 @@ class TableFiles:
 
     Parameters
     ----------
-    files : of one kind.
     database : what reads them.
     layout : that names the columns, and hides those that it does not know.
     """

@@ -33,7 +33,6 @@ class Dialect:
     ----------
     marked : whether it begins with a byte-order mark.
     header, skipped : whether there is a line of names, and lines before it.
-    first : the first line.
     units : of each column, "" where none is named; empty where no row of units stands there.
     above : lines before the names of columns.
     """

@@ -39,7 +39,6 @@ class Inspection:
     kind : what a sample is: :data:`fedsub_core.data.samples.KINDS`.
     words : tokens of a text without padding, on average; None of other samples.
     edges, isolated : of graphs: edges of all clients, and nodes without one; None of other samples.
-    clients : ids, ascending.
     counts : int64 [clients, classes], samples.
     prototypes : float64 [clients, classes, F or 2 F]
         Mean features of each person's class, in standard deviations of the federation from its

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -17,8 +16,6 @@ from strategies.parts.distances import cosine_distances, flattened, squared_dist
 from strategies.parts.last_models import PAIRS, LastModelsServer
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
-
-log = logging.getLogger("fedsub")
 
 #: Where others weigh no more than this in anybody's mean, nobody hears of anybody.
 NOTHING = 1e-6

@@ -6,7 +6,6 @@ enough people have for sure, even if some go silent, and is opened only if they 
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,8 +24,6 @@ from fedsub_core.wire.bundles import Bits, Bundle, Declaration
 from strategies.rounds.context import Opened, Sender, Start, SumRequest
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import ServerHalf, State
-
-log = logging.getLogger("fedsub")
 
 #: Which part of a sum's people may go silent, and it is opened nevertheless.
 SILENT = 0.3

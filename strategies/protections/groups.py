@@ -17,9 +17,10 @@ import numpy as np
 from fedsub_core.errors import listed
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import AGAIN, Record
+from fedsub_core.secure.opening import CannotOpen
 from fedsub_core.secure.quantise import Levels
 from fedsub_core.secure.regrouping import groups_of
-from fedsub_core.secure.summation import CannotOpen, Summation
+from fedsub_core.secure.summation import Summation
 from strategies.protections.sum_transcript import SumTranscript
 
 log = logging.getLogger("fedsub")
@@ -52,8 +53,6 @@ class Anew:
 
     Parameters
     ----------
-    opened : the sum.
-    levels : by which their numbers are rounded.
     about : what the question for vectors says beside the plan.
     """
 
@@ -74,7 +73,6 @@ class Anew:
         ----------
         summed : the opened sum.
         value_of : of a sum over some people; raises ValueError if nobody's samples lead to it.
-        transcript : of the run.
         """
         people = tuple(sorted(self.opened.sent))
         try:

@@ -15,12 +15,7 @@ from strategies.rounds.server_half import State
 
 @dataclass(frozen=True, eq=False)
 class Noised(Protection):
-    """The mean of a round's uploads, with noise on it.
-
-    Parameters
-    ----------
-    means : what makes it.
-    """
+    """The mean of a round's uploads, with noise on it."""
 
     means: NoisedMeans
 

@@ -28,7 +28,6 @@ class OpenSum:
     Parameters
     ----------
     summation : the protocol's side of the server.
-    levels : by which numbers are rounded.
     noised : whether the sum gets noise.
     vectors : what each of them sends, by client, ascending.
     records : what goes beside their downloads.

@@ -78,7 +78,6 @@ class Protection(ABC):
     Parameters
     ----------
     half : the method's.
-    connection : to the people.
     own_time : in which the method's own part is counted.
     """
 

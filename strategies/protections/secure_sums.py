@@ -20,8 +20,9 @@ from fedsub_core.metrics import MetricRow
 from fedsub_core.secure import uploads as vectors
 from fedsub_core.secure.keys import Words
 from fedsub_core.secure.messages import Plan
+from fedsub_core.secure.opening import CannotOpen
 from fedsub_core.secure.quantise import BESIDE, Levels
-from fedsub_core.secure.summation import CannotOpen, Summation
+from fedsub_core.secure.summation import Summation
 from fedsub_core.wire.bundles import Bundle
 from strategies.protections.groups import NAMED, Anew, Asks, Group, S
 from strategies.protections.open_sum import OpenSum, TooFew, check_clip
@@ -41,7 +42,6 @@ class SecureSums:
     Parameters
     ----------
     settings : of how many people, and in which range.
-    transport : by which they are asked.
     run, method : as in a turn.
     path : of the transcript; None: there is none.
     """
@@ -197,7 +197,7 @@ class SecureSums:
             self.transcript.add(one, summed)
             # Who did not train is not asked to be tested; who did is, however it fared here.
             delivery.silent = silent
-            for holder, client in sorted(one.wrong):
+            for holder, client in sorted(one.opening.wrong):
                 round = one.name.round
                 log.warning("round %d, client %s: its share of %s is wrong", round, holder, client)
         found = of.if_needed(summed, asks, value_of, self.transcript)

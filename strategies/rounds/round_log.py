@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import torch
 from flwr.app import MetricRecord
 
-from fedsub_core.aggregates import mean_over_clients
 from fedsub_core.errors import MessageRefused
 from fedsub_core.metrics import ClientMetrics, MetricRow, confusion_rows
 from fedsub_core.target_errors import TargetErrors, read_target_errors
@@ -66,10 +65,9 @@ class RoundMetrics:
         """Return the unweighted mean over clients; None where nobody said anything."""
         if not self.by_client:
             return None
-        known = [self.by_client[client] for client in sorted(self.by_client)]
-        examples = torch.tensor([m.examples for m in known])
+        known = [one for _, one in sorted(self.by_client.items()) if one.examples]
         means: dict[str, int | float | list[int] | list[float]] = {
-            name: mean_over_clients(torch.tensor([getattr(m, name) for m in known]), examples).value
+            name: float(torch.tensor([getattr(one, name) for one in known]).double().mean())
             for name in ("mae" if self.regression else "macro_f1", "loss")
         }
         return MetricRecord(means)

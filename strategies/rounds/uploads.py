@@ -17,6 +17,7 @@ from fedsub_core.wire.bundles import Bundle
 from strategies.rounds.connection import Connection
 from strategies.rounds.context import Sender
 from strategies.rounds.late import Late, late_rows
+from strategies.rounds.memory import Memory
 from strategies.rounds.on_disk import OnDisk
 from strategies.rounds.own_time import OwnTime
 from strategies.rounds.round import Round
@@ -59,6 +60,17 @@ class Uploads:
         note.answered = dict.fromkeys(waited, False)
         note.answered |= dict.fromkeys([*self.usable, *self.late], True)
         note.slow = transport.delivery.pace.slow
+
+    def remember(self, memory: Memory, round: Round, connection: Connection) -> None:
+        """Keep in the run's memory whose upload came, and when."""
+        came, rounds, link = [*self.usable, *self.late], connection.rounds, connection.link
+        if rounds.clients_per_round:
+            memory.trained = memory.trained.union(came)
+        if not link.closed:
+            memory.upload_times.note_used(came, link.clock.wall, rounds.pause_hours)
+        if rounds.by_attendance:
+            asked = connection.transport.asked
+            memory.attendance.note(round.number, round.present, asked, came)
 
     def refused_for(self, round: Round, asked: Collection[str], largest: float) -> set[str]:
         """Return the clients that were refused, or that were sent numbers above the `largest`.

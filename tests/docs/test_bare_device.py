@@ -42,7 +42,7 @@ class Outcome:
     def __init__(self, config: RunConfig, grid: Any) -> None:
         self.grid, self.rows = grid, list[MetricRow]()
         strategy = build_strategy(config, config.method)
-        strategy.run_config = to_flat(config)
+        strategy.outset.run_config = to_flat(config)
         strategy.on_round = lambda round, state, rows: self.rows.extend(rows)
         strategy.start(grid)
         self.state: dict[str, Tensor] = dict(strategy.state or {})

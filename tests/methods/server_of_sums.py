@@ -52,7 +52,7 @@ class Server:
         roster: bytes = b"",
     ) -> None:
         self.strategy = build_strategy(config, config.method)
-        self.strategy.run_name, self.strategy.roster = run, roster
+        self.strategy.run_name, self.strategy.outset.roster = run, roster
         self.strategy.transcript = transcript
         self.states: list[dict[str, Tensor]] = []
         self.rows: list[MetricRow] = []

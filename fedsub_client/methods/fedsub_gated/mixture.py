@@ -66,7 +66,6 @@ class Mixture(Predictor):
 
     Parameters
     ----------
-    model : the architecture of each.
     experts : their names. All but :data:`HEAD` have a model each; :data:`FUSED` always has.
 
     Notes

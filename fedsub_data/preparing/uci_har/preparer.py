@@ -36,9 +36,7 @@ def prepare(source: Path, options: UCIHAROptions, workers: int, progress: Progre
     Parameters
     ----------
     source : as for :func:`fedsub_data.preparing.uci_har.files.opened`.
-    options : UCIHAROptions
     workers : unused: reading takes seconds.
-    progress : called after each file.
 
     Raises DataError where a file is missing, damaged, not as the official ones, or differs from the
     others in its number of lines; where a person is in train and in test, or in neither.

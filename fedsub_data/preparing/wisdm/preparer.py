@@ -41,9 +41,7 @@ def prepare(source: Path, options: WISDMOptions, workers: int, progress: Progres
     Parameters
     ----------
     source : ``WISDM_ar_latest.tar.gz``, its unpacked folder, or its raw or transformed file.
-    options : WISDMOptions
     workers : unused: one pass over one file takes seconds.
-    progress : called after each person.
 
     Raises DataError as :func:`opened`, :func:`read_rows` and :func:`read_windows`, and where no
     window of a person is left. Raises ConfigError where an option is set that the chosen features

@@ -60,7 +60,6 @@ def cut(rows: Rows, window_s: float, overlap: float, counts: Counts) -> Windows:
 
     Parameters
     ----------
-    rows : Rows
     window_s : float
     overlap : share of a window that its successor repeats, in [0, 1).
     counts : gains the stretches without a pause, and the rows that no window took.

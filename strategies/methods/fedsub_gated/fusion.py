@@ -56,7 +56,6 @@ def fuse_layer(
     shares : float32 [n, classes, units], each class's share in a unit's relevance; None: the
         output layer, whose unit y is class y's alone.
     common : of :func:`everybodys`.
-    mix : of the round.
     mean : what a cluster makes of its rows instead of the weighted mean.
     """
     selected = masks & weights.contributes[:, :, None]

@@ -11,7 +11,7 @@ import pytest
 from flwr.app import RecordDict
 
 from fedsub.testing.refusals import refused
-from fedsub_client.held_store import HeldStore
+from fedsub_client.kept_states import HeldStore
 from fedsub_client.saved_state import LAYOUT, Saved
 from fedsub_client.store import STATE_FILE, ContextStore, FolderStore
 from fedsub_core.errors import OtherRelease, RunError

@@ -20,11 +20,11 @@ from fedsub_core.secure.keys import (
     unseal,
 )
 from fedsub_core.secure.messages import Keys, Plan, Unmask
+from fedsub_core.secure.opening import CannotOpen
 from fedsub_core.secure.participant import between
 from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.shamir import SHARE_BYTES, value_at
 from fedsub_core.secure.signed_sums import said_of_view, view_of
-from fedsub_core.secure.summation import CannotOpen
 
 from .people import LEVELS, Sum
 

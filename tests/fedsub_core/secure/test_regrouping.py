@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from fedsub.testing.refusals import refused
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure.messages import Name, Unmask
+from fedsub_core.secure.opening import CannotOpen
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.regrouping import Regrouping, groups_of
-from fedsub_core.secure.summation import CannotOpen, Summation
+from fedsub_core.secure.summation import Summation
 from fedsub_core.secure.transcript import Origin
 
 from .people import LEVELS, Sum

@@ -11,12 +11,12 @@ from fedsub_core.errors import MessageRefused
 from fedsub_core.secure import graph
 from fedsub_core.secure.keys import commitment, public_of
 from fedsub_core.secure.messages import Name, Record, Unmask
+from fedsub_core.secure.opening import CannotOpen
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.reader import Reader
 from fedsub_core.secure.roster import Roster, Signer
 from fedsub_core.secure.roster import public_of as line_of
 from fedsub_core.secure.signed_sums import quorum, said_of_keys, said_of_view
-from fedsub_core.secure.summation import CannotOpen
 
 from .lying_servers import found
 from .people import LEVELS, Sum, signing_key

@@ -10,9 +10,9 @@ from fedsub.testing.refusals import refused
 from fedsub_core.errors import MessageRefused
 from fedsub_core.secure import graph
 from fedsub_core.secure.messages import Name, Plan, Record, Unmask
+from fedsub_core.secure.opening import CannotOpen
 from fedsub_core.secure.participant import Participant
 from fedsub_core.secure.reader import Reader
-from fedsub_core.secure.summation import CannotOpen
 
 from .people import LEVELS, Sum
 
@@ -136,7 +136,7 @@ def test_a_wrong_share_is_found_and_named() -> None:
         return answer | {"values": [bytes(32) + b"\7"] * len(answer["values"])}
 
     np.testing.assert_array_equal(one.unmask(change=lie), one.plain())
-    assert one.server.wrong == {("p001", c) for c in one.people}
+    assert one.server.opening.wrong == {("p001", c) for c in one.people}
 
 
 def test_too_many_wrong_shares_open_nothing() -> None:

@@ -11,9 +11,10 @@ from fedsub_core.errors import MessageRefused
 from fedsub_core.secure import graph
 from fedsub_core.secure.keys import Words, commitment, public_of
 from fedsub_core.secure.messages import Record
+from fedsub_core.secure.opening import CannotOpen
 from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.reader import Reader
-from fedsub_core.secure.summation import CannotOpen, Summation
+from fedsub_core.secure.summation import Summation
 from fedsub_core.secure.transcript import Origin, beside_download, of_bundle
 from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part, Whole
 
@@ -27,7 +28,7 @@ class Greedy(Summation):
     """A server's side that opens whatever it can, whatever people say they were told."""
 
     def _told_all(self) -> str:
-        return max(self._told.values())
+        return max(self.opening.told.values())
 
 
 def told_sum(people: int = 6) -> Sum:

@@ -239,7 +239,7 @@ def test_a_run_without_a_scaling_goes_on_after_that_round(
     go: Any, result: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of token ids, whose models are the wing's."""
-    monkeypatch.setattr("strategies.strategy.agreed_scaling", lambda *given: None)
+    monkeypatch.setattr("strategies.protections.standardising.agreed_scaling", lambda *given: None)
     keys = {"standardise": "federation", "standardise-anew": 2}
     for rounds in (2, 3):
         run = go("run", rounds, **keys)
@@ -273,7 +273,7 @@ def test_what_begins_anew_after_a_restart_begins_with_the_other_run_again(
     go("second", 2, **keys)
     assert sums() == {"gram/anna", "gram/ben", "gram/cleo"}
     strategies[-1].memory.left_out = frozenset({"cleo"})
-    strategies[-1].departures.forgotten = frozenset({"ben"})
+    strategies[-1].outset.departures.forgotten = frozenset({"ben"})
     assert sums() == {"gram/anna"}
     go("second", 3, grown(data, tmp_path / "grown", town), **keys, **{"standardise-anew": 3})
     assert sums() == set()

@@ -183,7 +183,7 @@ def test_what_another_method_of_the_run_learnt_is_asked_for_once(
 
     def told(settings: ServerSettings) -> PersonalizedStrategy:
         strategy = PersonalizedStrategy(settings)
-        strategy.standardised_before = agreed(first)
+        strategy.outset.scaling = agreed(first)
         return strategy
 
     again = run_method(people(), "fedavg", tamper=listen, strategy=told, **SUMS)

@@ -39,7 +39,7 @@ class Remembers(FedAvgServer):
 
 def test_a_half_that_keeps_what_it_was_told_is_found_out() -> None:
     settings = CONFIG.server_settings("fedavg")
-    calls = calls_of("fedavg", Remembers(settings))
+    calls = calls_of("fedavg", Remembers)
     assert "downloads" in differing(Remembers(settings), calls)
     assert differing(FedAvgServer(settings), calls_of("fedavg")) == []
 
