@@ -267,6 +267,12 @@ class PersonalizedStrategy(Strategy):
         shape = self.memory.agreed.shape
         return HeldModels.of(self.settings, self.card, shape, len(classes)).start()
 
+    @property
+    def gains_classes(self) -> bool:
+        """Whether the run has other classes from now on than those that it agreed on."""
+        agreed = self.memory.agreed
+        return agreed is not None and self.classes not in (None, agreed.classes)
+
     def _gain_classes(self) -> None:
         """Go on with the classes of the run's card, where these are more than the run had.
 
@@ -274,9 +280,9 @@ class PersonalizedStrategy(Strategy):
         Raises ConfigError if the method cannot go on with more.
         """
         agreed, classes = self.memory.agreed, self.classes
-        if agreed is None or classes in (None, agreed.classes):
+        if not self.gains_classes:
             return
-        assert classes is not None and self.state is not None
+        assert agreed is not None and classes is not None and self.state is not None
         grown = agreed.gaining(classes)
         before, now = self._start(agreed.classes), self._start(classes)
         self.state = self.half.taken_over(self.state, before, now)
