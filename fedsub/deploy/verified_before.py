@@ -27,7 +27,7 @@ class VerifiedBefore:
 
     @classmethod
     def of(cls, folder: Path, run: str) -> Self | None:
-        """Return what a device's folder has of a run; None: nothing that can be read."""
+        """Return the note in a device's folder of a run; None: there is none that can be read."""
         try:
             return cls(**read_table(_file(folder, run)))
         except TypeError:

@@ -33,7 +33,7 @@ class FleetDevices:
         self._folder = Path(data).with_name("states")
 
     def answer(self, client: str, kind: str, content: RecordDict) -> RecordDict:
-        """Return what a client's device answers; raises as :meth:`Device.answer`."""
+        """Return the answer of a client's device; raises as :meth:`Device.answer`."""
         if client not in self._devices:
             node: dict[str, Any] = {"client-id": client, "data": self._data}
             held = dict[str, Saved]()
