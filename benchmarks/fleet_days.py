@@ -29,7 +29,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def measured(way: str, given: Namespace, seed: int) -> dict[str, Any]:
     """Return the results of a fleet's days, whose people are asked in one way."""
-    few = given.clients_per_round
+    few = given.clients_per_round or max(given.people // 5, 1)
     keys = {
         "method": given.method,
         "beside": "",
@@ -61,9 +61,9 @@ def measured(way: str, given: Namespace, seed: int) -> dict[str, Any]:
 def main() -> None:
     given = read_arguments(
         TINY,
-        people=60,
+        people=30,
         days=30,
-        clients_per_round=10,
+        clients_per_round=(0, "people asked for in a round; 0: a fifth of all"),
         evaluate_every=1,
         data=f"{REAL}/wisdm-stats",
         method="fedsub-ridge",
@@ -81,7 +81,7 @@ def main() -> None:
         about = {"method": given.method, "people": given.people, "days": given.days}
         about["seeds"] = given.seeds
         row = {"way": way, **about, **{n: f"{v:.3f}" for n, v in means.items()}}
-        put_rows(given.out, [row], ["way", "method"])
+        put_rows(given.out, [row], ["way", "method", "people", "days"])
 
 
 if __name__ == "__main__":

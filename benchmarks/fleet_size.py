@@ -1,7 +1,7 @@
 """What days of a large fleet cost to simulate: CPU minutes of the whole command, and memory.
 
     python benchmarks/fleet_size.py [--people 1000] [--days 30] [--method fedsub-ridge]
-        [--data watch] [--out benchmarks/results/fleet-size.csv]
+        [--encoder auto] [--data watch] [--out benchmarks/results/fleet-size.csv]
 
 `fedsub deploy simulate` with its defaults, in a process of its own.
 """
@@ -29,6 +29,7 @@ def measured(given: Namespace) -> dict[str, Any]:
         command = [sys.executable, "-m", "fedsub", "deploy", "simulate", "--out", out]
         command += [part for name, value in size.items() for part in (f"--{name}", str(value))]
         command += ["--data", given.data, "--set", f"method={given.method}"]
+        command += ["--set", f"encoder={given.encoder}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         with next(Path(out).glob("*/days.csv")).open(encoding="utf-8") as file:
@@ -46,9 +47,15 @@ def measured(given: Namespace) -> dict[str, Any]:
 
 def main() -> None:
     given = read_arguments(
-        TINY, people=1000, days=30, data="watch", method="fedsub-ridge", out=Path
+        TINY,
+        people=1000,
+        days=30,
+        data="watch",
+        method="fedsub-ridge",
+        encoder="auto",
+        out=Path,
     )
-    row = measured(given)
+    row = {"encoder": given.encoder, **measured(given)}
     print(f"{given.method:12}", *(f"{name} {value}" for name, value in row.items()), flush=True)
     put_rows(given.out, [{"method": given.method, **row}], ["method", "people", "days"])
 

@@ -134,6 +134,16 @@ class Person:
             cohort.state = cohort.state | cohort.learner.own_secrets()
         return FedSubClient(cohort)
 
+    @property
+    def cohorts(self) -> list[Cohort]:
+        """The cohorts of one that were made for the methods' rounds."""
+        return [cohort for _, cohort in self._cohorts.values()]
+
+    def forget_cohorts(self) -> None:
+        """Free the cohorts and the split, which are made anew of the file."""
+        self._split = None
+        self._cohorts.clear()
+
     def outgrown(self, saved: Saved, cohort: Cohort) -> bool:
         """Return whether a state is, unlike the run says, of a device of another capacity."""
         other = bool(saved.state) and not self.capacity.drawn and not cohort.fits(saved.state)

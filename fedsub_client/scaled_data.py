@@ -104,6 +104,12 @@ class ScaledData:
         """Free the stacks until they are asked for again."""
         self._made = self._held_back = None
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stacks that are there now."""
+        made = () if self._made is None else self._made[1:]
+        return sum(one.x.nbytes + one.y.nbytes for one in (*made, *(self._held_back or ())[1:]))
+
     def encoder_of(self, i: int, own: Scaling | None) -> Encoder | None:
         """Return the encoder of the `i`-th client, whose samples have the scaling `own`.
 

@@ -19,3 +19,26 @@ def widened(kept: Mapping[str, Tensor], begun: Mapping[str, Tensor]) -> dict[str
         if len(tensor.shape) == len(now.shape) and all(map(le, tensor.shape, now.shape)):
             now[tuple(map(slice, tensor.shape))] = tensor
     return found
+
+
+def widened_clients(
+    kept: Mapping[str, Mapping[str, Tensor]],
+    begun: Mapping[str, dict[str, Tensor]],
+    solves: bool,
+    anew: tuple[str, ...],
+) -> dict[str, dict[str, Tensor]]:
+    """Return the states of clients that go on with those they `kept`; of others there is none.
+
+    Parameters
+    ----------
+    begun : the states that a run begins with.
+    solves : whether heads are solved: those of other classes are solved anew.
+    anew : beginnings of names of tensors that nobody goes on with.
+    """
+    found = {}
+    for client in kept.keys() & begun.keys():
+        new = begun[client]
+        old = {name: t for name, t in kept[client].items() if not name.startswith(anew)}
+        other = any(name in new and new[name].shape != t.shape for name, t in old.items())
+        found[client] = new if solves and other else widened(old, new)
+    return found

@@ -17,9 +17,8 @@ from fedsub_core.data.sources import card_here
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
 from fedsub_core.options import describe
-from fedsub_core.widening import widened
-from fedsub_core.wire.references import PREFIX
-from fedsub_server.driver import ClientStates
+from fedsub_core.widening import widened_clients
+from fedsub_server.driver import MADE_ANEW, ClientStates
 from fedsub_server.resuming import SERVER
 from fedsub_server.run_folder import DATABASE_FILE, RUN_FILE
 from fedsub_server.rundb import RunDatabase
@@ -42,7 +41,7 @@ OF_SAMPLES = (
     "sensors",
 )
 #: Client states' tensors that belong to one run: its best rounds so far.
-OF_ONE_RUN = (PREFIX, "best ", "best/")
+OF_ONE_RUN = (*MADE_ANEW, "best ", "best/")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +61,10 @@ class EarlierRun:
     folder: Path
     round: int
 
-    def clients_begun(self, begun: Mapping[str, State], name: str) -> dict[str, State]:
+    def clients_begun(self, begun: dict[str, State], name: str) -> dict[str, State]:
         """Return the states that clients begin with: of those whom the run knew, theirs."""
-        found, solves = dict(begun), bool(method(name).training.solves)
-        for client in self.clients.keys() & begun.keys() if self.same else ():
-            new, old = begun[client], self.clients[client]
-            kept = {n: t for n, t in old.items() if not n.startswith(OF_ONE_RUN)}
-            other = any(n in new and new[n].shape != t.shape for n, t in kept.items())
-            found[client] = new if solves and other else widened(kept, new)
-        return found
+        kept, solves = self.clients if self.same else {}, bool(method(name).training.solves)
+        return {**begun, **widened_clients(kept, begun, solves, OF_ONE_RUN)}
 
 
 def begin_with_earlier(

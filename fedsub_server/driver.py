@@ -10,8 +10,10 @@ from typing import Protocol
 
 from flwr.serverapp import Grid
 
-from fedsub_core.metric_names import VALIDATION, VALIDATION_ERROR
+from fedsub_core.metric_names import CAPACITY, VALIDATION, VALIDATION_ERROR
 from fedsub_core.metrics import MetricRow
+from fedsub_core.widening import widened_clients
+from fedsub_core.wire.references import PREFIX
 from fedsub_server.ending import EndedEarly, Ending
 from fedsub_server.leaving import PeopleLeft
 from fedsub_server.resuming import SERVER
@@ -19,6 +21,9 @@ from fedsub_server.run_folder import TRANSCRIPT_FILE
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds.server_half import State
 from strategies.strategy import PersonalizedStrategy
+
+#: What clients make anew where a state has other shapes: what differences are of, what they hold.
+MADE_ANEW = (PREFIX, CAPACITY)
 
 
 class ClientStates(Protocol):
@@ -116,6 +121,9 @@ def drive(
         strategy.resume(finished, dict(state.pop(SERVER, {})))
         strategy.transport.usable |= database.last_rounds("bytes_up_sent")
         if clients is not None:
+            if strategy.outset.gains_classes(strategy.memory):
+                solves = strategy.card.training.solves
+                state = widened_clients(state, clients.state(), bool(solves), MADE_ANEW)
             clients.load_state(state)
     progress(finished)
     rounds = strategy.settings.rounds.rounds

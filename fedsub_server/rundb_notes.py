@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from fedsub_core.models.record import ModelRecord
 from fedsub_server.rundb_file import PACKAGE, database_errors, note
 from fedsub_server.rundb_open import OpenDatabase
@@ -68,6 +71,15 @@ class RunNotes(OpenDatabase):
             self._state.seal_anew(plain)
         self._state.forget()
         self._vacuum()
+
+    def note_data(self, prints: Mapping[str, str]) -> None:
+        """Keep these fingerprints of the run's data in place of those of before."""
+        with self._writing():
+            config = json.loads(self.meta()["config"]) | prints
+            self._connection.execute(
+                "INSERT OR REPLACE INTO meta VALUES (?, ?)",
+                ("config", json.dumps(config, sort_keys=True)),
+            )
 
     def note_backend(self, backend: str) -> None:
         """Keep the backend that trains, kernels or PyTorch, where it was none or another before."""

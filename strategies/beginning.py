@@ -88,6 +88,32 @@ class Outset:
             after, _ = half.standardised_anew(after, start)  # as either run has since been
         return put_away(after, half.keeps)
 
+    def gains_classes(self, memory: Memory) -> bool:
+        """Return whether the run has other classes from now on than those that it agreed on."""
+        return memory.agreed is not None and self.classes not in (None, memory.agreed.classes)
+
+    def gained_classes(self, half: ServerHalf, memory: Memory, state: State) -> State:
+        """Return the state to go on from with the classes of the run's card; note them in `memory`.
+
+        Raises RunError if its card lists others in the first places, or not all that the run had.
+        Raises ConfigError if the method cannot go on with more.
+        """
+        agreed, classes, settings = memory.agreed, self.classes, half.settings
+        if not self.gains_classes(memory):
+            return state
+        assert agreed is not None and classes is not None
+        grown = agreed.gaining(classes)
+        before, now = (_start(half, memory, len(each)) for each in (agreed.classes, classes))
+        state = half.taken_over(state, before, now)
+        # Vectors that are added up, or get noise, have as many numbers of everybody.
+        alike = settings.secure.secure_aggregation or settings.noise.dp_noise
+        memory.agreed = replace(grown, before=()) if alike else grown
+        memory.upload_times.again.clear()  # late uploads of before have other shapes
+        new = ", ".join(map(repr, classes[len(agreed.classes) :]))
+        who = "are turned away until their card has them" if alike else "go on with those they know"
+        log.warning("%s: gained classes: %s. Devices without these %s", half.card.name, new, who)
+        return state
+
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
@@ -158,30 +184,6 @@ def check_renewed(asked: int, renewed: int, finished: int) -> None:
         raise RunError(
             f"standardise-anew: got round {asked}, expected one after {finished}, which is finished"
         )
-
-
-def gained_classes(
-    half: ServerHalf, memory: Memory, classes: tuple[str, ...] | None, state: State
-) -> State:
-    """Return the state to go on from with the classes of the run's card; note them in `memory`.
-
-    Raises RunError if its card lists others in the first places, or not all that the run had.
-    Raises ConfigError if the method cannot go on with more.
-    """
-    agreed, settings = memory.agreed, half.settings
-    if agreed is None or classes is None or classes == agreed.classes:
-        return state
-    grown = agreed.gaining(classes)
-    before, now = (_start(half, memory, len(each)) for each in (agreed.classes, classes))
-    state = half.taken_over(state, before, now)
-    # Vectors that are added up, or get noise, have as many numbers of everybody.
-    alike = settings.secure.secure_aggregation or settings.noise.dp_noise
-    memory.agreed = replace(grown, before=()) if alike else grown
-    memory.upload_times.again.clear()  # late uploads of before have other shapes
-    new = ", ".join(map(repr, classes[len(agreed.classes) :]))
-    who = "are turned away until their card has them" if alike else "go on with those they know"
-    log.warning("%s: gained classes: %s. Devices without these %s", half.card.name, new, who)
-    return state
 
 
 def _start(half: ServerHalf, memory: Memory, classes: int) -> Start:

@@ -25,7 +25,7 @@ from fedsub_core.models.record import ModelRecord
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from fedsub_core.wire.exchange import Instructions
-from strategies.beginning import Outset, check_renewed, connect, gained_classes
+from strategies.beginning import Outset, check_renewed, connect
 from strategies.protections.chosen import check_noise, protection_of
 from strategies.protections.protection import Begun, ProtectedRun, Protection
 from strategies.protections.secure_sums import SecureSums
@@ -187,7 +187,7 @@ class PersonalizedStrategy(Strategy):
         if not settings.rounds.late_hours:
             memory.upload_times.again.clear()  # what an earlier process awaited is of no use
         if self.state is not None:
-            self.state = gained_classes(self.half, memory, self.outset.classes, self.state)
+            self.state = self.outset.gained_classes(self.half, memory, self.state)
         self.registry, known = self.outset.registry(self.half, memory), self.outset.scaling
         begun = connect(
             grid, self.half, memory, self.transport, self.registry, sums, known, earlier

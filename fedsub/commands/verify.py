@@ -32,7 +32,8 @@ def verify(transcript: Path, state: Path | None, owner: Path | None, key: Path |
     Each check prints one line. They say whether the chain is whole, up to the last head that the
     device was shown, and whether each of its vectors was counted once. Also whether sums were of
     people enough, no two of the same vectors differ by few people, and noise is as promised.
-    Without --state only the file is checked. Exit code 1: something is wrong.
+    Without --state only the file is checked. Older files of it lie beside it; those that the device
+    checked before may lack. Exit code 1: something is wrong.
     """
     from fedsub.deploy.verifying import verified
 

@@ -1,6 +1,6 @@
 """Verifying a transcript of secure sums on a device: by itself, and by the device's receipts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from fedsub.deploy.transcript_checks import (
@@ -15,6 +15,7 @@ from fedsub.deploy.transcript_checks import (
     fault,
     named,
 )
+from fedsub.deploy.verified_before import VerifiedBefore, check_begin
 from fedsub_client.protections.device_roster import SEEN_FILE
 from fedsub_client.protections.receipts import (
     DP_NOISE,
@@ -25,7 +26,7 @@ from fedsub_client.protections.receipts import (
     receipts_file,
 )
 from fedsub_core.errors import RunError, cut, listed
-from fedsub_core.secure.chain import Line, read_chain
+from fedsub_core.secure.chain import Line, older_files, read_chain
 from fedsub_core.secure.chain_form import NOISE, PROMISE, SUM
 from fedsub_core.secure.people_list import PeopleList
 from fedsub_core.secure.quantise import BESIDE
@@ -36,34 +37,38 @@ from fedsub_core.secure.transcript import digest
 def verified(
     transcript: Path, state: Path | None, owner: Path | None, key: Path | None
 ) -> list[Finding]:
-    """Return the findings of a transcript's checks.
+    """Return the findings of a transcript's checks; what held is noted beside the receipts.
 
     Parameters
     ----------
+    transcript : its newest file, with the older ones beside it, or the newest of these.
     state : a device's folder, with receipts of the run; or its state-dir, with a single client.
     owner : the public key of the owner of the device's roster, which is in `state`.
     key : the transcript's key.
 
     Raises RunError if a file cannot be read, or there are no receipts of the transcript's run.
     """
-    data = _bytes(transcript)
+    data = b"".join(map(_bytes, [*older_files(transcript), transcript]))
     try:
         lines = read_chain(data)
     except ValueError as error:
         return [Finding(f"chain: {transcript}: {error}", fault=True)]
     start, head = lines[0].entry, lines[-1].hash
     where = f"{len(lines)} entries of run {start['run']!r}, {start['method']}"
-    receipts, damaged = ([], 0) if state is None else _receipts(state, str(start["run"]))
-    least = max((one.least for one in receipts), default=0)
-    helped = {one.session for one in receipts if one.opened}
+    every, damaged = ([], 0) if state is None else _receipts(state, str(start["run"]))
+    before = None if state is None else VerifiedBefore.of(_folder(state), str(start["run"]))
+    receipts = every if before is None or not start["before"] else every[before.receipts :]
+    least = max((one.least for one in every), default=0)
+    helped = {one.session for one in every if one.opened}
     checks: list[Findings] = [
+        check_begin(lines, before),
         check_people(lines),
         check_thresholds(lines),
         check_differences(lines, least, helped),
         check_noise(lines),
     ]
     if receipts:
-        checks.append(check_receipts(lines, receipts))
+        checks.append(check_receipts(lines, receipts, {one.session for one in every}))
     if owner is not None:
         checks.append(check_roster(lines, _roster(state, owner)))
     if key is not None:
@@ -72,17 +77,22 @@ def verified(
     for check in map(list, checks):
         # What a check says at its end holds where it found no fault.
         found += [one for one in check if one.fault] or check
+    if every and not any(one.fault for one in found):
+        assert state is not None
+        VerifiedBefore(head, len(every)).note(_folder(state), str(start["run"]))
     if damaged:
         found.append(Finding(f"receipts: {damaged} lines are damaged, and were not used"))
     return found
 
 
-def check_receipts(lines: Sequence[Line], receipts: Sequence[Receipt]) -> Findings:
-    """Check what a device keeps of its sums against the transcript."""
+def check_receipts(
+    lines: Sequence[Line], receipts: Sequence[Receipt], known: Collection[str]
+) -> Findings:
+    """Check what a device keeps of its sums against the transcript; `known` are all sessions."""
     at = {line.hash: place for place, line in enumerate(lines)}
     by_session = {line.session: place for place, line in enumerate(lines) if line.kind == SUM}
     noise = {line.session: line for line in lines if line.kind == NOISE}
-    known, counted, lost, last = {one.session for one in receipts}, 0, 0, -1
+    counted, lost, last = 0, 0, -1
     client = receipts[0].client
     for one in receipts:
         who = f"client {client!r}, round {one.round}"
@@ -108,7 +118,7 @@ def check_receipts(lines: Sequence[Line], receipts: Sequence[Receipt]) -> Findin
             yield from _few_numbers(line, one, own)
         counted += line.opened and line.entry["sent"].get(one.leaf) == one.vector
         lost += not line.opened
-    first = min((by_session[s] for s in known & by_session.keys()), default=len(lines))
+    first = min((by_session[s] for s in by_session.keys() & known), default=len(lines))
     for line in lines[first:]:
         sent = line.entry["sent"] if line.kind == SUM and line.session not in known else ()
         if client in named(line, [*sent])[0]:

@@ -156,6 +156,7 @@ def train_method(
     forget_peak()
     grid = make_grid(config, name, federation)
     strategy = build_strategy(config, name)
+    strategy.outset.classes = federation.card.classes
     try:
         with open_database(config, name, federation, folder) as database:
             if (backend := trained_by(config, name, federation)) is not None:

@@ -8,12 +8,12 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import Error, Message
 
 from fedsub.engines.in_process_grid import InProcessGrid
 from fedsub.fleet.clock import FleetClock
+from fedsub.fleet.devices import FleetDevices
 from fedsub.fleet.habits import Habits, merged
-from fedsub_client.device import Device
 from fedsub_core.errors import RunError
 from fedsub_core.flower.messages import ErrorCode, NodeInfo, stamp_id
 from fedsub_core.seeds import derive_seed
@@ -70,13 +70,11 @@ class FleetGrid(InProcessGrid):
     ) -> None:
         super().__init__([])
         self.people, self.faults, self.seed = people, faults, seed
-        self._data, self._config = data, dict(config)
+        self._devices = FleetDevices(data, config)
         self.clock = FleetClock(end, lambda: self._due[0][0] if self._due else math.inf)
         #: Node by client, and the other way round; a new phone is another node.
         self.node_of = {client: number + 1 for number, client in enumerate(people)}
         self.client_of = {node: client for client, node in self.node_of.items()}
-        #: By client: a device keeps its state between messages, and its file does not change.
-        self._devices: dict[str, Device] = {}
         self._since: dict[int, float] = {}
         #: Those of :meth:`get_nodes`, until one comes or goes.
         self._connected: list[NodeInfo] | None = None
@@ -125,7 +123,7 @@ class FleetGrid(InProcessGrid):
 
     def _replace(self, client: str, node: int) -> None:
         """Give a person a new phone, with a key of its own and nothing of before."""
-        self._devices.pop(client, None)
+        self._devices.replace(client)
         new = self.node_of[client] = node + len(self.people)
         self.client_of[new] = client
         if (since := self._since.pop(node, None)) is not None:
@@ -198,10 +196,7 @@ class FleetGrid(InProcessGrid):
         self.worked[client] += 1
         kind = message.metadata.message_type
         try:
-            if client not in self._devices:
-                node: dict[str, Any] = {"client-id": client, "data": self._data}
-                self._devices[client] = Device(Context(0, 0, node, RecordDict(), self._config), {})
-            answer = self._devices[client].answer(kind, message.content)
+            answer = self._devices.answer(client, kind, message.content)
             return Message(answer, reply_to=message)
         except Exception as error:  # as a SuperNode answers it
             return Message(Error(ErrorCode.UNKNOWN, str(error)), reply_to=message)

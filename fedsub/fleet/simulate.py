@@ -127,6 +127,7 @@ def _drive(
         )
 
         def enough(round: int) -> bool:
+            strategy.registry.refresh(strategy.connection.link)
             there = len(strategy.round(round).present) + strategy.population.working
             return there >= max(1, config.clients_per_round)
 
@@ -138,7 +139,6 @@ def _drive(
                 kept.write(round, state)
             following = began[0] + asked.every * HOUR
             while clock.now < following or not enough(round + 1):
-                strategy.registry.refresh(strategy.connection.link)
                 clock.skip(clock.now + LOOK)
             began[0] = clock.now
 

@@ -12,11 +12,11 @@ from fedsub.engines.simulation import (
     MakeGrid,
     build_grid,
     build_strategy,
-    open_database,
     split_clients,
     train_method,
     unseen_people,
 )
+from fedsub.studies.grown_card import go_on_with_data
 from fedsub_client.new_cohort import make_cohort
 from fedsub_core.config.idle import named_idle
 from fedsub_core.config.named_code import check_named, note_named
@@ -156,12 +156,9 @@ def resumed_config(folder: Path, overrides: dict[str, Any]) -> RunConfig:
 def go_on(folder: Path, config: RunConfig, federation: Federation) -> None:
     """Check that a run's data are what they were, and note what it is resumed with.
 
-    Raises RunError if the card or a client's samples changed, or a client is missing or new; it is
-    named.
+    Raises RunError or ConfigError; as :func:`go_on_with_data`.
     """
-    for name in config.methods:
-        if (folder / name / DATABASE_FILE).is_file():
-            open_database(config, name, federation, folder / name).close()
+    go_on_with_data(folder, config, federation)
     text = dump_toml(config).encode()
     if (folder / RUN_FILE).read_bytes() != text:
         write_whole(folder / RUN_FILE, text)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from fedsub_core.errors import cut
@@ -91,6 +92,9 @@ class Line:
 def read_chain(data: bytes) -> list[Line]:
     """Return the lines of a transcript, each of which follows on the one before.
 
+    A file of it begins with its start, which a later file has again. So the first line may follow
+    on a line of a file that is not here.
+
     Raises ValueError; with the number of the line, if one is damaged, or does not follow.
     """
     lines, before = list[Line](), ""
@@ -101,12 +105,13 @@ def read_chain(data: bytes) -> list[Line]:
             line = Line.read(text)
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
-        if (line.kind == START) != (number == 1) or line.entry.get("form", FORM) != FORM:
-            expected = f"the start of a transcript of form {FORM} as the first line alone"
+        begins = number == 1 or (line.kind == START and _start(line) == _start(lines[0]))
+        if (line.kind == START) != begins or line.entry.get("form", FORM) != FORM:
+            expected = f"the start of one transcript of form {FORM}, as the first line of a file"
             raise ValueError(
                 f"line {number}: got an entry of kind {line.kind!r}, expected {expected}"
             )
-        if line.entry["before"] != before:
+        if number > 1 and line.entry["before"] != before:
             got = f"an entry that follows on {cut(line.entry['before'])[:16]}..."
             raise ValueError(
                 f"line {number}: got {got}, expected one that follows on line {number - 1}, "
@@ -117,6 +122,15 @@ def read_chain(data: bytes) -> list[Line]:
     if not lines:
         raise ValueError("got an empty file, expected a transcript")
     return lines
+
+
+def _start(line: Line) -> Entry:
+    return {key: value for key, value in line.entry.items() if key != "before"}
+
+
+def older_files(path: Path) -> list[Path]:
+    """Return the files of a transcript before its newest, which lie beside it, in their order."""
+    return sorted(path.parent.glob(f"{path.stem}-{'[0-9]' * 8}{path.suffix}"))
 
 
 # Commitments, which the owner of the transcript's key can open.

@@ -1,7 +1,8 @@
 """The server's transcript of a run's secure sums, which devices can check later.
 
 It is a file beside what the run leaves, to which entries are added, and each is on the disk before
-its sum is used. The key that opens its commitments lies beside it, and stays on the server.
+its sum is used. A long one has older files, each named by its last round. The key that opens its
+commitments lies beside it, and stays on the server.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from fedsub_core.secure.chain import (
     Entry,
     Line,
     key_commitment,
+    older_files,
     read_chain,
     sealed_seed,
     secret_commitment,
@@ -36,6 +38,8 @@ from strategies.rounds.context import DrawnNoise, PromisedNoise
 log = logging.getLogger("fedsub")
 #: How the name of the key's file ends, in place of the transcript's ending.
 KEY_ENDING = ".key"
+#: Bytes of a file beyond which a process that begins writes another one.
+FILE_BYTES = 2**26
 
 
 class SumTranscript:
@@ -55,7 +59,8 @@ class SumTranscript:
         self._owes = ""
         if path is None:
             return
-        lines = _whole_lines(path)
+        older = older_files(path)
+        lines = _whole_lines(path) or (_whole_lines(older[-1]) if older else [])
         self._key = _key(path.with_suffix(KEY_ENDING), bool(lines))
         start = {"form": FORM, "run": run, "method": method, "key": key_commitment(self._key)}
         if not lines:
@@ -69,6 +74,14 @@ class SumTranscript:
             if line.kind == PROMISE:
                 self._promised = {key: line.entry[key] for key in ("noise", "secret")}
         self._owes = lines[-1].session if lines[-1].opened else ""
+        if path.is_file() and path.stat().st_size > FILE_BYTES:
+            self.drawn([])  # what is released of a sum stands in the same file
+            last = max((line.round for line in lines if line.kind == SUM), default=0)
+            path.rename(path.with_stem(f"{path.stem}-{last:08d}"))
+        if not path.is_file() or not path.stat().st_size:
+            self._append(START, start)
+            if self._promised:
+                self._append(PROMISE, self._promised)
 
     def promise(self, noise: PromisedNoise | None) -> None:
         """Write the noise that a run promises, where it is not written yet."""
@@ -148,19 +161,18 @@ def forget_in_transcript(path: Path, client: str) -> None:
 
     Raises RunError if it is damaged, or cannot be written.
     """
-    if not path.is_file():
-        return
-    lines = _whole_lines(path)
-    left = [
-        Line(
-            line.entry,
-            {at: own for at, own in line.people.items() if own[0] != client},
-            line.sealed,
-        )
-        for line in lines
-    ]
-    if left != lines:
-        write_whole(path, b"".join(line.written() for line in left))
+    files = [(one, _whole_lines(one)) for one in (*older_files(path), path)]
+    for one, lines in files:
+        left = [
+            Line(
+                line.entry,
+                {at: own for at, own in line.people.items() if own[0] != client},
+                line.sealed,
+            )
+            for line in lines
+        ]
+        if left != lines:
+            write_whole(one, b"".join(line.written() for line in left))
 
 
 def _whole_lines(path: Path) -> list[Line]:

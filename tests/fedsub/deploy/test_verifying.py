@@ -21,7 +21,7 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import write_federation
 from fedsub_core.errors import RunError
 from fedsub_core.methods.table import method
-from fedsub_core.secure.chain import Line, read_chain
+from fedsub_core.secure.chain import Line, older_files, read_chain
 from fedsub_core.secure.chain_form import NOISE, PROMISE, SUM
 from fedsub_core.secure.messages import SECURE
 from fedsub_server.run_folder import TRANSCRIPT_FILE
@@ -421,3 +421,76 @@ def test_receipts_that_were_not_written_whole_are_said(run: Path, tmp_path: Path
     own.write_bytes(b"\n")
     with refused(RunError, str(own)):
         verified(run / TRANSCRIPT_FILE, tmp_path, None, None)
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Return a run's transcript of two files, and the state of p1, which verified the first."""
+    config, grid = run_of(tmp_path, rounds=2)
+    path, state = tmp_path / TRANSCRIPT_FILE, tmp_path / "states" / "p1"
+    assert not faults(verified(path, state, None, None))
+    monkeypatch.setattr("strategies.protections.sum_transcript.FILE_BYTES", 1000)
+    Server(replace(config, rounds=3), grid, "a run", path)
+    assert len(older_files(path)) == 1
+    return path, state
+
+
+def test_a_device_that_verified_older_files_needs_the_newest_alone(
+    parts: tuple[Path, Path],
+) -> None:
+    path, state = parts
+    (older,) = older_files(path)
+    kept = older.read_bytes()
+    older.unlink()
+    found = verified(path, state, None, None)
+    text = [one.text for one in found]
+    assert not faults(found) and "verified before" in text[1]
+    newer = len(read_chain(path.read_bytes())) - 1
+    assert f"{newer} vectors were counted" in text[-1]
+    # Who never looked, and who has no state, wants all of them.
+    for other_one in (state.with_name("p2"), None):
+        assert "nothing verified" in faults(verified(path, other_one, None, None))
+    older.write_bytes(kept)
+    for other_one in (state, state.with_name("p2"), None):
+        assert not faults(verified(path, other_one, None, None))
+
+
+def test_a_file_that_does_not_go_on_from_what_was_verified_is_found(
+    parts: tuple[Path, Path],
+) -> None:
+    path, state = parts
+    (older,) = older_files(path)
+    lines = read_chain(older.read_bytes() + path.read_bytes())
+    kept = older.read_bytes(), path.read_bytes()
+    first = len(read_chain(kept[0]))
+
+    def found(older_lines: list[Line], newest: list[Line]) -> str:
+        older.unlink(missing_ok=True)
+        if older_lines:
+            older.write_bytes(b"".join(line.written() for line in older_lines))
+        path.write_bytes(b"".join(line.written() for line in newest))
+        return faults(verified(path, state, None, None))
+
+    # The newest alone, behind another past.
+    elsewhere = [other(lines[first], before="0" * 64)]
+    elsewhere += linked_from(elsewhere, lines[first + 1 :])
+    assert "files: got none with the head" in found([], elsewhere)
+    # Behind the true past, but of other sums.
+    changed = [other(line, least=2) if line.kind == SUM else line for line in lines[first:]]
+    assert "client 'p1'" in found([], linked_from(lines[:first], changed))
+    # Cut off: the sums since it looked.
+    assert "round 3: transcript: got" in found(lines[:first], lines[first : first + 1])
+    # The older one is cut, and the newer goes on from what is left.
+    assert "files: got none with the head" in found(
+        lines[: first - 1], linked_from(lines[: first - 1], lines[first:])
+    )
+    older.write_bytes(kept[0])
+    path.write_bytes(kept[1])
+    assert not faults(verified(path, state, None, None))
+
+
+def linked_from(before: list[Line], lines: list[Line]) -> list[Line]:
+    found = list[Line]()
+    for line in lines:
+        found.append(other(line, before=[*before, *found][-1].hash))
+    return found

@@ -82,3 +82,19 @@ def test_days_without_a_round_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("fedsub.fleet.simulate.habits", lambda *_: nobody)
     with refused(RunError, "1 days", got="no round", expected="one at least"):
         simulated(tmp_path, FleetAsked(2, 1, every=8.0, samples=30))
+
+
+def test_a_round_begins_by_who_is_there_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """p1 has a pause after the first round; p2 goes shortly before the hour of the second."""
+    there = {"p1": [[0.0, 86400.0]], "p2": [[1000.0, 3500.0], [7200.0, 86400.0]]}
+    own = replace(habits("p1", 1, 0), phones=(), left=np.inf, work=10.0)
+    monkeypatch.setattr(
+        "fedsub.fleet.simulate.habits",
+        lambda client, *given: replace(own, there=np.array(there[client])),
+    )
+    asked = FleetAsked(people=2, days=1, every=1.0, samples=30)
+    found = simulated(tmp_path, asked, **{"pause-hours": 23, "quorum": 0})
+    first = {one["person"]: one["first_served_on_day"] for one in found.days.by_person(1)}
+    assert first["p1"] < 0.01 and first["p2"] > 7200 / 86400

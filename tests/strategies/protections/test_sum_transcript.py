@@ -7,8 +7,9 @@ import pytest
 from fedsub.deploy.transcript_checks import check_noise, check_people
 from fedsub.testing.refusals import refused
 from fedsub_core.errors import RunError
-from fedsub_core.secure.chain import read_chain
+from fedsub_core.secure.chain import older_files, read_chain
 from fedsub_core.secure.chain_form import NOISE, PROMISE, START, SUM
+from strategies.protections import sum_transcript
 from strategies.protections.sum_transcript import SumTranscript, forget_in_transcript
 from strategies.rounds.context import DrawnNoise, PromisedNoise
 
@@ -175,3 +176,67 @@ def test_a_line_has_no_words_of_the_sum(path: Path) -> None:
     )
     assert first.entry["sent"] == second.entry["sent"]
     assert first.entry["sum"] != second.entry["sum"]
+
+
+def whole(path: Path) -> bytes:
+    """Return the bytes of all files of a transcript, in their order."""
+    return b"".join(one.read_bytes() for one in (*older_files(path), path))
+
+
+def test_a_long_one_goes_on_in_another_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = SumTranscript(path, "run", "fedavg")
+    made.promise(PROMISED)
+    made.add((one := opened(1)).server, one.plain())
+    monkeypatch.setattr(sum_transcript, "FILE_BYTES", 1000)
+    for round in (2, 3):  # the process of round 1 died before it released anything
+        made = SumTranscript(path, "run", "fedavg")
+        made.promise(PROMISED)
+        made.add((one := opened(round)).server, one.plain())
+        made.drawn([DRAWN])
+    older = [file.name for file in older_files(path)]
+    assert older == ["transcript-00000001.jsonl", "transcript-00000002.jsonl"]
+    first = [START, PROMISE, SUM, NOISE]
+    lines = read_chain(whole(path))
+    assert [line.kind for line in lines] == 3 * first
+    assert not any(one.fault for one in check_noise(lines))
+    assert [line.kind for line in read_chain(path.read_bytes())] == first
+    files = [*path.parent.glob("*.jsonl")]
+    assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3
+
+
+@pytest.mark.parametrize("left", [None, b"", b'{"entry"'], ids=["no file", "empty", "cut"])
+def test_a_process_that_died_between_two_files_goes_on(
+    path: Path, left: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = add(path, 1).head
+    path.rename(path.with_stem("transcript-00000001"))
+    if left is not None:
+        path.write_bytes(left)
+    add(path, 2)
+    lines = read_chain(whole(path))
+    assert [line.kind for line in lines] == [START, SUM, START, SUM]
+    assert lines[2].entry["before"] == head.hex()
+    with refused(RunError, "run", "another"):
+        add(path, 3, run="another")
+
+
+def test_a_second_start_must_be_that_of_the_same_transcript(path: Path, tmp_path: Path) -> None:
+    add(path, 1)
+    one = path.read_bytes()
+    path.unlink()
+    path.with_suffix(".key").unlink()
+    add(path, 1)
+    with pytest.raises(ValueError, match="line 3"):
+        read_chain(one + path.read_bytes())
+    with pytest.raises(ValueError, match="line 3"):
+        read_chain(one + one)
+
+
+def test_somebody_is_taken_out_of_all_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(path, 1)
+    monkeypatch.setattr(sum_transcript, "FILE_BYTES", 1000)
+    add(path, 2)
+    forget_in_transcript(path, "p001")
+    lines = read_chain(whole(path))
+    names = [{own[0] for own in line.people.values()} for line in lines if line.kind == SUM]
+    assert names == [{"p000", "p002", "p003"}] * 2
