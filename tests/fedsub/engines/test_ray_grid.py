@@ -12,12 +12,12 @@ from click.testing import CliRunner
 from flwr.app import ArrayRecord, ConfigRecord, Message
 
 from fedsub.cli import cli
-from fedsub.engines import ray_grid, stacks
+from fedsub.engines import ray_grid, ray_states, stacks
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.held_uploads import HoldingGrid
 from fedsub.engines.in_process_grid import SimulationGrid
-from fedsub.engines.ray_grid import ATTEMPTS, RayGrid, in_files
-from fedsub.engines.ray_sums import RaySums
+from fedsub.engines.ray_grid import ATTEMPTS, RayGrid
+from fedsub.engines.ray_states import KeptStates, in_files
 from fedsub.engines.ray_worker import alone, answers, first
 from fedsub.engines.simulation import (
     MakeGrid,
@@ -72,6 +72,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_disk, "OF_A_ROUND", 1)
     monkeypatch.setattr(ray_grid, "STACKS", 1)
     monkeypatch.setattr(ray_grid, "PORTION", 1)
+    monkeypatch.setattr(ray_states, "PORTION", 1)
     monkeypatch.setitem(stacks.CHUNK, "cpu", 1)  # of the driver: workers have stacks of eight
 
 
@@ -152,7 +153,7 @@ def test_what_many_keep_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         own = {"n": torch.tensor(i), "met": torch.tensor(i > 1), "own": alike + i, "w": alike}
         states[f"client/{i}"] = own
     assert in_files(states) is states, "few stay in memory"
-    monkeypatch.setattr(ray_grid, "PORTION", 1)
+    monkeypatch.setattr(ray_states, "PORTION", 1)
     found = in_files(states)
     for client, own in states.items():
         assert_equal(found[client], own)
@@ -166,21 +167,32 @@ def test_what_many_keep_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_small_answers_of_many_lie_in_files_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part of a round is below what makes a file; all of them are not."""
-    monkeypatch.setattr(ray_grid, "PORTION", 4 * 40)
-    grid = object.__new__(RayGrid)
-    grid._kept, grid._in_memory = [{}], [{}]
+    monkeypatch.setattr(ray_states, "PORTION", 4 * 40)
+    kept = KeptStates(1)
     for i in range(10):
-        grid._keep(0, {f"client/{i}": {"w": torch.full((10,), float(i))}})
-    kept = grid.state()
-    lying = [is_mapped(own["w"].numpy()) for own in kept.values()]
+        kept.keep(0, {f"client/{i}": {"w": torch.full((10,), float(i))}})
+    lying = [is_mapped(own["w"].numpy()) for own in kept.of[0].values()]
     assert lying == [True] * 8 + [False] * 2
-    assert [own["w"][0].item() for own in kept.values()] == list(range(10))
-    grid._clients, grid._sums, grid._holds = [[]], RaySums(grid._ask, {}), False
-    monkeypatch.setattr(grid, "_ask", lambda work: {})
-    grid.load_state({})
+    assert [own["w"][0].item() for own in kept.of[0].values()] == list(range(10))
+    kept.put(0, {})
     for i in range(10, 14):
-        grid._keep(0, {f"client/{i}": {"w": torch.zeros(10)}})
-    assert list(grid.state()) == [f"client/{i}" for i in range(10, 14)], "what was before is gone"
+        kept.keep(0, {f"client/{i}": {"w": torch.zeros(10)}})
+    assert list(kept.of[0]) == [f"client/{i}" for i in range(10, 14)], "what was before is gone"
+
+
+def test_what_all_were_sent_is_held_once_however_often_it_comes() -> None:
+    """Each part of a round, of each worker, brings it anew."""
+    kept, model = KeptStates(2), torch.rand(50)
+    for part in range(4):
+        sent, other = model.clone(), model.clone().reshape(5, 10)
+        own = {f"client/{part}{i}": {"w": sent, "v": other, "own": model + i} for i in range(2)}
+        kept.keep(part % 2, own)
+        for client, tensors in own.items():
+            assert_equal(kept.of[part % 2][client], tensors)
+    every = [own for of in kept.of for own in of.values()]
+    assert len({id(own["w"]) for own in every}) == 1
+    assert len({id(own["v"]) for own in every}) == 1, "the same numbers in another shape"
+    assert len({id(own["own"]) for own in every}) == len(every) == 8
 
 
 def test_models_of_some_stacks_leave_without_the_others(run_method: RunMethod) -> None:
