@@ -2,9 +2,12 @@
 
 import pickle
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -35,7 +38,10 @@ from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.flower.messages import stamp_id
 from fedsub_core.mapped_file import is_mapped
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Bundle, FloatArray
+from fedsub_core.wire.bundles import Bundle, FloatArray, Whole
+from fedsub_core.wire.in_process_message import content_of
+from fedsub_core.wire.lazy_message import LazyMessage, Tensors
+from fedsub_core.wire.raw_tensor import RawTensor
 from strategies.rounds import link, on_disk
 
 from ..ray_nodes import Nodes
@@ -276,6 +282,66 @@ def test_sums_of_workers_are_one_machines_also_where_one_is_lost(
         assert trained(run, tmp_path / "ray", lossy) == expected
     assert lost == ["ditto", "fedavg"]
     assert caplog.text.count("a worker was lost and is replaced") == 2
+
+
+def with_a_liar(grid: SimulationGrid, lose: Callable[[int], None]) -> SimulationGrid:
+    """Return a grid in which p2 sends sums that no samples have; `lose` is told each exchange."""
+    answers, exchanges = grid.answers, count(1)
+
+    def lying(messages: Sequence[Message]) -> Iterator[Message]:
+        lose(next(exchanges))
+        for reply in answers(messages):
+            content: Any = content_of(reply)
+            payload = content.get(exchange.PAYLOAD)
+            if isinstance(payload, LazyMessage) and payload.header.client_id == "p2":
+                tensors = [
+                    replace(one, part=Whole(-one.part.values))
+                    if isinstance(one, RawTensor) and isinstance(one.part, Whole)
+                    else one
+                    for one in payload.tensors
+                ]
+                content[exchange.PAYLOAD] = replace(payload, tensors=Tensors(tensors))
+            yield reply
+
+    grid.answers = lying  # type: ignore[method-assign]
+    return grid
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_parts")
+def test_peoples_sums_are_one_machines_also_with_a_liar_and_a_lost_worker(
+    nodes: Nodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that is lost in a round has its people's sums made again, to the bit."""
+    given = {"method": "fedsub-ridge", "beside": "", "rounds": "3", "seed": "3"}
+    run = read_config(None, given | {"encoder": "relu:20", "fedsub-ridge.groups": "nearest"})
+    found, lost = list[dict[str, bytes]](), list[int]()
+
+    def here(run: RunConfig, name: str, federation: Federation) -> SimulationGrid:
+        return with_a_liar(build_grid(run, name, federation), lambda exchange: None)
+
+    def there(run: RunConfig, name: str, federation: Federation) -> SimulationGrid:
+        grid = grids(run, name, federation)
+        assert isinstance(grid, RayGrid) and not grid._holds
+
+        def lose(exchange: int) -> None:
+            if exchange in (3, 8):
+                grid._ray.kill(grid._workers[exchange % 2])
+                lost.append(exchange)
+
+        return with_a_liar(grid, lose)
+
+    with ray_grids(nodes.address) as grids:
+        for place, make in (("local", here), ("ray", there)):
+            caplog.clear()
+            (folder := tmp_path / place).mkdir()
+            train_methods(run, FIVE, folder, quiet, make)
+            files = [*folder.glob("*/metrics.csv"), *folder.glob("*/models/*")]
+            found.append({str(path.relative_to(folder)): path.read_bytes() for path in files})
+            refusals = [line for line in caplog.messages if "refused" in line]
+            assert refusals and all("client p2" in line for line in refusals), refusals
+    assert found[0] == found[1] and len(found[0]) == 1 + 5
+    assert lost == [3, 8] and caplog.text.count("a worker was lost and is replaced") == 2
 
 
 @pytest.mark.slow
