@@ -79,7 +79,8 @@ def _apart(part: Part, lying: NDArray[Any] | None) -> Part:
         return part
     if isinstance(part, Floats) and not part.at.everywhere:
         part = replace(part, at=deepcopy(part.at))
-    return replace(part, values=part.values.copy() if lying is None else lying)
+    values: Any = part.values.copy() if lying is None else lying
+    return replace(part, values=values)
 
 
 def put_away(state: Mapping[str, Tensor], keeps: Collection[str]) -> dict[str, Tensor]:

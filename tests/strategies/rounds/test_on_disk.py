@@ -19,7 +19,7 @@ from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
 from fedsub_core.mapped_file import is_mapped, mapped
 from fedsub_core.placement import Placement
-from fedsub_core.wire.bundles import Bits, Bundle, Floats, Whole
+from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part, Whole
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds import on_disk
 from strategies.rounds.on_disk import OnDisk, put_away
@@ -94,7 +94,7 @@ def test_an_upload_in_files_keeps_nothing_of_what_came_with_it() -> None:
     """What a worker's people sent comes in one piece; each array is a view of it."""
     came = np.zeros(64, np.uint8)
     came[20:28].view(np.float32)[:], came[40] = (3, 4), 1
-    parts = {
+    parts: dict[str, Part] = {
         "gram": Whole(came[:8].view(np.int16)),
         "cross": Whole(came[8:16].view(np.int16)),
         "mask": Bits(came[16:20].view(np.bool_)),
