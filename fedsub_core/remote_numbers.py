@@ -25,8 +25,8 @@ class Holder(Protocol):
     def squared_lengths(self, start: Mapping[str, FloatArray]) -> dict[str, float]:
         """Return the squared length of every upload's way from `start`, by client."""
 
-    def thinned(self, step: int) -> dict[str, dict[str, FloatArray]]:
-        """Return every `step`-th number of each tensor, by client and tensor."""
+    def thinned(self, client: str, name: str, step: int) -> FloatArray:
+        """Return every `step`-th number of a tensor of a client's upload."""
 
 
 class RemoteNumbers(np.lib.mixins.NDArrayOperatorsMixin):
@@ -38,6 +38,8 @@ class RemoteNumbers(np.lib.mixins.NDArrayOperatorsMixin):
     values : its numbers, float32; here are only their shape, and the smallest and largest.
     """
 
+    # A large federation has six a person at once.
+    __slots__ = ("_least", "_most", "client", "holder", "name", "shape", "size")
     dtype, itemsize = np.dtype(np.float32), 4
     #: Who has the numbers; set where they are known by reference.
     holder: Holder
@@ -62,6 +64,8 @@ class RemoteNumbers(np.lib.mixins.NDArrayOperatorsMixin):
 
     def reshape(self, shape: tuple[int, ...]) -> RemoteNumbers:
         """Return the numbers in another shape, which has as many."""
+        if shape == self.shape:
+            return self
         other = copy(self)
         other.shape = shape
         return other

@@ -88,13 +88,12 @@ class RunDatabase(RunNotes):
                     f"{self.path}: got round {round} to commit, expected one after {last}; go on "
                     "from the round that load() returns, and run one process per run folder"
                 )
-            rows = columns(metrics, self.path, last, round)
+            rows = self._metrics.adding(columns(metrics, self.path, last, round))
             self._connection.execute(
                 "INSERT INTO rounds VALUES (?, ?, ?)",
-                (round, time.monotonic() - self._since, metrics_checksum(iter(rows))),
+                (round, time.monotonic() - self._since, metrics_checksum(rows)),
             )
             self._state.replace(state)
-            self._metrics.add(rows)
             if server[1]:
                 self._add_server_seconds(*server)
         write_back(self._connection)

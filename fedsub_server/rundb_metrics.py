@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 
 from fedsub_core.errors import RunError
 from fedsub_core.metric_names import PROTOTYPE_X, PROTOTYPE_Y
 from fedsub_core.metrics import MetricRow
 from fedsub_server.rundb_seal import Row, committed_metrics
+
+#: Rows that are added at once.
+_CHUNK = 10_000
 
 
 class MetricRows:
@@ -19,12 +24,14 @@ class MetricRows:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def add(self, rows: Sequence[Row]) -> None:
-        """Add a commit's rows, as :func:`columns` gives them."""
-        self._connection.executemany(
-            "INSERT INTO metrics (round, client, metric, class, value) VALUES (?, ?, ?, ?, ?)",
-            rows,
-        )
+    def adding(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Add a commit's rows, as :func:`columns` gives them, and yield each."""
+        while some := list(islice(rows, _CHUNK)):
+            self._connection.executemany(
+                "INSERT INTO metrics (round, client, metric, class, value) VALUES (?, ?, ?, ?, ?)",
+                some,
+            )
+            yield from some
 
     def clients(self) -> list[str]:
         """Return the clients that have metrics, ascending."""
@@ -69,8 +76,10 @@ class MetricRows:
         self._connection.executemany("UPDATE rounds SET metrics_crc = ? WHERE round = ?", now)
 
 
-def columns(metrics: Iterable[MetricRow], path: Path, last: int | None, round: int) -> list[Row]:
-    """Return metrics as SQLite gives them back, in the order of their key.
+def columns(
+    metrics: Iterable[MetricRow], path: Path, last: int | None, round: int
+) -> Iterator[Row]:
+    """Yield metrics as SQLite gives them back, in the order of their key, one person's at a time.
 
     They have nan as None, and no zero below 0.
 
@@ -81,7 +90,10 @@ def columns(metrics: Iterable[MetricRow], path: Path, last: int | None, round: i
 
     Raises RunError if a row is of none of the rounds between, or its class is below 0.
     """
-    return sorted((_row(one, path, last, round) for one in metrics), key=lambda row: row[:4])
+    ordered = sorted(metrics, key=attrgetter("client"))
+    ordered.sort(key=attrgetter("round"))
+    for _, own in groupby(ordered, attrgetter("round", "client")):
+        yield from sorted((_row(one, path, last, round) for one in own), key=lambda row: row[:4])
 
 
 def _row(row: MetricRow, path: Path, last: int | None, round: int) -> Row:

@@ -1,11 +1,14 @@
 """A CohortGrid that keeps its clients' uploads of a round, and adds them up where they are."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from socket import gethostname
 from typing import Any
 
+import numpy as np
 from flwr.app import Message, MessageType
+from numpy.typing import NDArray
 
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub_client.split_client import SplitClient
@@ -24,12 +27,13 @@ from fedsub_core.wire.lazy_message import LazyMessage, Tensors
 from fedsub_core.wire.raw_tensor import RawTensor
 from strategies.rounds.on_disk import OnDisk
 
+#: The place of each client; and by tensor where each one's numbers begin, and these in a row. Of
+#: many people's small arrays Python's objects would take most of the memory.
+Thinned = tuple[dict[str, int], dict[str, tuple[NDArray[np.int64], FloatArray]]]
+
 
 class HoldingGrid(CohortGrid):
-    """A CohortGrid whose uploads stay here until the next round's; replies have their bounds.
-
-    It is the :class:`~fedsub_core.remote_numbers.Holder` of its clients' uploads.
-    """
+    """A CohortGrid whose uploads stay here until the next round's; replies have their bounds."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -92,15 +96,18 @@ class HoldingGrid(CohortGrid):
                 release(values)
         return lengths
 
-    def thinned(self, step: int) -> dict[str, dict[str, FloatArray]]:
-        """Return every `step`-th number of each tensor, by client and tensor; copies."""
-        found = dict[str, dict[str, FloatArray]]()
-        for client, upload in self._uploads.items():
-            every = [(name, upload.floats(name)) for name in upload.tensors]
-            found[client] = {name: values.reshape(-1)[::step].copy() for name, values in every}
-            for _, values in every:
+    def every_thinned(self, step: int) -> Thinned:
+        """Return every `step`-th number of each tensor of all clients' uploads; copies."""
+        pieces = defaultdict[str, list[FloatArray]](list)
+        for n, upload in enumerate(self._uploads.values()):
+            for name in upload.tensors:
+                values = upload.floats(name)
+                nothing = [values[:0].reshape(-1)] * (n - len(pieces[name]))
+                pieces[name] += [*nothing, values.reshape(-1)[::step].copy()]
                 release(values)
-        return found
+        ends = {name: np.cumsum([0, *map(len, own)]) for name, own in pieces.items()}
+        rows = {name: (ends[name], np.concatenate(own)) for name, own in pieces.items()}
+        return {client: i for i, client in enumerate(self._uploads)}, rows
 
 
 def on_node(error: Exception) -> RunError:

@@ -8,17 +8,18 @@ on from there with the same messages: the numbers are those of one machine, bit 
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from typing import Any
 
-import torch
 from flwr.app import Message
 
 from fedsub.engines import ray_worker as work_of
 from fedsub.engines.held_uploads import trained_round
 from fedsub.engines.in_process_grid import SimulationGrid, check_clients
 from fedsub.engines.ray_cluster import failure, in_short
+from fedsub.engines.ray_states import KeptStates
 from fedsub.engines.ray_sums import RaySums
 from fedsub.engines.ray_worker import Given, States, Work, Worker
 from fedsub.engines.stacks import by_size, like_stacks, stack_size
@@ -32,12 +33,14 @@ from fedsub_core.errors import RunError, cut
 from fedsub_core.packages import build_with
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
-from strategies.rounds.on_disk import PORTION, written
+from strategies.rounds.on_disk import PORTION
 
 log = logging.getLogger("fedsub")
 #: So often a worker is started for one message; clients that take theirs with them would else go
 #: on for ever.
 ATTEMPTS = 3
+#: So many workers start at once: while it starts, a block of its people is in the memory here.
+STARTED = 8
 #: So many stacks' uploads or models leave a worker together.
 STACKS = 8
 
@@ -83,14 +86,12 @@ class RayGrid(SimulationGrid):
                     self._where[node], self._part[node] = w, k // STACKS
         worker_of = {one.client: w for w, own in enumerate(self._clients) for one in own}
         self._sums = RaySums(self._ask, worker_of)
-        #: What each worker's clients keep, as of its last reply.
-        self._kept: list[States] = [{} for _ in range(workers)]
+        self._kept = KeptStates(workers)
         self._begin(0)
-        self._workers = [self._start(w) for w in range(workers)]
-        #: Of these, what came since a file was written: each part of a round may be small.
-        self._in_memory: list[States] = [{} for _ in self._workers]
-        found = self._ask(dict.fromkeys(range(workers), work_of.first))
-        self._kept = [in_files(found[w]) for w in range(workers)]
+        with ThreadPoolExecutor(STARTED) as pool:
+            self._workers = list(pool.map(self._start, range(workers)))
+        for w, kept in self._ask(dict.fromkeys(range(workers), work_of.first)).items():
+            self._kept.put(w, kept)
 
     def stack_of(self, node: int) -> int:
         """Return the part of a round that a client is in: some stacks of each worker."""
@@ -103,16 +104,15 @@ class RayGrid(SimulationGrid):
 
     def state(self) -> States:
         """Return every client's state, ``client/<id>`` to named tensors without a client axis."""
-        return {client: own for kept in self._kept for client, own in kept.items()}
+        return {client: own for kept in self._kept.of for client, own in kept.items()}
 
     def load_state(self, state: Mapping[str, State]) -> None:
         """Inverse of :meth:`state`."""
         for w, clients in enumerate(self._clients):
             check_clients(state, clients)
-            kept = {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)}
-            self._kept[w], self._in_memory[w] = in_files(kept), {}
+            self._kept.put(w, {n: dict(state[n]) for n in (f"client/{c.client}" for c in clients)})
         self._begin(0)
-        self._ask({w: partial(work_of.load, state=kept) for w, kept in enumerate(self._kept)})
+        self._ask({w: partial(work_of.load, state=own) for w, own in enumerate(self._kept.of)})
 
     def answers(self, messages: Sequence[Message]) -> Iterator[Message]:
         """Let the addressed clients work, all workers at once."""
@@ -123,7 +123,7 @@ class RayGrid(SimulationGrid):
             self._begin(round)
         found = self._ask({w: partial(work_of.answers, messages=of) for w, of in by_worker.items()})
         for w, (replies, kept) in found.items():
-            self._keep(w, kept)
+            self._kept.keep(w, kept)
             if self._holds and kept:
                 self._trained[w].append(by_worker[w])
             self._sums.take(w, replies)
@@ -133,8 +133,8 @@ class RayGrid(SimulationGrid):
         """Note what clients keep before a round: a lost worker's train it again from there."""
         self._round = round
         #: What each worker's clients kept before the round, and the messages that they trained by.
-        self._before = [dict(kept) if self._holds else {} for kept in self._kept]
-        self._trained: list[list[Sequence[Message]]] = [[] for _ in self._kept]
+        self._before = [dict(kept) if self._holds else {} for kept in self._kept.of]
+        self._trained: list[list[Sequence[Message]]] = [[] for _ in self._kept.of]
         self._sums.begin()
 
     def personal_models(
@@ -155,14 +155,6 @@ class RayGrid(SimulationGrid):
                     asked[w] = partial(work_of.models, turn=turn, scaling=scaling, received=people)
             for models in self._ask(asked).values():
                 yield from models
-
-    def _keep(self, w: int, kept: States) -> None:
-        """Take over what some of a worker's clients keep; what many keep goes into a file."""
-        self._kept[w] |= kept
-        self._in_memory[w] |= kept
-        if (lying := in_files(self._in_memory[w])) is not self._in_memory[w]:
-            self._kept[w] |= lying
-            self._in_memory[w] = {}
 
     def _ask(self, work: Mapping[int, Work[Given]]) -> dict[int, Given]:
         """Let workers work; replace those that die, and let them work again."""
@@ -194,7 +186,7 @@ class RayGrid(SimulationGrid):
 
         Where uploads were lost with it, its clients train what they trained of the round again.
         """
-        kept = self._before[w] if self._trained[w] else self._kept[w]
+        kept = self._before[w] if self._trained[w] else self._kept.of[w]
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         places = self._places()
@@ -233,17 +225,3 @@ class RayGrid(SimulationGrid):
                 "`fedsub run --resume`: finished rounds are kept"
             )
         return sorted(places)
-
-
-def in_files(states: States) -> States:
-    """Return states of people whose tensors lie in a file, if they are many; each once.
-
-    Raises RunError if they cannot be written. It names the folder, and what to do.
-    """
-    tensors = {id(tensor): tensor for own in states.values() for tensor in own.values()}
-    here = sorted(tensors.items(), key=lambda one: -one[1].element_size())  # each where it may lie
-    if sum(tensor.nbytes for tensor in tensors.values()) < PORTION:
-        return states
-    lying = map(torch.from_numpy, written([tensor.numpy() for _, tensor in here]))
-    of = dict(zip((key for key, _ in here), lying, strict=True))
-    return {client: {n: of[id(t)] for n, t in own.items()} for client, own in states.items()}

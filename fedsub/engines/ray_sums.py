@@ -7,7 +7,7 @@ from typing import Any
 
 from flwr.app import Message
 
-from fedsub.engines.held_uploads import HoldingGrid
+from fedsub.engines.held_uploads import HoldingGrid, Thinned
 from fedsub_core.exact_sums import Sums
 from fedsub_core.remote_numbers import RemoteNumbers
 from fedsub_core.wire import exchange
@@ -30,7 +30,8 @@ class RaySums:
         self, ask: Callable[[Mapping[int, Any]], dict[int, Any]], worker_of: Mapping[str, int]
     ) -> None:
         self._ask, self._worker_of = ask, worker_of
-        self._thinned: dict[int, dict[str, dict[str, FloatArray]]] = {}
+        #: By step and worker.
+        self._thinned: dict[int, dict[int, Thinned]] = {}
         #: Workers that hold uploads of this round; others may hold some of a round before.
         self._holding = set[int]()
 
@@ -72,14 +73,16 @@ class RaySums:
 
     def squared_lengths(self, start: Mapping[str, FloatArray]) -> dict[str, float]:
         """Return the squared length of every upload's way from `start`, by client."""
-        return self._of_all(partial(HoldingGrid.squared_lengths, start=start))
-
-    def thinned(self, step: int) -> dict[str, dict[str, FloatArray]]:
-        """Return every `step`-th number of each tensor, by client and tensor."""
-        if step not in self._thinned:
-            self._thinned[step] = self._of_all(partial(HoldingGrid.thinned, step=step))
-        return self._thinned[step]
-
-    def _of_all(self, work: Callable[[HoldingGrid], dict[str, Any]]) -> dict[str, Any]:
-        found = self._ask(dict.fromkeys(sorted(self._holding), work))
+        found = self._of_all(partial(HoldingGrid.squared_lengths, start=start))
         return {client: one for own in found.values() for client, one in own.items()}
+
+    def thinned(self, client: str, name: str, step: int) -> FloatArray:
+        """Return every `step`-th number of a tensor of a client's upload."""
+        if step not in self._thinned:
+            self._thinned[step] = self._of_all(partial(HoldingGrid.every_thinned, step=step))
+        places, rows = self._thinned[step][self._worker_of[client]]
+        (ends, numbers), i = rows[name], places[client]
+        return numbers[ends[i] : ends[i + 1]]
+
+    def _of_all(self, work: Callable[[HoldingGrid], Any]) -> dict[int, Any]:
+        return self._ask(dict.fromkeys(sorted(self._holding), work))

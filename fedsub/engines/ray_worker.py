@@ -127,11 +127,17 @@ def alone(states: States, by_content: bool = False) -> States:
     def copied(tensor: torch.Tensor) -> torch.Tensor:
         lies: object = tensor.data_ptr()
         if by_content:
-            lies = hashlib.sha256(tensor.contiguous().numpy().tobytes()).digest()
+            lies = content(tensor)
         key = lies, tensor.shape, tensor.stride(), tensor.dtype
         return copies[key] if key in copies else copies.setdefault(key, tensor.clone())
 
     return {client: {n: copied(t) for n, t in own.items()} for client, own in states.items()}
+
+
+def content(tensor: torch.Tensor) -> bytes:
+    """Return a digest of a tensor: its numbers, type and shape."""
+    kind = f"{tensor.dtype} {tuple(tensor.shape)} ".encode()
+    return hashlib.sha256(kind + tensor.contiguous().numpy().tobytes()).digest()
 
 
 def stacks(grid: CohortGrid, turn: Turn) -> list[list[str]]:

@@ -37,7 +37,7 @@ def thinned(values: FloatArray, step: int) -> FloatArray:
     """Return every `step`-th of an upload's numbers, wherever they are."""
     one: Any = values
     if isinstance(one, RemoteNumbers):
-        return one.holder.thinned(step)[one.client][one.name]
+        return one.holder.thinned(one.client, one.name, step)
     return values.reshape(-1)[::step]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor
 from fedsub_core.errors import RunError
 from fedsub_core.mapped_file import is_mapped, mapped
 from fedsub_core.remote_numbers import RemoteNumbers
-from fedsub_core.wire.bundles import Bundle, Floats, Part, Whole
+from fedsub_core.wire.bundles import Bundle, Floats, Part
 
 #: Bytes that are kept in memory as they are, and then written into one file: of what is kept for
 #: the whole run, and of what people send in one round of a simulation.
@@ -54,9 +55,11 @@ class OnDisk:
         places = [(c, *one) for c in self._waiting for one in self._of(uploads[c])]
         places.sort(key=lambda place: -place[2].values.itemsize)  # each where its type may lie
         lying = written([part.values for _, _, part in places])
-        for (c, name, part), values in zip(places, lying, strict=True):
-            lies = Floats(values, part.at) if isinstance(part, Floats) else Whole(values)
-            uploads[c] = replace(uploads[c], tensors={**uploads[c].tensors, name: lies})
+        lies = {(c, n): values for (c, n, _), values in zip(places, lying, strict=True)}
+        for c in self._waiting:
+            every = uploads[c].tensors.items()
+            own = {name: _apart(part, lies.get((c, name))) for name, part in every}
+            uploads[c] = replace(uploads[c], tensors=own)
         self._waiting, self._bytes = [], 0
 
     def _of(self, upload: Bundle) -> list[tuple[str, Part]]:
@@ -65,6 +68,19 @@ class OnDisk:
         every = upload.tensors.items()
         mine = [(n, part) for n, part in every if not isinstance(part.values, RemoteNumbers)]
         return [(n, part) for n, part in mine if n in self._keeps or isinstance(part, numbers)]
+
+
+def _apart(part: Part, lying: NDArray[Any] | None) -> Part:
+    """Return a part of an upload with its numbers as they lie in a file; None: with copies.
+
+    A view of what came together would keep all of it: a worker's reply is of many people.
+    """
+    if isinstance(part.values, RemoteNumbers):
+        return part
+    if isinstance(part, Floats) and not part.at.everywhere:
+        part = replace(part, at=deepcopy(part.at))
+    values: Any = part.values.copy() if lying is None else lying
+    return replace(part, values=values)
 
 
 def put_away(state: Mapping[str, Tensor], keeps: Collection[str]) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from sys import intern
 from typing import Any
 
 from fedsub_core.metrics import MetricRow
@@ -22,8 +23,8 @@ class Traffic:
         """Count a message: its payload (``<what>_sent``), and all of it (``<what>_flower``)."""
         size = len(exchange.payload_of(content))
         counter = self._bytes.setdefault(client, Counter())
-        counter[f"{what}_sent"] += size
-        counter[f"{what}_flower"] += message_bytes(content, size)
+        counter[intern(f"{what}_sent")] += size
+        counter[intern(f"{what}_flower")] += message_bytes(content, size)
 
     def add_record(self, client: str, record: Mapping[str, Any]) -> None:
         """Count a record about a secure sum: the bytes of its texts, bytes and lists."""

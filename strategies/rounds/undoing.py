@@ -40,19 +40,20 @@ class Done:
 
     Parameters
     ----------
-    moves : everybody's, float32 [numbers].
-    examples : that each upload counts for.
+    moves : everybody's, float32 [people, numbers].
+    examples : that each upload counts for, in their order.
     """
 
     state: State
-    moves: Mapping[str, NDArray[np.float32]]
+    moves: NDArray[np.float32]
     examples: Mapping[str, float]
 
     def led_by(self, most: int, robust: RobustSettings) -> set[tuple[str, ...]]:
         """Return the few, at most `most`, who made the round's move, and who went against all."""
         if len(self.moves) < FEWEST:
             return set()
-        both = parts_of_move(self.moves, self.examples, robust), opposition(self.moves)
+        moves = dict(zip(self.examples, self.moves, strict=True))
+        both = parts_of_move(moves, self.examples, robust), opposition(moves)
         return {tuple(made_by(parts, most)) for parts in both} - {()}
 
 
@@ -100,7 +101,8 @@ class Undoing:
         }
         compared = max(1, MOST_COMPARED // max(len(uploads), 2**8))
         step = max(1, sum(prod(declared.shape) for declared in sends.values()) // compared)
-        moves = {c: _move(upload, received[c], sends, step) for c, upload in uploads.items()}
+        every = [_move(upload, received[c], sends, step) for c, upload in uploads.items()]
+        moves = np.stack(every) if every else np.zeros((0, 0), np.float32)
         examples = {client: float(upload.examples) for client, upload in uploads.items()}
         self._made |= uploads.keys()
         self._done.append(Done(state, moves, examples))

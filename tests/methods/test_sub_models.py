@@ -279,8 +279,9 @@ def test_undoing_sees_how_far_a_weak_devices_rows_moved() -> None:
     undoing = Undoing(RobustSettings())
     undoing.note(state, upload, download, strategy.round().sends)
     (done,) = undoing._done
-    assert set(done.moves["weak"].tolist()) == {0.0, 1.0}
-    assert done.moves["weak"].sum() == 2 * 2 + 2 + 2 * 2 + 2
+    (move,) = done.moves
+    assert set(move.tolist()) == {0.0, 1.0}
+    assert move.sum() == 2 * 2 + 2 + 2 * 2 + 2
 
 
 def test_a_model_with_dropout_is_made_smaller_without_a_draw(run_method: RunMethod) -> None:

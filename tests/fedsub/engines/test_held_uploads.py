@@ -28,7 +28,7 @@ from fedsub_core.data.federation import Federation
 from fedsub_core.errors import RunError
 from fedsub_core.mapped_file import is_mapped
 from fedsub_core.remote_numbers import RemoteNumbers
-from fedsub_core.wire.bundles import within
+from fedsub_core.wire.bundles import Bundle, Floats, within
 from strategies.rounds import on_disk
 
 #: Of the methods whose server needs a mean alone: all is sent, a model of one's own is kept
@@ -189,3 +189,32 @@ def test_numbers_elsewhere_are_fetched_where_somebody_looks_at_them() -> None:
     assert remote.copy() is not values and remote[0].tolist() == values[0].tolist()
     wild = RemoteNumbers("anna", "w", np.array([1, np.nan], np.float32))
     assert not within(wild, 1e6)  # type: ignore[arg-type]
+
+
+def test_thinned_numbers_are_each_persons_own_whatever_others_sent() -> None:
+    """An upload that lacks a tensor or has another shape moves nobody else's place."""
+    grid = object.__new__(HoldingGrid)
+    numbers = np.arange(7, dtype=np.float32)
+    every = {
+        "anna": {"w": numbers, "b": numbers[:2]},
+        "bela": {"b": numbers[1:3]},
+        "cleo": {"w": numbers[:3] + 10, "b": numbers[2:4]},
+        "dora": {"w": numbers.reshape(7, 1) + 20},
+    }
+    grid._uploads = {
+        client: Bundle(tensors={name: Floats(values) for name, values in own.items()})
+        for client, own in every.items()
+    }
+    asked = list[int]()
+
+    def ask(work: Mapping[int, Any]) -> dict[int, Any]:
+        asked.extend(work)
+        return {w: one(grid) for w, one in work.items()}
+
+    sums = RaySums(ask, dict.fromkeys(every, 3))
+    sums._holding = {3}
+    for client, own in every.items():
+        for name, values in own.items():
+            got = sums.thinned(client, name, 2)
+            assert got.tolist() == values.reshape(-1)[::2].tolist()
+    assert asked == [3], "all at once"

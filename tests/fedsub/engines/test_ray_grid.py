@@ -2,9 +2,12 @@
 
 import pickle
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,12 +15,12 @@ from click.testing import CliRunner
 from flwr.app import ArrayRecord, ConfigRecord, Message
 
 from fedsub.cli import cli
-from fedsub.engines import ray_grid, stacks
+from fedsub.engines import ray_grid, ray_states, stacks
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.held_uploads import HoldingGrid
 from fedsub.engines.in_process_grid import SimulationGrid
-from fedsub.engines.ray_grid import ATTEMPTS, RayGrid, in_files
-from fedsub.engines.ray_sums import RaySums
+from fedsub.engines.ray_grid import ATTEMPTS, RayGrid
+from fedsub.engines.ray_states import KeptStates, in_files
 from fedsub.engines.ray_worker import alone, answers, first
 from fedsub.engines.simulation import (
     MakeGrid,
@@ -35,7 +38,10 @@ from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.flower.messages import stamp_id
 from fedsub_core.mapped_file import is_mapped
 from fedsub_core.wire import exchange
-from fedsub_core.wire.bundles import Bundle, FloatArray
+from fedsub_core.wire.bundles import Bundle, FloatArray, Whole
+from fedsub_core.wire.in_process_message import content_of
+from fedsub_core.wire.lazy_message import LazyMessage, Tensors
+from fedsub_core.wire.raw_tensor import RawTensor
 from strategies.rounds import link, on_disk
 
 from ..ray_nodes import Nodes
@@ -72,6 +78,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_disk, "OF_A_ROUND", 1)
     monkeypatch.setattr(ray_grid, "STACKS", 1)
     monkeypatch.setattr(ray_grid, "PORTION", 1)
+    monkeypatch.setattr(ray_states, "PORTION", 1)
     monkeypatch.setitem(stacks.CHUNK, "cpu", 1)  # of the driver: workers have stacks of eight
 
 
@@ -152,7 +159,7 @@ def test_what_many_keep_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         own = {"n": torch.tensor(i), "met": torch.tensor(i > 1), "own": alike + i, "w": alike}
         states[f"client/{i}"] = own
     assert in_files(states) is states, "few stay in memory"
-    monkeypatch.setattr(ray_grid, "PORTION", 1)
+    monkeypatch.setattr(ray_states, "PORTION", 1)
     found = in_files(states)
     for client, own in states.items():
         assert_equal(found[client], own)
@@ -166,21 +173,32 @@ def test_what_many_keep_lies_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_small_answers_of_many_lie_in_files_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part of a round is below what makes a file; all of them are not."""
-    monkeypatch.setattr(ray_grid, "PORTION", 4 * 40)
-    grid = object.__new__(RayGrid)
-    grid._kept, grid._in_memory = [{}], [{}]
+    monkeypatch.setattr(ray_states, "PORTION", 4 * 40)
+    kept = KeptStates(1)
     for i in range(10):
-        grid._keep(0, {f"client/{i}": {"w": torch.full((10,), float(i))}})
-    kept = grid.state()
-    lying = [is_mapped(own["w"].numpy()) for own in kept.values()]
+        kept.keep(0, {f"client/{i}": {"w": torch.full((10,), float(i))}})
+    lying = [is_mapped(own["w"].numpy()) for own in kept.of[0].values()]
     assert lying == [True] * 8 + [False] * 2
-    assert [own["w"][0].item() for own in kept.values()] == list(range(10))
-    grid._clients, grid._sums, grid._holds = [[]], RaySums(grid._ask, {}), False
-    monkeypatch.setattr(grid, "_ask", lambda work: {})
-    grid.load_state({})
+    assert [own["w"][0].item() for own in kept.of[0].values()] == list(range(10))
+    kept.put(0, {})
     for i in range(10, 14):
-        grid._keep(0, {f"client/{i}": {"w": torch.zeros(10)}})
-    assert list(grid.state()) == [f"client/{i}" for i in range(10, 14)], "what was before is gone"
+        kept.keep(0, {f"client/{i}": {"w": torch.zeros(10)}})
+    assert list(kept.of[0]) == [f"client/{i}" for i in range(10, 14)], "what was before is gone"
+
+
+def test_what_all_were_sent_is_held_once_however_often_it_comes() -> None:
+    """Each part of a round, of each worker, brings it anew."""
+    kept, model = KeptStates(2), torch.rand(50)
+    for part in range(4):
+        sent, other = model.clone(), model.clone().reshape(5, 10)
+        own = {f"client/{part}{i}": {"w": sent, "v": other, "own": model + i} for i in range(2)}
+        kept.keep(part % 2, own)
+        for client, tensors in own.items():
+            assert_equal(kept.of[part % 2][client], tensors)
+    every = [own for of in kept.of for own in of.values()]
+    assert len({id(own["w"]) for own in every}) == 1
+    assert len({id(own["v"]) for own in every}) == 1, "the same numbers in another shape"
+    assert len({id(own["own"]) for own in every}) == len(every) == 8
 
 
 def test_models_of_some_stacks_leave_without_the_others(run_method: RunMethod) -> None:
@@ -264,6 +282,66 @@ def test_sums_of_workers_are_one_machines_also_where_one_is_lost(
         assert trained(run, tmp_path / "ray", lossy) == expected
     assert lost == ["ditto", "fedavg"]
     assert caplog.text.count("a worker was lost and is replaced") == 2
+
+
+def with_a_liar(grid: SimulationGrid, lose: Callable[[int], None]) -> SimulationGrid:
+    """Return a grid in which p2 sends sums that no samples have; `lose` is told each exchange."""
+    answers, exchanges = grid.answers, count(1)
+
+    def lying(messages: Sequence[Message]) -> Iterator[Message]:
+        lose(next(exchanges))
+        for reply in answers(messages):
+            content: Any = content_of(reply)
+            payload = content.get(exchange.PAYLOAD)
+            if isinstance(payload, LazyMessage) and payload.header.client_id == "p2":
+                tensors = [
+                    replace(one, part=Whole(-one.part.values))
+                    if isinstance(one, RawTensor) and isinstance(one.part, Whole)
+                    else one
+                    for one in payload.tensors
+                ]
+                content[exchange.PAYLOAD] = replace(payload, tensors=Tensors(tensors))
+            yield reply
+
+    grid.answers = lying  # type: ignore[method-assign]
+    return grid
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_parts")
+def test_peoples_sums_are_one_machines_also_with_a_liar_and_a_lost_worker(
+    nodes: Nodes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that is lost in a round has its people's sums made again, to the bit."""
+    given = {"method": "fedsub-ridge", "beside": "", "rounds": "3", "seed": "3"}
+    run = read_config(None, given | {"encoder": "relu:20", "fedsub-ridge.groups": "nearest"})
+    found, lost = list[dict[str, bytes]](), list[int]()
+
+    def here(run: RunConfig, name: str, federation: Federation) -> SimulationGrid:
+        return with_a_liar(build_grid(run, name, federation), lambda exchange: None)
+
+    def there(run: RunConfig, name: str, federation: Federation) -> SimulationGrid:
+        grid = grids(run, name, federation)
+        assert isinstance(grid, RayGrid) and not grid._holds
+
+        def lose(exchange: int) -> None:
+            if exchange in (3, 8):
+                grid._ray.kill(grid._workers[exchange % 2])
+                lost.append(exchange)
+
+        return with_a_liar(grid, lose)
+
+    with ray_grids(nodes.address) as grids:
+        for place, make in (("local", here), ("ray", there)):
+            caplog.clear()
+            (folder := tmp_path / place).mkdir()
+            train_methods(run, FIVE, folder, quiet, make)
+            files = [*folder.glob("*/metrics.csv"), *folder.glob("*/models/*")]
+            found.append({str(path.relative_to(folder)): path.read_bytes() for path in files})
+            refusals = [line for line in caplog.messages if "refused" in line]
+            assert refusals and all("client p2" in line for line in refusals), refusals
+    assert found[0] == found[1] and len(found[0]) == 1 + 5
+    assert lost == [3, 8] and caplog.text.count("a worker was lost and is replaced") == 2
 
 
 @pytest.mark.slow

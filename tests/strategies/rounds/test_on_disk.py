@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from fedsub_core.config.robust import RobustSettings
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.errors import RunError
 from fedsub_core.mapped_file import is_mapped, mapped
-from fedsub_core.wire.bundles import Bundle, Floats, Whole
+from fedsub_core.placement import Placement
+from fedsub_core.wire.bundles import Bits, Bundle, Floats, Part, Whole
 from fedsub_server.rundb import RunDatabase
 from strategies.rounds import on_disk
 from strategies.rounds.on_disk import OnDisk, put_away
@@ -85,6 +87,29 @@ def test_uploads_of_devices_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
         uploads = {"a": Bundle(1, tensors={"w": Floats(np.ones(9, np.float32))})}
         OnDisk((), simulated).put("a", uploads)
         assert is_mapped(uploads["a"].floats("w")) == simulated
+
+
+@pytest.mark.usefixtures("always")
+def test_an_upload_in_files_keeps_nothing_of_what_came_with_it() -> None:
+    """What a worker's people sent comes in one piece; each array is a view of it."""
+    came = np.zeros(64, np.uint8)
+    came[20:28].view(np.float32)[:], came[40] = (3, 4), 1
+    parts: dict[str, Part] = {
+        "gram": Whole(came[:8].view(np.int16)),
+        "cross": Whole(came[8:16].view(np.int16)),
+        "mask": Bits(came[16:20].view(np.bool_)),
+        "rows": Floats(came[20:28].view(np.float32), Placement(rows=came[32:48].view(np.int64))),
+        "all": Floats(came[48:].view(np.float32)),
+    }
+    uploads, piece = {"a": Bundle(1, tensors=parts)}, ref(came)
+    expected = {name: part.values.tolist() for name, part in parts.items()}
+    OnDisk({"gram"}, simulated=True).put("a", uploads)
+    del came, parts
+    assert piece() is None
+    found = {name: part.values for name, part in uploads["a"].tensors.items()}
+    assert {name: values.tolist() for name, values in found.items()} == expected
+    assert {n for n, values in found.items() if is_mapped(values)} == {"gram", "rows", "all"}
+    assert uploads["a"].part("rows").at.rows is not None
 
 
 @pytest.mark.usefixtures("always")
