@@ -612,7 +612,7 @@ def study_files(folder: Path = STUDIES) -> list[object]:
     ]
 
 
-def tests_all_sizes(run: Mapping[str, object]) -> bool:
+def shows_each_size(run: Mapping[str, object]) -> bool:
     """Whether devices of several capacities are tested."""
     return "," in str(run.get("capacities", "")) and run.get("unseen-by") != "smallest"
 
@@ -662,7 +662,7 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     study = shortened(read_study(file, tmp_path), "0", rounds, settings=once)
     if "-before" in text:
         study = replace(study, run={**study.run, "evaluate-every": 1})
-    mixed = tuple(cell for cell in study.cells if tests_all_sizes({**study.run, **dict(cell)}))
+    mixed = tuple(cell for cell in study.cells if shows_each_size({**study.run, **dict(cell)}))
     study = replace(study, cells=(mixed or study.cells)[-1:], tune={})
     (out := tmp_path / "out").mkdir()
     runs = finished(study, out, run_study(study, out, in_this_process, nothing))
