@@ -11,11 +11,12 @@ measured, and that is said.
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
-from script import REAL, read_arguments
+from script import REAL, put_lines, read_arguments
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
@@ -36,6 +37,8 @@ TINY = [
 ]
 #: What the lines of results begin with, also without aeon.
 LINES = ("ours, 5 kernels, 0.2 of labels",)
+
+HEAD = ("features of", "kernels", "labels", "features", "own heads", "everybody's")
 
 Array = NDArray[np.floating]
 #: Of a person: trained x and y, tested x and y.
@@ -185,6 +188,7 @@ def main() -> None:
         windows=300,
         kernels=[100, 500],
         train_shares=[0.05, 1],
+        csv=Path,
     )
     people = first_people(given.data, given.clients)
     print(f"{given.data}: {len(people.clients)} people")
@@ -203,6 +207,8 @@ def main() -> None:
                 features, own, shared = macro_f1(parts, transform)
                 line = f"{name}, {kernels} kernels, {share:g} of labels ".ljust(44)
                 print(f"{line}{features:6}{own:9.3f}{shared:14.3f}", flush=True)
+                cells = name, kernels, share, features, f"{own:.3f}", f"{shared:.3f}"
+                put_lines(given.csv, HEAD, [cells], 3)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 
 import click
-from script import read_arguments
+from script import put_lines, read_arguments
 
 from fedsub.cli import cli
 
@@ -38,7 +39,7 @@ def cpu_seconds(*arguments: str) -> float:
 
 
 def main() -> None:
-    arguments = read_arguments(TINY, repeat=5, commands=[*SHOWN, *helps(cli)])
+    arguments = read_arguments(TINY, repeat=5, commands=[*SHOWN, *helps(cli)], csv=Path)
     contenders = {"import torch": ["import torch"]}
     contenders |= {f"fedsub {words}": [PROGRAM, *words.split()] for words in arguments.commands}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
@@ -46,8 +47,11 @@ def main() -> None:
         for name, program in contenders.items():
             seconds[name].append(cpu_seconds("-c", *program))
     whole = median(seconds["import torch"])
+    lines = []
     for name, taken in seconds.items():
         print(f"{name:34}{median(taken):7.3f} s{median(taken) / whole:7.2f} of import torch")
+        lines.append((name, f"{median(taken):.3f}", f"{median(taken) / whole:.2f}"))
+    put_lines(arguments.csv, ["command", "s", "of import torch"], lines, 1)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from script import REAL, add_rows, read_arguments, today
+from script import REAL, put_lines, read_arguments
 from trained import first_people
 
 from fedsub.engines.simulation import build_grid
@@ -23,7 +23,7 @@ from strategies.rounds.server_half import State
 from strategies.strategy import PersonalizedStrategy
 
 TINY = ["--clients", "4", "--rounds", "1"]
-HEAD = ["federation", "people", "round", "mean cosine", "least", "people below 0", "written"]
+HEAD = ["federation", "people", "round", "mean cosine", "least", "people below 0"]
 LINES = ("wisdm 4 1 ",)
 
 
@@ -42,7 +42,7 @@ def cosines(uploads: Mapping[str, Bundle], start: Mapping[str, torch.Tensor]) ->
 
 def main() -> None:
     given = read_arguments(
-        TINY, data=f"{REAL}/wisdm", clients=10, rounds=20, lr=0.05, seed=0, out=Path
+        TINY, data=f"{REAL}/wisdm", clients=10, rounds=20, lr=0.05, seed=0, csv=Path
     )
     people = first_people(given.data, given.clients)
     keys = {"rounds": given.rounds, "lr": given.lr, "seed": given.seed}
@@ -56,9 +56,7 @@ def main() -> None:
             found = cosines(uploads, state)
             below = sum(one < 0 for one in found)
             shown = [f"{fmean(found):.2f}", f"{min(found):.2f}", below]
-            lines.append(
-                [Path(given.data).name, len(people.clients), round.number, *shown, today()]
-            )
+            lines.append([Path(given.data).name, len(people.clients), round.number, *shown])
             return super().aggregate(state, round, uploads)
 
     settings, grid = config.server_settings("fedavg"), build_grid(config, "fedavg", people)
@@ -70,7 +68,7 @@ def main() -> None:
     print("; ".join(HEAD))
     for line in lines:
         print(*line)
-    add_rows(given.out, HEAD, lines)
+    put_lines(given.csv, HEAD, lines, 3)
 
 
 if __name__ == "__main__":

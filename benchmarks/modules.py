@@ -6,6 +6,7 @@ ratio is of medians; runs alternate.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -86,6 +87,7 @@ def samples(clients: int, count: int, shape: Shape) -> Stack:
     return Stack(tuple(f"c{i}" for i in range(clients)), x, y, (count,) * clients)
 
 
+HEAD = ("module", "people", "samples", "ours, ms", "plain loop, ms", "ratio")
 OWN: dict[str, Callable[[Shape, int], nn.Module]] = {"bn-cnn": bn_cnn, "residual-cnn": ResidualCNN}
 
 
@@ -127,14 +129,16 @@ def compare(name: str, clients: int, count: int, repeats: int) -> tuple[float, f
 
 
 def main() -> None:
-    from script import Known, read_arguments
+    from script import Known, put_lines, read_arguments
 
-    given = read_arguments(TINY, clients=4, samples=128, models=Known(SHAPES), repeats=5)
+    given = read_arguments(TINY, clients=4, samples=128, models=Known(SHAPES), repeats=5, csv=Path)
     torch.set_num_threads(1)
     print(f"an epoch of {given.clients} clients x {given.samples} samples: ours, plain, ratio")
     for name in given.models:
         ours, plain = compare(name, given.clients, given.samples, given.repeats)
         print(f"{name:<14} {1e3 * ours:9.1f} ms {1e3 * plain:9.1f} ms {ours / plain:6.2f}")
+        times = (f"{1e3 * ours:.1f}", f"{1e3 * plain:.1f}", f"{ours / plain:.2f}")
+        put_lines(given.csv, HEAD, [(name, given.clients, given.samples, *times)], 3)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 import torch
-from script import Known, read_arguments
+from script import Known, put_lines, read_arguments
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedsub_core.data.stacks import Stack
@@ -25,6 +26,7 @@ from fedsub_core.models.units import first_units
 from fedsub_core.training import TrainingSettings, Turn, train
 
 CLASSES = 6
+HEAD = ("model", "share", "samples", "numbers", "multiplications", "seconds", "MiB")
 SETTINGS = TrainingSettings(epochs=1, lr=0.01, batch_size=32)
 #: Model, its samples.
 SHAPES: dict[str, Shape] = {
@@ -79,7 +81,12 @@ def peak() -> float:
 def main() -> None:
     """Print a line for each model and share."""
     given = read_arguments(
-        TINY, models=Known(SHAPES), shares=["1", "1/2", "1/4", "1/8"], samples=256, repeats=3
+        TINY,
+        models=Known(SHAPES),
+        shares=["1", "1/2", "1/4", "1/8"],
+        samples=256,
+        repeats=3,
+        csv=Path,
     )
     print("model        share     numbers  of all  promised  s an epoch  of all   MiB")
     spawn = multiprocessing.get_context("spawn")
@@ -96,6 +103,10 @@ def main() -> None:
                 f"  {got.seconds / whole.seconds:>6.3f}  {got.memory:>4.0f}",
                 flush=True,
             )
+            ratios = [mine / theirs for mine, theirs in zip(got, whole, strict=True)]
+            seconds, _, *counts = (f"{ratio:.3f}" for ratio in ratios)
+            line = (kind, share, given.samples, *counts, seconds, f"{got.memory:.0f}")
+            put_lines(given.csv, HEAD, [line], 2)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import torch
-from script import read_arguments
+from script import put_lines, read_arguments
 from simulation import Rounds, federation  # a script beside this one
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -110,7 +111,9 @@ def pfl_seconds(data: dict[str, list[Tensor]], rounds: int) -> list[float]:
 
 
 def main() -> None:
-    arguments = read_arguments(TINY, clients=[36, 100], samples=(1428, "of each client"), rounds=5)
+    arguments = read_arguments(
+        TINY, clients=[36, 100], samples=(1428, "of each client"), rounds=5, csv=Path
+    )
     torch.set_num_threads(1)
     for clients in arguments.clients:
         people = federation(clients, arguments.samples)
@@ -122,6 +125,9 @@ def main() -> None:
         theirs = statistics.median(pfl_seconds(trained_on(people), arguments.rounds))
         print(f"{clients} clients, pfl-research {1000 * theirs:8.0f} ms")
         print(f"{clients} clients, ours / pfl-research {ours / theirs:8.2f}   aim <= 0.20")
+        cells = f"{1000 * ours:.0f}", f"{1000 * theirs:.0f}", f"{ours / theirs:.2f}", "<= 0.20"
+        head = ("people", "ours, ms", "pfl-research, ms", "ratio", "aim")
+        put_lines(arguments.csv, head, [(clients, *cells)], 1)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 from processes import memory
-from script import read_arguments
+from script import put_lines, read_arguments
 from simulation import Rounds  # a script beside this one
 
 from fedsub_core.config.run_config import read_config
@@ -39,7 +39,11 @@ def write(folder: Path, clients: int, windows: int) -> None:
 
 def main() -> None:
     arguments = read_arguments(
-        TINY, clients=300, windows=(300, "of each client"), asked=(10, "clients of a round")
+        TINY,
+        clients=300,
+        windows=(300, "of each client"),
+        asked=(10, "clients of a round"),
+        csv=Path,
     )
     torch.set_num_threads(1)
     features = arguments.clients * arguments.windows * CHANNELS * STEPS * 4 / 2**20
@@ -54,10 +58,11 @@ def main() -> None:
     )
     with TemporaryDirectory() as folder:
         write(Path(folder, "data"), arguments.clients, arguments.windows)
-        before = memory("RssAnon")
+        before, lines = memory("RssAnon"), list[tuple[str, ...]]()
 
         def line(what: str) -> None:
             more = (memory("RssAnon") - before) / 2**20
+            lines.append((what, f"{more:.0f}", f"{more / features:.2f}"))
             print(f"{what:17} {more:6.0f} MiB  {more / features:.2f} of the features")
 
         data = read_federation(Path(folder, "data"))
@@ -68,6 +73,7 @@ def main() -> None:
         line("three rounds")
         run()
         line("everybody tested")
+        put_lines(arguments.csv, ["after", "MiB", "of the features' bytes"], lines, 1)
 
 
 if __name__ == "__main__":

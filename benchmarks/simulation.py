@@ -7,6 +7,7 @@ are those that cores computed, all threads together: where others work on the ma
 clock says nothing.
 """
 
+import os
 import sqlite3
 import statistics
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from script import read_arguments
+from script import put_lines, read_arguments
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -33,6 +34,7 @@ from fedsub_core.data.card import Card
 from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.federation import Federation, write_federation
 from fedsub_core.data.stacks import Stack
+from fedsub_core.kernels.library import VARIABLE
 from fedsub_core.training.loop import train
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
@@ -40,6 +42,7 @@ from fedsub_core.wire.bundles import Bundle
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS, SAMPLES, CLASSES, FEATURES = 36, 1428, 6, 3
 TINY = ["--clients", "4", "--samples", "60", "--rounds", "1", "--no-ray"]
+HEAD = ("people", "samples", "seconds", "trained by", "what", "ms", "ratio", "aim")
 RULES = ("naive", "lrp-a1b0", "lrp-a2b1")
 #: What the ratios are to be.
 AIMS = {
@@ -177,6 +180,7 @@ def main() -> None:
         samples=(SAMPLES, "of each client"),
         no_ray=False,
         cpu=(False, "CPU seconds, of all threads"),
+        csv=Path,
     )
     torch.set_num_threads(1)
     people = federation(arguments.clients, arguments.samples)
@@ -200,31 +204,37 @@ def main() -> None:
         for method in ("fedavg", "fedsub"):
             seconds_of_ray = ray_seconds(people, method, min(4, arguments.rounds))
             median[f"Flower's Ray engine, {method} round"] = seconds_of_ray
-    report(median)
-
-
-def report(median: dict[str, float]) -> None:
-    """Print milliseconds and the ratios that the design aims at."""
+    size = arguments.clients, arguments.samples
+    by = "PyTorch" if os.environ.get(VARIABLE) == "off" else "kernels"
+    setting = *size, "CPU" if arguments.cpu else "clock", by
+    lines = [(*setting, name, f"{1000 * value:.0f}", "", "") for name, value in median.items()]
     for name, value in median.items():
         print(f"{name:45} {1000 * value:8.0f} ms")
+    print()
+    for name, ratio in ratios(median).items():
+        print(f"{name:45} {ratio:8.2f}   aim {AIMS[name]}")
+        lines.append((*setting, name, "", f"{ratio:.2f}", AIMS[name]))
+    put_lines(arguments.csv, HEAD, lines, 5)
+
+
+def ratios(median: dict[str, float]) -> dict[str, float]:
+    """Return the ratios that the design aims at."""
     fedavg, fedsub = median["CohortGrid, FedAvg round"], median["CohortGrid, FedSub round"]
     epoch = median["epoch of local training"]
     loader_loop, slice_loop = list(median.values())[:2]
-    ratios = {
+    found = {
         "FedAvg round / DataLoader loop": fedavg / loader_loop,
         "FedSub round / slice loop": fedsub / slice_loop,
         "FedSub round / FedAvg round": fedsub / fedavg,
         "evaluation / FedAvg round": median["evaluation"] / fedavg,
     }
     for rule in RULES:
-        ratios[f"relevance {rule} / epoch"] = median[f"relevance {rule}"] / epoch
+        found[f"relevance {rule} / epoch"] = median[f"relevance {rule}"] / epoch
     for method, own in (("fedavg", fedavg), ("fedsub", fedsub)):
         ray = median.get(f"Flower's Ray engine, {method} round")
         if ray is not None:
-            ratios[f"Ray / CohortGrid, {method}"] = ray / own
-    print()
-    for name, ratio in ratios.items():
-        print(f"{name:45} {ratio:8.2f}   aim {AIMS[name]}")
+            found[f"Ray / CohortGrid, {method}"] = ray / own
+    return found
 
 
 if __name__ == "__main__":

@@ -60,6 +60,11 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
     label_counts: bool = option(
         False, "send each person's number of samples of each class, once; people agreed to this"
     )
+    members_per_round: int = option(
+        0,
+        "people drawn of each group in a round once there are groups; 0 = as clients-per-round has",
+        minimum=0,
+    )
     finetune_epochs: int = option(3, "epochs of fine-tuning in the last round", minimum=0)
     finetune_masked: bool = option(True, "fine-tuning keeps the mask")
 
@@ -171,6 +176,8 @@ CARD = MethodCard(
         "Means are weighted by samples. K is given, as in both publications; if it is not known, "
         "use silhouette.",
         "Devices train with the run's optimiser, by default SGD, and not with Adam.",
+        "clients-per-round are drawn of all people. The report draws four of each group once there "
+        "are groups (members-per-round = 4). People without a group are then all asked.",
         "A run that is shorter than the phases is refused.",
         "Masks change after the first round of the last phase, and then every adjust-every rounds.",
         "A person who first uploads after the division joins the group with the nearest mean "

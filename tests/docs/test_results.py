@@ -26,22 +26,27 @@ WHOLE = "2026-12-01"
 def tables_of(page: Path) -> Iterator[tuple[Path, str]]:
     """Yield each file of results that a page shows, and the command that writes it.
 
-    That is the study whose command before the table names the file, else the script that such a
-    command or the section's title names, else "".
+    That is the study whose command before the table names the file, else the path of the script
+    or module that such a command or the section's title names, else "".
     """
     text, before = page.read_text("utf-8"), 0
     for found in _TABLE.finditer(text):
         file = page.parent / found[1]
-        option = f"--csv {file.relative_to(ROOT).as_posix()}"
+        option = re.compile(f"--(csv|out) {re.escape(file.relative_to(ROOT).as_posix())}")
         code = [
             " ".join((apart or inside).replace("\\", " ").split())
             for apart, inside in _CODE.findall(text, before, found.start())
         ]
-        command = next((one for one in code if option in one), "")
+        command = next((one for one in code if option.search(one)), "")
         title = re.findall(r"^## (.+)$", text[: found.start()], re.MULTILINE)[-1]
-        script = re.search(r"\w+\.py", command) or re.search(r"\w+\.py", title)
         before = found.end()
-        yield file, command if command.startswith("fedsub compare") else script[0] if script else ""
+        if command.startswith("fedsub compare"):
+            yield file, command
+        elif module := re.match(r"python -m ([\w.]+)", command):
+            yield file, f"{module[1].replace('.', '/')}/__main__.py"
+        else:
+            script = re.search(r"\w+\.py", command) or re.search(r"\w+\.py", title)
+            yield file, f"benchmarks/{script[0]}" if script else ""
 
 
 def check_results(
@@ -56,7 +61,7 @@ def check_results(
         assert list(rows[0])[-1] == "written" and all(row["written"] for row in rows), file
         if command.startswith("fedsub compare"):
             check_of_study(asked_study(shlex.split(command)[2:]), rows, file.name)
-        elif not command or not is_written_by(ROOT / "benchmarks" / command, list(rows[0])):
+        elif not command or not is_written_by(ROOT / command, list(rows[0])):
             without.add(file.name)
     assert without == older, "name the command, or take what has one from the older ones"
 
@@ -91,10 +96,11 @@ def is_written_by(script: Path, head: list[str]) -> bool:
     text = script.read_text("utf-8")
     modules = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
     beside = [file for one in modules if (file := script.parent / f"{one}.py").is_file()]
-    text += "".join(file.read_text("utf-8") for file in beside if file.stem != "script")
+    shared = {"script", "simulation"}  # of others they have parts, not the results
+    text += "".join(file.read_text("utf-8") for file in beside if file.stem not in shared)
     # Some titles are put together.
     words = {word for title in head for word in re.findall("[A-Za-z]{3,}", title)} - {"written"}
-    return bool(re.search(r"\b(put_rows|put_lines|add_rows|writer)\(", text)) and all(
+    return bool(re.search(r"\b(put_rows|put_lines|add_rows|writer|DictWriter)\(", text)) and all(
         word in text for word in words
     )
 
@@ -106,10 +112,8 @@ OLDER = {
         paper-dynamic-wisdm
     """,
     "benchmarks": """
-        aeon-check attacks-why-not bytes cold-start deployment directions encoder-choices
-        fedsub-choices giant growth growth-clusterings hard-clusters-disjoint
-        hard-clusters-printed hard-clusters-shared late methods modules mutations narrow peers
-        resting simulation simulation-sizes study-engines training-autograd
+        bytes deployment encoder-choices giant growth growth-clusterings hard-clusters-shared late
+        methods study-engines
     """,
 }
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedsub_core.method_parts.layers import is_weight
 from fedsub_core.metrics import MetricRow
+from fedsub_core.seeds import generator
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
 from fedsub_papers.masks import share_of
@@ -59,6 +60,20 @@ class CAAFPServer(GroupedServer):
     def sent(self, state: State, group: int | None, models: State) -> Bundle:
         """Return a group's sparse model; who has no group yet gets a dense one."""
         return packed(self.model_of(state, group, models), self.masks(state, group))
+
+    def participants(self, state: State, round: Round) -> list[str]:
+        """Return the drawn clients; with `members_per_round`, so many of each group, ascending."""
+        count = self.hyper.members_per_round
+        if not count or MEMBERS not in state or self.wants_all(round.turn):
+            return super().participants(state, round)
+        stream = generator(round.turn.seed, "", round.number, "members of each group")
+        group = {client: self.group(state, client) for client in round.present}
+        asked = [client for client, of in group.items() if of is None]
+        for number in range(self.count(state)):
+            own = [client for client, of in group.items() if of == number]
+            order = torch.randperm(len(own), generator=stream).tolist()
+            asked += [own[place] for place in order[:count]]
+        return sorted(asked)
 
     def masks(self, state: State, group: int | None) -> State:
         """Return a group's masks, by the names of the weights."""

@@ -112,6 +112,16 @@ def test_every_group_has_its_own_mask_and_it_holds(run_method: RunMethod) -> Non
     assert run.metric("sparsity_weights")[6, ""] == pytest.approx(0.7, abs=1e-3)
 
 
+def test_so_many_of_each_group_are_drawn_once_there_are_groups(run_method: RunMethod) -> None:
+    hyper = PHASES | {"schedule": "one-shot", "members_per_round": 1}
+    run = run_method("caafp", two_types(), hyper=hyper, rounds=12, clients_per_round=4)
+    drawn = [set(uploads) for uploads in run.uploads]
+    assert len(drawn[0]) == 4 and len(drawn[1]) == 6  # everybody is in the round that divides
+    types = {"p1", "p2", "p3"}, {"p4", "p5", "p6"}
+    assert all(len(one & own) == 1 for one in drawn[2:] for own in types)
+    assert set.union(*drawn[2:]) == types[0] | types[1], "somebody is never drawn"
+
+
 def test_one_shot_prunes_the_lowest_scores_of_every_layer_at_the_end(
     run_method: RunMethod,
 ) -> None:

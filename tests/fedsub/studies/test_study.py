@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from fedsub.studies.study_tables import write_tables
 from fedsub.studies.tuning import tuning_run
 from fedsub.testing.refusals import refused
 from fedsub.testing.runs import people
+from fedsub_client.new_cohort import held_and_learner
 from fedsub_client.split_client import split_client
 from fedsub_core.config.run_config import RunConfig
 from fedsub_core.data.federation import Federation, read_federation, write_federation
@@ -591,10 +592,16 @@ def test_the_studies_that_come_along_can_be_read(file: Path) -> None:
     study = read_study(file)
     assert study.about and "local" in {entry.method for entry in study.entries}
     assert f"`{file.name}`" in (file.parent / "README.md").read_text()
+    # A device takes up each row's hyperparameters, whatever its rate: of windows and a chain here.
+    for cell, entry in study.rows():
+        for tuned in study.candidates(entry):
+            config = task_of(study, entry, cell, 0, tuned).config
+            config = replace(config, model="cnn1d", encoder="auto", norm="averaged")
+            held_and_learner(config.device_settings(entry.method), people().card, (3, 64))
 
 
 #: Run in CI, too; all others are only read there.
-OFTEN = {"quick", "secure-sums", "weak-devices"}
+OFTEN = {"quick", "secure-sums", "weak-devices", "graphs", "subflot-ablation", "framp-late"}
 
 
 def study_files(folder: Path = STUDIES) -> list[object]:
@@ -603,6 +610,11 @@ def study_files(folder: Path = STUDIES) -> list[object]:
         pytest.param(file, marks=[pytest.mark.release] * (file.stem not in OFTEN), id=file.stem)
         for file in sorted(folder.glob("*.toml"))
     ]
+
+
+def shows_each_size(run: Mapping[str, object]) -> bool:
+    """Whether devices of several capacities are tested."""
+    return "," in str(run.get("capacities", "")) and run.get("unseen-by") != "smallest"
 
 
 @pytest.mark.slow
@@ -627,8 +639,10 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
     # Networks that take minutes give way to a small one.
     text = file.read_text().replace('"resnet18", "cnn2d"', '"cnn2d"')
     text = text.replace('"resnet18"', '"cnn2d"').replace('"vgg11"', '"cnn2d"')
+    # Ten people are there, of a hundred.
+    text = re.sub(r"(clients-per-round = )([12])0\b", r"\1\2", text)
     (file := tmp_path / file.name).write_text(text)
-    named = re.findall(r'"([a-z0-9-]+)"', " ".join(re.findall(r"\ndata = (.*)", text)))
+    named = re.findall(r'"([a-z0-9.-]+)"', " ".join(re.findall(r"\ndata = (.*)", text)))
     for name in {*named} - {"watch"}:
         raw = name == "hard-clusters" or name.endswith("-windows") or "cnn1d" in text
         chosen = Federation(card, windows) if raw or "har-cnn" in text else tiny
@@ -642,11 +656,13 @@ def test_the_studies_that_come_along_run(file: Path, tmp_path: Path) -> None:
             words = replace(tiny.card, features=("word",), sample="tokens", vocabulary=50)
             chosen = Federation(replace(words, padding=0), texts)
         write_federation(tmp_path / name, chosen)
-    rounds = 12 if "cluster-round" in text else 2 if "-before" in text else 1
-    study = shortened(read_study(file, tmp_path), "0", rounds)
+    two = "-before" in text or "unseen-rounds" in text
+    once = ["epochs=1"] * ("\nepochs = " in text)
+    rounds = 12 if "cluster-round" in text else 2 if two else 1
+    study = shortened(read_study(file, tmp_path), "0", rounds, settings=once)
     if "-before" in text:
         study = replace(study, run={**study.run, "evaluate-every": 1})
-    mixed = tuple(cell for cell in study.cells if "," in str(dict(cell).get("capacities", "")))
+    mixed = tuple(cell for cell in study.cells if shows_each_size({**study.run, **dict(cell)}))
     study = replace(study, cells=(mixed or study.cells)[-1:], tune={})
     (out := tmp_path / "out").mkdir()
     runs = finished(study, out, run_study(study, out, in_this_process, nothing))
