@@ -60,7 +60,7 @@ class PartsClock:
         self._since = now
 
     def timed(self, part: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the same work, timed."""
+        """Return a function that does the work and adds its time to a part."""
 
         @wraps(work)
         def run(*values: Any, **named: Any) -> Any:

@@ -71,7 +71,7 @@ class Stack:
         return self.once(("class counts", classes), lambda: self.of_class(classes).sum(1))
 
     def once(self, what: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what `make` makes of the samples, kept with them, as they never change.
+        """Return a value that `make` makes of the samples: made once, as they never change.
 
         `what` names it. It must not hold the stack itself, nor may anybody write to it.
         """

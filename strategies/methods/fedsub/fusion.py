@@ -68,7 +68,7 @@ def fuse(
 
 
 def changed(fused: Tensor, rows: Tensor, replaced: Tensor) -> Tensor:
-    """Return which `replaced` rows are others than before, bool [n, units]: some stay one's own."""
+    """Return a mask of the `replaced` rows that differ from one's own, bool [n, units]."""
     if (some := _columns(replaced)) is None:
         return replaced & (fused != rows).any(-1)
     new, old = fused.index_select(1, some), rows.index_select(1, some)

@@ -22,7 +22,7 @@ class WeightsMemory:
     def of(
         self, clusters: Tensor, contributes: Tensor, omega: Tensor
     ) -> Callable[[Tensor], ClusterWeights]:
-        """Return what makes the weights among some people, int64 places; see `cluster_weights`."""
+        """Return a function of some people, int64 places, to the weights among them."""
         now = clusters, contributes, omega
         if not (self._of and all(map(torch.equal, self._of, now))):
             # Copies: the cache changes in place.
