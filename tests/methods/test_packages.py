@@ -98,7 +98,7 @@ def test_a_device_with_another_version_of_a_methods_package_is_told_and_turned_a
     # A device that does not look is looked at by the server.
     monkeypatch.setattr("fedsub_client.device.version_with", lambda names: other.settings.version)
     again, grid = build_strategy(replace(run, join_timeout=0.1), "mine"), DeviceGrid(run, 4)
-    again.settings = replace(again.settings, version=other.settings.version)
+    again.half.settings = replace(again.half.settings, version=other.settings.version)
     expected = (
         r"handshake refused: .*got .*mine-package 1\.3 .*expected .*mine-package 1\.2.*: the same"
     )
