@@ -14,7 +14,8 @@ from statistics import fmean
 from typing import Any
 from unittest.mock import patch
 
-from script import REAL, Known, put_rows, read_arguments  # a script beside this one
+from fleet_days import results_of  # a script beside this one, as the next
+from script import REAL, Known, put_rows, read_arguments
 
 from fedsub.fleet.grid import FleetGrid
 from fedsub.fleet.habits import HOUR
@@ -52,7 +53,7 @@ class Answers:
         self._note(own, round, there, asked, answered)
 
     def likely(self, own: Attendance, client: str) -> float:
-        """Return how likely a client answers now."""
+        """Return the share of questions that a client is expected to answer now."""
         overall = self._likely(own, client)
         if not self.by_hour:
             return overall
@@ -78,15 +79,8 @@ def measured(rounds: str, by_hour: bool, given: Namespace, seed: int) -> dict[st
     ):
         config = read_config(None, {**keys, "evaluate-every": 1, "seed": seed, "out": out})
         found = simulate_fleet(config, FleetAsked(given.people, given.days, every, 60)).days
-    days, kinds = found.by_day(given.days), found.by_kind(given.days)
-    return {
-        "rounds a day": fmean(day["rounds"] for day in days),
-        "uploads a day": fmean(day["uploads"] for day in days),
-        "answered in time": answers.answered.total() / max(answers.asked.total(), 1),
-        "never served": sum(kind["never_served"] for kind in kinds),
-        "F1": days[-1]["f1"],
-        "F1 seldom there": days[-1]["f1_seldom"],
-    }
+    in_time = answers.answered.total() / max(answers.asked.total(), 1)
+    return {**results_of(found, given.days), "answered in time": in_time}
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from script import REAL, Known, put_rows, read_arguments  # a script beside this one
 
+from fedsub.fleet.days import Days
 from fedsub.fleet.simulate import FleetAsked, simulate_fleet
 from fedsub_core.config.run_config import read_config
 
@@ -45,16 +46,20 @@ def measured(way: str, given: Namespace, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as out:
         config = read_config(None, {**keys, "out": out, **WAYS[way]})
         found = simulate_fleet(config, FleetAsked(given.people, given.days, 0.0, 60)).days
-        days, kinds = found.by_day(given.days), found.by_kind(given.days)
     target = found.hours_to(given.target)
+    reached = results_of(found, given.days)
+    return {"way": way, **reached, "hours to target": float("inf") if target is None else target}
+
+
+def results_of(found: Days, days: int) -> dict[str, Any]:
+    """Return rounds and uploads a day, people never served, and the last day's F1 of a fleet."""
+    each, kinds = found.by_day(days), found.by_kind(days)
     return {
-        "way": way,
-        "rounds a day": fmean(day["rounds"] for day in days),
-        "uploads a day": fmean(day["uploads"] for day in days),
-        "hours to target": float("inf") if target is None else target,
+        "rounds a day": fmean(day["rounds"] for day in each),
+        "uploads a day": fmean(day["uploads"] for day in each),
         "never served": sum(kind["never_served"] for kind in kinds),
-        "F1": days[-1]["f1"],
-        "F1 seldom there": days[-1]["f1_seldom"],
+        "F1": each[-1]["f1"],
+        "F1 seldom there": each[-1]["f1_seldom"],
     }
 
 

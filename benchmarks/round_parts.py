@@ -88,7 +88,7 @@ def clock_of_parts() -> Iterator[PartsClock]:
 
 
 def parts_of(rounds: Mapping[str, Callable[[], object]], turns: int) -> dict[str, dict[str, float]]:
-    """Return of each method its round's median seconds, of each part and whole."""
+    """Return the median CPU seconds of each method's round, by part and as a whole."""
     seen: dict[str, list[dict[str, float]]] = {name: [] for name in rounds}
     with clock_of_parts() as clock:
         for _ in range(turns + 1):
