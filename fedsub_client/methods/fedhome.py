@@ -50,7 +50,7 @@ class FedHomeLearner(FedAvgLearner):
         made = embeddings(model, params, data.x, hyper.head_layers, data.scale)
         seen = replace(data, x=made, scale=None)
         if hyper.smote:
-            seen = oversample(seen, turn.seed, hyper.neighbours)
+            seen = oversample(seen, turn.seed, hyper.neighbours, hyper.rare == "drop")
         _, head = model.cut(hyper.head_layers)
         # Augmentation is of samples, and these are embeddings.
         rate = replace(self.settings, lr=self.settings.lr * hyper.head_lr_factor, augment="")
@@ -59,7 +59,7 @@ class FedHomeLearner(FedAvgLearner):
         return state, [Bundle(count) for count in data.counts], reported(training_loss=loss)
 
 
-def oversample(data: Stack, seed: int, neighbours: int = 5) -> Stack:
+def oversample(data: Stack, seed: int, neighbours: int = 5, drop_rare: bool = False) -> Stack:
     """Return each client's samples and, of every class it has, synthetic ones up to its largest.
 
     SMOTE (Chawla et al. 2002), written out rather than taken from imbalanced-learn: the device
@@ -70,11 +70,16 @@ def oversample(data: Stack, seed: int, neighbours: int = 5) -> Stack:
     ----------
     seed : of the run; each client has a stream of its own, the same in every round.
     neighbours : k; of a class of n samples the nearest min(k, n - 1) are used.
+    drop_rare : leave classes of up to k samples out, unless that would be all.
     """
     xs, ys = [], []
     for i, (client, count) in enumerate(zip(data.clients, data.counts, strict=True)):
         x, y = data.x[i, :count], data.y[i, :count]
         of_class = y.bincount()
+        if drop_rare and (of_class > neighbours).any():
+            kept = of_class[y] > neighbours
+            x, y = x[kept], y[kept]
+            of_class = y.bincount()
         own, most = generator(seed, client, 0, "synthetic samples"), int(of_class.max())
         for label in of_class.nonzero().flatten().tolist():
             made = synthetic(x[y == label], most - int(of_class[label]), neighbours, own)

@@ -9,7 +9,7 @@ from fedsub_core.method_parts.phases import phase, require_within
 from fedsub_core.methods.card import MethodCard, whole_model
 from fedsub_core.methods.card_parts import Training
 from fedsub_core.models.architecture import Architecture
-from fedsub_core.options import option
+from fedsub_core.options import choice, option
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Declaration
 
@@ -29,6 +29,12 @@ class FedHomeHyperparameters(HeadHyperparameters):
     smote: bool = option(True, "balance classes with synthetic embeddings")
     neighbours: int = option(
         5, "number of nearest samples of its class with which a sample may be mixed", minimum=1
+    )
+    rare: str = choice(
+        "copy",
+        "drop",
+        doc="classes with at most `neighbours` samples: balanced as far as possible (a single "
+        "sample is copied), or left out of the head's training",
     )
     head_lr_factor: float = option(
         1.0, "the head's learning rate, as a multiple of the run's", above=0
@@ -79,12 +85,13 @@ CARD = MethodCard(
         "rounds of heads. So computing them again gives the same embeddings.",
         "Heads train on shuffled batches; the public code never shuffles.",
         "smote = false trains heads on the data as they are, which shows what balancing adds.",
+        "A person whose classes all have up to `neighbours` samples keeps them under rare = drop.",
     ),
     errors=(
         "The paper's model is an autoencoder with a classifier. Neither comparison that ran "
         "FedHome has the autoencoder, and FedSub does not have it either: embeddings are the "
         "model's own.",
         "The public code drops classes of up to 5 samples, so the head forgets them. Here "
-        "they are balanced with fewer neighbours.",
+        "they are balanced with fewer neighbours. rare = drop follows that code.",
     ),
 )

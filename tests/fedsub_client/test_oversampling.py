@@ -36,9 +36,10 @@ def test_every_class_a_person_has_becomes_as_large_as_its_largest() -> None:
 
 
 @pytest.mark.parametrize("counts", [(8, 8, 8), (5, 0, 0), (4,)])
-def test_balanced_data_and_one_class_stay(counts: Sequence[int]) -> None:
+@pytest.mark.parametrize("drop", [False, True])
+def test_balanced_data_and_one_class_stay(counts: Sequence[int], drop: bool) -> None:
     data = people(counts)
-    more = oversample(data, seed=0)
+    more = oversample(data, seed=0, drop_rare=drop)
     assert torch.equal(more.x, data.x) and torch.equal(more.y, data.y)
     assert more.counts == data.counts
 
@@ -70,6 +71,14 @@ def test_who_else_is_in_the_stack_and_the_round_change_nothing() -> None:
     n = alone.counts[0]
     assert torch.equal(together.x[1, :n], alone.x[0]) and torch.equal(together.y[1, :n], alone.y[0])
     assert not torch.equal(oversample(data, 6).x, together.x)
+
+
+def test_rare_classes_may_be_left_out() -> None:
+    """Up to k samples is rare; someone who has nothing else keeps all."""
+    data = people((10, 5, 6), (3, 2, 1))
+    more = oversample(data, 0, 5, drop_rare=True)
+    assert classes(more, 0) == [10, 0, 10]
+    assert classes(more, 1) == [3, 3, 3]
 
 
 def test_windows_are_mixed_as_a_whole() -> None:

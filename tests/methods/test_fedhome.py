@@ -149,7 +149,7 @@ def test_heads_of_windows(layers: int) -> None:
         assert same == (name.rpartition(".")[0] not in model.head(layers))
 
 
-@pytest.mark.parametrize("hyper", [{"neighbours": 1}, {"smote": False}])
+@pytest.mark.parametrize("hyper", [{"rare": "drop"}, {"neighbours": 1}, {"smote": False}])
 def test_each_way_of_balancing_runs(hyper: dict[str, Any], run_method: RunMethod) -> None:
     federation = people(((0, 1, 2), (0, 1), (2,), (0, 1, 2)), samples=3)
     run = run_method("fedhome", federation, hyper=hyper)
