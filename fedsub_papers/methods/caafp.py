@@ -67,6 +67,12 @@ class CAAFPHyperparameters(ReceivedHyperparameters):
     )
     finetune_epochs: int = option(3, "epochs of fine-tuning in the last round", minimum=0)
     finetune_masked: bool = option(True, "fine-tuning keeps the mask")
+    drawn_pull: float = option(
+        0.0,
+        "weight of the pull to a model that is drawn for each person and never trained; the "
+        "successor's code has 0.01",
+        minimum=0,
+    )
 
     @property
     def fixed_sparsity(self) -> float | None:
@@ -156,7 +162,7 @@ CARD = MethodCard(
         "The report computes it from personal models, each with its own random start, some of "
         "them never trained; the successor never trains them. There the similarity is noise, and "
         "the pull to personal models moves a group's model to random weights.",
-        "So personal models have no use here. Neither they nor the pull to them are available.",
+        "So personal models have no use here, and are not kept. drawn-pull pulls to such a start.",
         "coherence = plain is that of the publications. Variances are below 0.01, so it changes "
         "scores by at most 0.0025, while magnitude has 0.5. relative divides by the layer's mean "
         "variance.",

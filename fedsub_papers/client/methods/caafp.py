@@ -5,7 +5,8 @@ import torch
 from fedsub_client.learner import Fitted, Received, State, reported
 from fedsub_core.data.stacks import Stack
 from fedsub_core.models.model import Params
-from fedsub_core.training import Turn
+from fedsub_core.seeds import derive_seed
+from fedsub_core.training import Pull, Turn
 from fedsub_papers.client.parts.sparse import SparseLearner
 from fedsub_papers.methods.caafp import LABELS, adjustments, divides_in
 
@@ -22,7 +23,10 @@ class CAAFPLearner(SparseLearner):
             beside = self.gradients(params, data, turn)
         if hyper.label_counts and turn.round == divides_in(hyper, turn.rounds):
             beside[LABELS] = self.label_counts(data)
-        params, loss = self.train_masked(params, masks, data, turn)
+        objective = self.loss
+        if weight := hyper.drawn_pull:
+            objective += Pull(self.drawn(data, turn), weight)
+        params, loss = self.train_masked(params, masks, data, turn, objective=objective)
         uploads = self.sparse_uploads(params, masks, data, beside)
         return state | self.put(params, "model"), uploads, reported(training_loss=loss)
 
@@ -35,6 +39,12 @@ class CAAFPLearner(SparseLearner):
         few = {"phase": "personalise", "epochs": self.hyper.finetune_epochs}
         params, _ = self.train_masked(params, held, data, turn, **few)
         return state | self.put(params, "model")
+
+    def drawn(self, data: Stack, turn: Turn) -> Params:
+        """Return each client's model that nobody trains, by its own start: stacked tensors."""
+        seeds = [derive_seed(turn.seed, client, 0, "caafp-drawn") for client in data.clients]
+        models = [self.model.init(1, seed) for seed in seeds]
+        return {name: torch.cat([model[name] for model in models]) for name in models[0]}
 
     def label_counts(self, data: Stack) -> torch.Tensor:
         """Return each client's samples of every class, float32 [clients, classes]."""

@@ -13,6 +13,7 @@ from fedsub.testing.runs import Run, RunMethod, assert_equal, people
 from fedsub_core.errors import ConfigError, MessageRefused
 from fedsub_core.training import TrainingSettings, Turn
 from fedsub_core.wire.bundles import Bundle, Floats
+from fedsub_papers.client.methods.caafp import CAAFPLearner
 from fedsub_papers.methods.caafp import CAAFPHyperparameters, adjustments, divides_in
 from fedsub_papers.strategies.methods.caafp import CAAFPServer
 from tests.methods.test_groups import two_types
@@ -166,6 +167,18 @@ def test_gradients_are_those_of_the_model_received() -> None:
         assert weights(learner, state, "model") == [pytest.approx(2.7)]
         assert set(upload.tensors) - {WEIGHT, BIAS} == sent
     assert upload.floats(f"gradient.{WEIGHT}").item() == 3.0
+
+
+def test_a_pull_leads_to_each_persons_drawn_model() -> None:
+    """The gradient of p**2 / 2 + (p - a)**2 / 2 at 3 is 3 + 3 - a; each person has its own a."""
+    settings = TrainingSettings(lr=0.1, momentum=0.0)
+    learner = one_number("caafp", Parabola(), settings, drawn_pull=1.0)
+    data, turn = samples(3, 3), Turn(1, 4, 0)
+    state, _, _ = learner.fit(filled(learner, 2, model=3.0), [Bundle(), Bundle()], data, turn)
+    assert isinstance(learner, CAAFPLearner)
+    drawn = learner.drawn(data, turn)[WEIGHT].flatten().tolist()
+    assert weights(learner, state, "model") == pytest.approx([3 - 0.1 * (6 - a) for a in drawn])
+    assert drawn[0] != drawn[1]
 
 
 @pytest.mark.parametrize(
