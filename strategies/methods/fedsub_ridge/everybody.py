@@ -8,7 +8,7 @@ same samples, and sums are those of a federation in which all others' features w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ import torch
 from fedsub_core.closed_form.grids import packed
 from fedsub_core.closed_form.sums import Statistics, total
 from fedsub_core.method_parts.ridge_tensors import CROSS, EVERYBODY, GRAM
-from strategies.methods.fedsub_ridge.people import key, width
+from strategies.methods.fedsub_ridge.people import key, width, without
 from strategies.methods.fedsub_ridge.pooling import counts_as, resummed
 from strategies.rounds.server_half import State
 
@@ -61,6 +61,16 @@ def summed_anew(before: State, after: State, bound: float) -> State:
         of = was.get(features, {}), now.get(features, {})
         left |= noted(resummed(sums, before, after, *of), most)
     return left
+
+
+def without_sums(state: State, clients: Iterable[str], bound: float) -> State:
+    """Return the state without some people's tensors, and everybody's sums without theirs.
+
+    `bound` is :func:`summed_anew`'s.
+    """
+    for client in clients:
+        state = summed_anew(state, without(state, client), bound)
+    return state
 
 
 def over_all(sums: Mapping[int, Statistics], features: int) -> Statistics:

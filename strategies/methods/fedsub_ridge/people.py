@@ -7,7 +7,7 @@ forgotten, leaves all others' where they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,13 @@ def facts(state: State, client: str) -> Facts | None:
 def noted(client: str, known: Facts) -> State:
     """Return a part of the state: what is known of a person."""
     return {key(FACTS, client): torch.tensor(astuple(known))}
+
+
+def facts_of(upload: Bundle, before: Facts | None) -> Facts:
+    """Return the facts of a person who sent sums; `upload.examples` are the samples trusted."""
+    samples = came(upload).samples
+    trusted, version = min(samples, upload.examples), upload.version
+    return replace(before or Facts(), samples=samples, trusted=trusted, version=version)
 
 
 def sums_noted(client: str, upload: Bundle) -> State:

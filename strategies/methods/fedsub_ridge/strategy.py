@@ -7,60 +7,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-import numpy as np
 import torch
 
 from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form.possible import FAILED_EXPLAINED, MOST_EXPLAINED
 from fedsub_core.errors import ConfigError, RunError
 from fedsub_core.method_parts import ridge_tensors as tensors
-from fedsub_core.method_parts.ridge_tensors import (
-    EQUATIONS,
-    EVERYBODY,
-    GRAM,
-    HELD,
-    HOLDERS,
-    POOLED,
-)
+from fedsub_core.method_parts.ridge_tensors import EQUATIONS, GRAM, POOLED
 from fedsub_core.metrics import MetricRow
 from fedsub_core.turn import Turn
-from fedsub_core.wire.bundles import Bundle, Floats, Part
+from fedsub_core.wire.bundles import Bundle
 from strategies.methods.fedsub_ridge.astray import astray, impossible
 from strategies.methods.fedsub_ridge.checks import check_equations, check_sums
-from strategies.methods.fedsub_ridge.everybody import (
-    by_features,
-    nobodys,
-    over_all,
-    summed_anew,
-)
-from strategies.methods.fedsub_ridge.everybody import (
-    noted as sums_of_all,
-)
-from strategies.methods.fedsub_ridge.groups import members
+from strategies.methods.fedsub_ridge.downloads import pooled_anew, sent_to
+from strategies.methods.fedsub_ridge.everybody import nobodys, summed_anew, without_sums
+from strategies.methods.fedsub_ridge.everybody import noted as sums_of_all
 from strategies.methods.fedsub_ridge.people import (
-    Facts,
-    came,
     equations_noted,
     facts,
-    having,
+    facts_of,
     held,
-    holders,
     noted,
     people,
     sums_noted,
     width,
     with_classes,
 )
-from strategies.methods.fedsub_ridge.people import without as without_person
-from strategies.methods.fedsub_ridge.pooling import counts_as, pooled, sum_over
+from strategies.methods.fedsub_ridge.pooling import counts_as
 from strategies.methods.fedsub_ridge.release import (
     RELEASES,
     SECRET,
     VERSIONS,
     ledger,
-    name_of,
-    parts,
-    released,
     released_anew,
 )
 from strategies.rounds.context import Sender, Start, SummedPeople
@@ -85,23 +63,21 @@ class FedSubRidgeServer(ServerHalf):
     def init(self, start: Start) -> State:
         """Return sums over nobody."""
         features = prod(start.model.input_shape)
-        return {
-            **sums_of_all(nobodys(features, start.model.classes), features),
+        state = sums_of_all(nobodys(features, start.model.classes), features) | {
             POOLED: torch.zeros(tensors.equations(self.hyper), dtype=torch.float64),
             VERSIONS: torch.zeros(2, dtype=torch.int64),
-            **(
-                ledger(self.hyper, self.settings.rounds.seed if start.simulated else None)
-                if self.hyper.noise
-                else {}
-            ),
         }
+        if self.hyper.noise:
+            seed = self.settings.rounds.seed if start.simulated else None
+            state |= ledger(self.hyper, seed)
+        return state
 
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody what it was not sent yet, and always what the server holds of it."""
         _, version = state[VERSIONS].tolist()
         known = {client: facts(state, client) for client in clients}
         new = [c for c, one in known.items() if version != (0 if one is None else one.sent)]
-        tensors = self._tensors(state, round, new) if new else {}
+        tensors = sent_to(state, round, new, self.hyper, self.most_examples)
         return [
             Bundle(version=0 if one is None else one.version, tensors=tensors.get(client, {}))
             for client, one in known.items()
@@ -128,7 +104,7 @@ class FedSubRidgeServer(ServerHalf):
             one = facts(state, client)
             if GRAM in upload.tensors:
                 after |= sums_noted(client, upload)
-                one = _facts(upload, one or Facts())
+                one = facts_of(upload, one)
             assert one is not None  # checked
             # For sums that a person has answered its equations stay: the last digits of new ones
             # would be news for everybody.
@@ -143,8 +119,10 @@ class FedSubRidgeServer(ServerHalf):
         if anew:
             after = summed_anew(state, after, self.most_examples)
             found = self._misleading(after, round.number)
-            after, left_out = self._without_sums(after, found), left_out_rows(round.number, found)
-        after = after | self._pooled(after) if anew or answers else after
+            after = without_sums(after, found, self.most_examples)
+            left_out = left_out_rows(round.number, found)
+        if anew or answers:
+            after = after | pooled_anew(after, self.hyper, self.most_examples)
         if not self.hyper.noise:
             return after, left_out
         after |= released_anew(state, after)
@@ -157,8 +135,8 @@ class FedSubRidgeServer(ServerHalf):
         What others said of their candidates, which its samples had a part in, is replaced when
         they get the new sums.
         """
-        left = self._without_sums(state, [client])
-        left |= self._pooled(left)
+        left = without_sums(state, [client], self.most_examples)
+        left |= pooled_anew(left, self.hyper, self.most_examples)
         return left | (released_anew(state, left) if self.hyper.noise else {})
 
     def astray(self, state: State) -> list[str]:
@@ -244,12 +222,6 @@ class FedSubRidgeServer(ServerHalf):
             )
         return found
 
-    def _without_sums(self, state: State, clients: Sequence[str]) -> State:
-        """Return the state without some people's tensors, and everybody's sums without theirs."""
-        for client in clients:
-            state = summed_anew(state, without_person(state, client), self.most_examples)
-        return state
-
     @property
     def _fading(self) -> bool:
         # Of a target each sample counts in part for either end.
@@ -263,75 +235,6 @@ class FedSubRidgeServer(ServerHalf):
         kept = (SECRET, RELEASES) if self.hyper.noise else ()
         return state | {name: left[name] for name in kept}
 
-    def _pooled(self, state: State) -> State:
-        """Return the part of the state that is everybody's equations, and the names of it all."""
-        size, count = tensors.equations(self.hyper), tensors.candidates(self.hyper)
-        mean = torch.from_numpy(pooled(state, self._counts_as(state), count, size))
-        sums = [array for s in by_features(state).values() for array in (s.gram, s.cross)]
-        of_sums = name_of(*sums) if people(state) else 0
-        of_all = name_of(np.array(of_sums), mean.numpy()) if of_sums else 0
-        if self.hyper.noise:  # equations stay on the server, so new ones are no news
-            of_all = of_sums
-        return {POOLED: mean, VERSIONS: torch.tensor([of_sums, of_all])}
-
-    def _tensors(
-        self, state: State, round: Round, clients: Sequence[str]
-    ) -> dict[str, dict[str, Part]]:
-        """Return all that there is for each of `clients`.
-
-        Whose device does not know some classes is sent sums over those who have no sample of these:
-        of others' sums the products are of all their samples, whatever the class.
-        """
-        most, found = round.model.classes, dict[str, dict[str, Part]]()
-        known = {client: round.knows.get(client, most) for client in clients}
-        for classes in sorted(set(known.values())):
-            some = [client for client in clients if known[client] == classes]
-            left = state
-            if beyond := having(state, classes):
-                left = self._without_sums(state, beyond)
-                left |= {POOLED: self._pooled(left)[POOLED]}
-            found |= self._tensors_of(left, round, some, classes)
-        return found
-
-    def _tensors_of(
-        self, state: State, round: Round, clients: Sequence[str], classes: int
-    ) -> dict[str, dict[str, Part]]:
-        """Return all that there is for each of `clients`, who know so many classes."""
-        counted, of_sums = self._counts_as(state), int(state[VERSIONS][0])
-        pooled: dict[str, Part] = {}
-        if state[POOLED].any() and not self.hyper.noise:
-            pooled[POOLED] = Floats(state[POOLED].float().numpy())
-        groups, everybodys = members(state, self.hyper), released(state, self.hyper.noise)
-        common = pooled | self._holders_of(state, classes)
-        # People with as many features, and members of one group, are sent the same arrays.
-        everybody: dict[int, dict[str, Part]] = {}
-        sums: dict[tuple[int, tuple[str, ...]], dict[str, Part]] = {}
-        found = {}
-        for client in clients:
-            one, features = facts(state, client), prod(round.held_by(client).input_shape)
-            if features not in everybody:
-                everybody[features] = parts(EVERYBODY, over_all(everybodys, features))
-            inside = (0, 0, 0)
-            if one is not None:
-                inside = one.samples, counted[client], int(one.answered == of_sums)
-            own = {HELD: Floats(np.array(inside, np.float32)), **everybody[features], **common}
-            for i, group in enumerate(groups.get(client, ())):
-                if not group:
-                    continue
-                if (features, group) not in sums:
-                    like = nobodys(features, round.model.classes)
-                    sums[features, group] = parts("", sum_over(state, group, counted, like))
-                own |= {f"group{i}{name}": part for name, part in sums[features, group].items()}
-            found[client] = own
-        return found
-
-    def _holders_of(self, state: State, classes: int) -> dict[str, Part]:
-        """Return who has which class; with noise on sums nothing: that would tell of samples."""
-        if self.hyper.noise or not people(state):
-            return {}
-        *of_each, people_there = holders(state)
-        return {HOLDERS: Floats(np.array([*of_each[:classes], people_there], np.float32))}
-
     def _counts_as(self, state: State) -> dict[str, int]:
         return counts_as(state, self.most_examples)
 
@@ -343,14 +246,3 @@ class FedSubRidgeServer(ServerHalf):
         bounds: noise that hid that, too, would be many times as large.
         """
         return 0.0 if self.hyper.noise else self.settings.robust.most_examples
-
-
-def _facts(upload: Bundle, before: Facts) -> Facts:
-    """Return what is known of a person who sent sums; `upload.examples` are those trusted."""
-    samples = came(upload).samples
-    return replace(
-        before,
-        samples=samples,
-        trusted=min(samples, upload.examples),
-        version=upload.version,
-    )

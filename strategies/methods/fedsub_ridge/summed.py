@@ -8,14 +8,12 @@ statistics. So who comes late is added when as many have come as a sum must be o
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from fedsub_core.accounting import spent_epsilon
 from fedsub_core.closed_form import summing
@@ -23,28 +21,37 @@ from fedsub_core.closed_form.sums import Statistics
 from fedsub_core.errors import RunError
 from fedsub_core.method_parts import ridge_tensors as tensors
 from fedsub_core.method_parts.ridge_tensors import (
-    ASKED,
     EVERYBODY,
     HELD,
     HOLDERS,
     INSIDE,
-    OF_CLASSES,
-    POOLED,
 )
 from fedsub_core.metrics import MetricRow
 from fedsub_core.secure.quantise import BESIDE
 from fedsub_core.secure.transcript import of_bundle
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle, Floats, Part
-from strategies.methods.fedsub_ridge.everybody import by_features, over_all
-from strategies.methods.fedsub_ridge.everybody import noted as sums_of_all
+from strategies.methods.fedsub_ridge.downloads import pooled_part
+from strategies.methods.fedsub_ridge.everybody import over_all
 from strategies.methods.fedsub_ridge.people import key
+from strategies.methods.fedsub_ridge.questions import (
+    ANSWERED,
+    ASKED_LAST,
+    COUNTED,
+    INCLUDED,
+    MEMBER,
+    SPENT,
+    answered,
+    asked_in,
+    member,
+    noted,
+    question,
+)
 from strategies.methods.fedsub_ridge.release import (
     RELEASES,
     SECRET,
     VERSIONS,
     drawn,
-    name_of,
     parts,
     released,
     released_anew,
@@ -62,61 +69,11 @@ from strategies.rounds.context import (
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
-#: Of each person: :class:`Member`. How many people had each class when it was asked last, int64
-#: [classes]; and of those in the sums as they were asked, of the classes that are in, with how many
-#: people these are behind, int64 [classes + 1]. Of the sum that
-#: says it: its round, how many people it was of; and how many who had said what they have were
-#: missed in a sum of statistics since then. Of which sums the pooled equations are.
-MEMBER, ASKED_LAST, COUNTED, ANSWERED = "member", "holders", "counted", "answered"
-INCLUDED = "holders.included"
-#: In place of a round: whoever's statistics were in a sum of no use are not asked for them again.
-SPENT = -1
-
-log = logging.getLogger("fedsub")
-
-
-@dataclass(frozen=True)
-class Member:
-    """What the server knows of a person.
-
-    Parameters
-    ----------
-    counted : in which round's sum of classes the person was last; 0: in none.
-    round : in which round's sum of statistics it was; 0: in none; ``SPENT``: in one of no use.
-    weight : as how many samples it counts there at most.
-    sent : version of all that it has of the server's.
-    classes : of which classes its samples are in the sums, bool [classes].
-    """
-
-    counted: int
-    round: int
-    weight: int
-    sent: int
-    classes: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a round asks for.
-
-    Parameters
-    ----------
-    kind : :mod:`fedsub_core.closed_form.summing`'s.
-    clients : of whom.
-    classes : of which classes statistics are, bool [classes].
-    opened_of : :class:`SumRequest`'s.
-    """
-
-    kind: int
-    clients: tuple[str, ...]
-    classes: NDArray[np.bool_]
-    opened_of: int = 0
-
 
 class SummedRidgeServer(FedSubRidgeServer):
     """State: ``everybody.gram``, ``everybody.cross``, ``pooled``, ``versions`` as without sums.
 
-    Beside them what this file's head names; with noise what noise needs.
+    Beside them what `questions.py` beside this file names; with noise what noise needs.
     """
 
     gains_classes = False
@@ -138,7 +95,9 @@ class SummedRidgeServer(FedSubRidgeServer):
 
     def sum_request(self, state: State, round: Round, clients: Sequence[str]) -> SumRequest | None:
         """Return the sum that a round asks for; None: nothing is owed, or by too few."""
-        asked = self._asks(state, round, clients)
+        asked = question(
+            state, round, clients, self.settings.secure.secure_least, not self.hyper.noise
+        )
         if asked is None:
             return None
         features, classes = prod(round.model.input_shape), round.model.classes
@@ -149,40 +108,17 @@ class SummedRidgeServer(FedSubRidgeServer):
         once = "statistics" if asked.kind == summing.STATISTICS else ""
         if asked.kind == summing.EQUATIONS:
             sums = released(state, self.hyper.noise)
-            told = Bundle(tensors=self._told(state, sums, features) | _asking(asked))
+            told = Bundle(tensors=self._told(state, sums, features) | asked.parts())
             once = f"equations of sums {of_bundle(told)[:16]}"
         return SumRequest(
             asked.clients, numbers + BESIDE, range, asked.opened_of, True, needed, asked, once
         )
 
-    def _asks(self, state: State, round: Round, clients: Sequence[str]) -> Asked | None:
-        least, of_sums = self.settings.secure.secure_least, int(state[VERSIONS][0])
-        every = np.ones(round.model.classes, np.bool_)
-        # Sums of fewer features would be of whoever has as few, which may be one person. And all
-        # who add equations up are sent the same sums.
-        features = prod(round.model.input_shape)
-        whole = [c for c in clients if prod(round.held_by(c).input_shape) == features]
-        pools = not self.hyper.noise and of_sums not in (0, int(state[ANSWERED]))
-        if pools and len(whole) >= least:
-            return Asked(summing.EQUATIONS, tuple(whole), every)
-        owing = [c for c in whole if not self._member(state, c).round]
-        if (of_sums or not owing) and len(owing) < least:
-            return None  # where everybody's statistics were of no use, people have their own heads
-        counted, people, missed = state[COUNTED].tolist()
-        ready = [c for c in owing if counted and self._member(state, c).counted == counted]
-        # Each of those who were counted and are not there may have had any class.
-        sure = state[ASKED_LAST].numpy() - (people - len(ready))
-        classes = sure >= least + missed
-        if len(ready) < least or not classes.any():
-            return Asked(summing.CLASSES, tuple(owing), every)
-        may_lack = int(sure[classes].min()) - least
-        return Asked(summing.STATISTICS, tuple(ready), classes, len(ready) - may_lack)
-
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
         """Send everybody what it was not sent yet, and ask those in the round's sum."""
         version = int(state[VERSIONS][1])
-        members = {client: self._member(state, client) for client in clients}
-        asked = _asked(round) if round.in_sum else None
+        members = {client: member(state, client) for client in clients}
+        asked = asked_in(round) if round.in_sum else None
         sums = released(state, self.hyper.noise) if version else {}
         everybody: dict[int, dict[str, Part]] = {}
         found = []
@@ -198,17 +134,14 @@ class SummedRidgeServer(FedSubRidgeServer):
                 inside = Floats(one.classes.astype(np.float32))
                 tensors = {HELD: Floats(held), INSIDE: inside, **everybody[features]}
             if asks:
-                tensors |= _asking(asks)
+                tensors |= asks.parts()
             found.append(Bundle(version=version, tensors=tensors))
         return found
 
     def _told(self, state: State, sums: Mapping[int, Statistics], features: int) -> dict[str, Part]:
         """Return the part of a download that all with so many features share."""
-        pooled: dict[str, Part] = {}
-        if state[POOLED].any() and not self.hyper.noise:
-            pooled[POOLED] = Floats(state[POOLED].float().numpy())
         everybody = parts(EVERYBODY, over_all(sums, features))
-        return {**everybody, **pooled, **self._holders(state)}
+        return {**everybody, **pooled_part(state, self.hyper.noise), **self._holders(state)}
 
     def promised_noise(self, state: State) -> PromisedNoise | None:
         """Return the noise on sums."""
@@ -232,13 +165,13 @@ class SummedRidgeServer(FedSubRidgeServer):
         """Take what the round's sum says, and note who is in it and who has what was sent."""
         version, after = int(state[VERSIONS][1]), dict(state)
         for client, upload in uploads.items():
-            one, sent = self._member(state, client), version
+            one, sent = member(state, client), version
             if f"{EVERYBODY}.{tensors.GRAM}" not in round.sent[client].tensors:
                 sent = one.sent if client in round.in_sum or upload.version == version else 0
-            after |= _noted(client, replace(one, sent=sent))
+            after |= noted(client, replace(one, sent=sent))
         if opened is not None:
             after |= self._taken(after, round, opened)
-        elif (asked := _asked(round)) is not None and asked.kind == summing.STATISTICS:
+        elif (asked := asked_in(round)) is not None and asked.kind == summing.STATISTICS:
             # As many may be missed again: classes must be of as many more people.
             missed = len(asked.clients) - len(round.in_sum & uploads.keys())
             after[COUNTED] = torch.cat([state[COUNTED][:2], torch.tensor([missed])])
@@ -250,71 +183,38 @@ class SummedRidgeServer(FedSubRidgeServer):
 
     def _taken(self, state: State, round: Round, opened: Opened) -> State:
         """Return the part of the state that changes with an opened sum."""
-        asked = _asked(round)
+        asked = asked_in(round)
         assert asked is not None
         kind, total = asked.kind, opened.total
         of_sums, found = int(state[VERSIONS][0]), State()
         for client in sorted({*opened.clients, *opened.lost}):
-            one = self._member(state, client)
+            one = member(state, client)
             if kind == summing.CLASSES and total is not None and client not in opened.lost:
                 one = replace(one, counted=round.number)
             elif kind == summing.STATISTICS:  # of no use or not: once
                 weight = opened.levels.weight
                 one = replace(one, round=SPENT, weight=weight, classes=asked.classes)
-            found |= _noted(client, one)
+            found |= noted(client, one)
         if kind == summing.EQUATIONS:
             found |= {ANSWERED: torch.tensor([of_sums])}
         if total is None:
             return found
-        return found | self._said(state | found, round, opened)
+        return found | answered(state | found, round, opened, self.hyper)
 
     def fault(self, state: State, round: Round, opened: Opened) -> str:
         """Return why no samples lead to a sum; "" if some do."""
         assert opened.total is not None
         try:
-            self._said(state, round, opened)
+            answered(state, round, opened, self.hyper)
         except ValueError as error:
             return str(error)
         return ""
-
-    def _said(self, state: State, round: Round, opened: Opened) -> State:
-        """Return the part of the state that follows from what a sum says.
-
-        Raises ValueError if nobody's samples can have led to it.
-        """
-        asked, clients, total = _asked(round), opened.clients, opened.total
-        assert asked is not None and total is not None
-        if asked.kind == summing.CLASSES:
-            return {
-                ASKED_LAST: torch.from_numpy(summing.classes_in(total, len(clients))),
-                COUNTED: torch.tensor([round.number, len(clients), 0]),
-            }
-        pooled, of_sums, found = state[POOLED], int(state[VERSIONS][0]), State()
-        if asked.kind == summing.EQUATIONS:
-            levels, classes = opened.levels, round.model.classes
-            rounded = len(clients) * levels.range / levels.each / 2
-            mean = summing.equations_in(total, tensors.candidates(self.hyper), classes, rounded)
-            pooled = torch.from_numpy(mean)
-        else:
-            features = prod(round.model.input_shape)
-            new = summing.statistics_in(total, features, round.model.classes, len(clients))
-            sums = by_features(state)[features] + new
-            of_sums, found = name_of(sums.gram, sums.cross), sums_of_all(sums, features)
-            held = state[ASKED_LAST] * torch.from_numpy(asked.classes)
-            found[INCLUDED] = state[INCLUDED] + torch.cat([held, state[COUNTED][1:2]])
-            for client in clients:
-                found |= _noted(client, replace(self._member(state, client), round=round.number))
-        # With noise equations are not asked for.
-        of_all = of_sums if self.hyper.noise else name_of(np.array(of_sums), pooled.numpy())
-        return found | {POOLED: pooled, VERSIONS: torch.tensor([of_sums, of_all])}
 
     def summed_people(self, state: State, round: Round) -> SummedPeople:
         """Return the people in opened sums; nobody knows which of their samples are whose."""
         self._check_pooled(state)
         known = (
-            self._member(state, name.partition("/")[2])
-            for name in state
-            if name.startswith(f"{MEMBER}/")
+            member(state, name.partition("/")[2]) for name in state if name.startswith(f"{MEMBER}/")
         )
         inside = [one for one in known if one.round > 0]
         holders = tuple(
@@ -334,7 +234,7 @@ class SummedRidgeServer(FedSubRidgeServer):
 
         Raises RunError if they do: nobody knows what to take out of them.
         """
-        if self._member(state, client).round > 0:
+        if member(state, client).round > 0:
             raise RunError(
                 f"client {client!r}: fedsub-ridge with secure-aggregation: everybody's sums hold "
                 "this person, and only its device knows what of them is its own. Begin a new run "
@@ -347,27 +247,3 @@ class SummedRidgeServer(FedSubRidgeServer):
         if self.hyper.noise or not state[INCLUDED].any():
             return {}
         return {HOLDERS: Floats(state[INCLUDED].float().numpy())}
-
-    def _member(self, state: State, client: str) -> Member:
-        kept = state.get(key(MEMBER, client))
-        if kept is None:
-            return Member(0, 0, 0, 0, np.zeros(len(state[ASKED_LAST]), np.bool_))
-        counted, round, weight, sent, *classes = kept.tolist()
-        return Member(counted, round, weight, sent, np.array(classes, np.bool_))
-
-
-def _asking(asked: Asked) -> dict[str, Part]:
-    """Return the part of a download that asks for a person's part in a sum."""
-    kind, classes = np.array([asked.kind], np.float32), asked.classes.astype(np.float32)
-    return {ASKED: Floats(kind), OF_CLASSES: Floats(classes)}
-
-
-def _asked(round: Round) -> Asked | None:
-    """Return what a round asks for; None: nothing."""
-    return None if round.requested is None else round.requested.detail
-
-
-def _noted(client: str, one: Member) -> State:
-    """Return a part of the state: what is known of a person."""
-    known = [one.counted, one.round, one.weight, one.sent, *map(int, one.classes)]
-    return {key(MEMBER, client): torch.tensor(known)}

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from fedsub_core.errors import RunError
 from fedsub_core.secure.messages import AGAIN, SECURE
+from strategies.methods.fedsub_ridge.questions import SPENT
 from strategies.methods.fedsub_ridge.strategy import FedSubRidgeServer
-from strategies.methods.fedsub_ridge.summed import SPENT, SummedRidgeServer
+from strategies.methods.fedsub_ridge.summed import SummedRidgeServer
 
 from ...finished_run import FinishedRun, MakePeople, RunMethod
 from ...lost_replies import lost
