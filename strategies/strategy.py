@@ -221,10 +221,17 @@ class PersonalizedStrategy(Strategy):
         """Return a round, of those who are there now; who does not fit is turned away."""
         self.population.left_out = self.memory.left_out
         self.population.busy, self.population.now = self._busy(), self.connection.link.clock.now
+        self.population.wall = self._wall
         wire, turn = self.settings.wire, self.turn(number)
         round = round_now(turn, self.models, self.population, wire, self.once)
         self.transport.drop_misfits(round)
         return round
+
+    @property
+    def _wall(self) -> float | None:
+        """Seconds since 1970; None in a simulation, whose numbers depend on no clock."""
+        link = self.connection.link
+        return None if link.closed or link.simulates else link.clock.wall
 
     def _busy(self) -> frozenset[str]:
         """Return who is not asked now, as it still works, or did so not long ago."""
@@ -274,7 +281,7 @@ class PersonalizedStrategy(Strategy):
                 self.log.answered |= dict.fromkeys(delivery.silent, False)
                 self.log.slow |= delivery.pace.slow
         self.now = Now(round, AGGREGATING)
-        self.memory.patience.note(round, self.log.answered, self.log.slow)
+        self.memory.patience.note(round, self.log.answered, self.log.slow, self._wall)
         times.note(self.connection)
         self.finished_rounds = round
         rows = self.transport.collect(round) + self.log.rows

@@ -11,8 +11,9 @@ from torch import Tensor
 
 #: Prefix of what is kept of it in the server's state.
 PATIENCE = "patience."
-#: Most rounds between two questions to a client: it may have come back.
-LONGEST = 32
+#: Most rounds and hours between two questions to a client: it may have come back. With a round a
+#: night everybody is asked every night.
+LONGEST, LONGEST_HOURS = 32, 20
 #: How much of a failure a good answer makes up for. So who fails in no more than one round of five
 #: is asked in every round in the long run, and nobody buys a slow round with a quick one.
 MAKES_UP = 0.25
@@ -29,24 +30,37 @@ class Patience:
     Who answers slowly in round after round rests likewise, but a round later: it has been of use.
     After an answer that can be used and is not slow it is asked in the next round again; a quarter
     of a failure is forgotten for it (``MAKES_UP``).
+    Moments are seconds since 1970; None where rounds alone count, as in a simulation.
     """
 
     failures: dict[str, float] = field(default_factory=dict)
     again: dict[str, int] = field(default_factory=dict)
+    since: dict[str, float] = field(default_factory=dict)
 
-    def resting(self, clients: Iterable[str], round: int) -> list[str]:
+    def resting(self, clients: Iterable[str], round: int, now: float | None = None) -> list[str]:
         """Return the `clients` who are not asked in `round`; nobody, if it were all."""
         clients = list(clients)
-        resting = [client for client in clients if self.again.get(client, 0) > round]
+        resting = [c for c in clients if self.again.get(c, 0) > round and not self._over(c, now)]
         return resting if len(resting) < len(clients) else []
 
+    def _over(self, client: str, now: float | None) -> bool:
+        """Whether a rest ends by its hours; a clock that went back ends it, too."""
+        if now is None or client not in self.since:
+            return False
+        return not 0 <= now - self.since[client] < 3600 * LONGEST_HOURS
+
     def note(
-        self, round: int, answered: Mapping[str, bool], slow: Collection[str] = frozenset()
+        self,
+        round: int,
+        answered: Mapping[str, bool],
+        slow: Collection[str] = frozenset(),
+        now: float | None = None,
     ) -> None:
         """Note whether each client that was asked gave a usable answer, and who slowly."""
         for client, well in (dict.fromkeys(slow, True) | dict(answered)).items():
             if well and client not in slow:
                 self.again.pop(client, None)
+                self.since.pop(client, None)
                 left = self.failures.pop(client, 0) - MAKES_UP
                 if left > 0:
                     self.failures[client] = left
@@ -55,18 +69,21 @@ class Patience:
                 self.failures[client] = failures
                 doublings = max(int(failures) - (2 if well else 1), 0)
                 self.again[client] = round + min(2**doublings, LONGEST)
+                if now is not None:
+                    self.since[client] = now
 
     def forget(self, client: str) -> None:
         """Forget a client's failures: it is asked in the next round."""
-        self.failures.pop(client, None)
-        self.again.pop(client, None)
+        for kept in (self.failures, self.again, self.since):
+            kept.pop(client, None)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return failures as plain named tensors, for the server's state; none if nobody failed."""
         if not self.failures:
             return {}
-        kept = json.dumps({"failures": self.failures, "again": self.again}, sort_keys=True)
-        return {f"{PATIENCE}facts": torch.frombuffer(bytearray(kept.encode()), dtype=torch.uint8)}
+        facts = {name: kept for name, kept in vars(self).items() if kept}
+        written = json.dumps(facts, sort_keys=True).encode()
+        return {f"{PATIENCE}facts": torch.frombuffer(bytearray(written), dtype=torch.uint8)}
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> Patience:

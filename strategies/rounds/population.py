@@ -43,6 +43,7 @@ class Population:
     busy : who is not asked, as it works for an earlier round, or did so not long ago.
     working : how many of them work.
     now : s of the link's clock, by which hours go that devices say.
+    wall : s since 1970, by which a rest ends; None where rounds alone count.
     """
 
     registry: NodeRegistry
@@ -54,6 +55,7 @@ class Population:
     busy: frozenset[str] = frozenset()
     working: int = 0
     now: float = 0.0
+    wall: float | None = None
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -127,7 +129,7 @@ class Population:
     def _asked_of(self, there: list[str], round: int) -> list[str]:
         """Return those of `there` whose hours it is and who do not rest; all, if it were nobody."""
         there = self._within_hours(there)
-        resting = set(self.patience.resting(there, round))
+        resting = set(self.patience.resting(there, round, self.wall))
         return [client for client in there if client not in resting]
 
     def _within_hours(self, there: list[str]) -> list[str]:

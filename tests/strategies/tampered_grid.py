@@ -8,6 +8,7 @@ from flwr.app import ConfigRecord, Message, MessageType
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub_core.wire import exchange
 from fedsub_core.wire.v2 import exchange_pb2 as pb
+from strategies.rounds.clock import Clock
 
 from .partial_grid import PartialGrid
 from .sent_bundle import SentBundle
@@ -40,6 +41,12 @@ class Reply:
 Tamper = Callable[[Reply], Message | None]
 
 
+class _SameHour(Clock):
+    """A clock by which no hours pass, so that what is kept of hours is the same in all runs."""
+
+    wall = 0.0
+
+
 class TamperedGrid(PartialGrid):
     """A CohortGrid with somebody between it and the server.
 
@@ -48,6 +55,8 @@ class TamperedGrid(PartialGrid):
     tamper : returns each reply as it shall arrive, or None for one that is lost.
     backwards : whether replies arrive in the opposite order.
     """
+
+    clock = _SameHour()
 
     def __init__(self, grid: CohortGrid, tamper: Tamper | None, backwards: bool = False) -> None:
         self.grid, self.tamper, self.backwards = grid, tamper, backwards

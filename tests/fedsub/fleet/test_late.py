@@ -1,11 +1,16 @@
 """Over-selection, late uploads and no rounds at all, on people who are in time or late."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from fedsub.engines.simulation import build_strategy
+from fedsub.fleet.habits import DAY
 from fedsub.testing.runs import assert_equal
+from fedsub_core.metrics import MetricRow
+from strategies.rounds.server_half import State
 
 from .conftest import ALWAYS, MakeFleet
 from .test_grid import Rows, counted, run
@@ -93,3 +98,20 @@ def test_who_is_on_a_train_is_late_and_not_lost(fleet: MakeFleet) -> None:
     )
     _, rows, _ = run(config, grid)
     assert rounds_of(rows, "p3", "late_upload"), counted(rows, "late_replies")
+
+
+@pytest.mark.parametrize(("hours", "rests"), [(0.0, [4]), (21.0, [])])
+def test_a_rest_ends_with_the_night(fleet: MakeFleet, hours: float, rests: list[int]) -> None:
+    """Who is silent from the second round on rests in the fourth, unless a day has passed."""
+    config, grid = fleet(ALWAYS, ALWAYS, ALWAYS, end=9 * DAY, rounds=5)
+    strategy, rows = build_strategy(config, config.method), list[MetricRow]()
+
+    def after(round: int, state: State, of_round: Rows) -> None:
+        rows.extend(of_round)
+        grid.clock.skip(grid.clock.now + 3600 * hours)
+        grid.people = {**grid.people, "p3": replace(grid.people["p3"], work=1e7)}
+
+    strategy.on_round = after  # type: ignore[assignment]
+    strategy.start(grid)
+    assert rounds_of(rows, "p3", "resting") == rests
+    assert rounds_of(rows, "p3", "missing_replies") == [r for r in range(2, 6) if r not in rests]

@@ -4,7 +4,13 @@ import pytest
 import torch
 from flwr.app import Message, MessageType
 
-from strategies.rounds.patience import LONGEST, MAKES_UP, Patience
+from strategies.rounds.patience import (
+    LONGEST,
+    LONGEST_HOURS,
+    MAKES_UP,
+    PATIENCE,
+    Patience,
+)
 
 from ..finished_run import MakePeople, RunMethod
 from ..tampered_grid import Reply, Tamper
@@ -53,6 +59,32 @@ def test_who_is_forgotten_is_asked_as_if_it_came_for_the_first_time() -> None:
         patience.note(round, {"p": False})
     patience.forget("p")
     assert patience == Patience()
+
+
+def test_a_rest_ends_by_its_hours_and_where_the_clock_went_back() -> None:
+    patience, day, night = Patience(), 86400.0, 2.0e9
+    for round in range(1, 7):
+        patience.note(round, {"p": False}, now=night)
+    assert patience.again == {"p": 38}
+    resting = [
+        bool(patience.resting(["p", "q"], 7, night + hours * 3600))
+        for hours in (0, LONGEST_HOURS - 0.1, LONGEST_HOURS, 24, 1e6)
+    ]
+    assert resting == [True, True, False, False, False]
+    assert not patience.resting(["p", "q"], 7, 5.0), "a clock of 1970"
+    assert patience.resting(["p", "q"], 7), "rounds alone"
+    again = Patience.of(patience.tensors())
+    assert again == patience and not again.resting(["p", "q"], 7, night + day)
+    patience.note(7, {"p": True}, now=night + day)
+    assert patience.since == {} and not patience.resting(["p", "q"], 8, night + day)
+
+
+def test_a_rest_of_an_older_release_ends_by_rounds_alone() -> None:
+    older = b'{"again": {"p": 9}, "failures": {"p": 3.0}}'
+    kept = {f"{PATIENCE}facts": torch.frombuffer(bytearray(older), dtype=torch.uint8)}
+    patience = Patience.of(kept)
+    assert patience.resting(["p", "q"], 8, 2.0e9) == ["p"]
+    assert patience.resting(["p", "q"], 9, 2.0e9) == []
 
 
 def test_somebody_is_always_asked() -> None:
