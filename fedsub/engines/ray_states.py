@@ -22,12 +22,14 @@ class KeptStates:
         self.of: list[States] = [{} for _ in range(workers)]
         #: Of these, what came since a file was written: each part of a round may be small.
         self._in_memory: list[States] = [{} for _ in range(workers)]
+        #: Bytes of these at most, for to count them anew in each part would take ever longer.
+        self._bytes = [0] * workers
         #: What several hold alike, by its content: each part of a round brings it anew.
         self._alike = WeakValueDictionary[bytes, torch.Tensor]()
 
     def put(self, w: int, states: States) -> None:
         """Hold these states of the `w`-th worker's clients in the place of all before."""
-        self.of[w], self._in_memory[w] = in_files(states), {}
+        self.of[w], self._in_memory[w], self._bytes[w] = in_files(states), {}, 0
 
     def keep(self, w: int, states: States) -> None:
         """Take over what some of a worker's clients keep; what many keep goes into a file.
@@ -37,6 +39,10 @@ class KeptStates:
         states = self._once(states)
         self.of[w] |= states
         self._in_memory[w] |= states
+        self._bytes[w] += sum(tensor.nbytes for tensor in tensors_of(states))
+        if self._bytes[w] < PORTION:
+            return
+        self._bytes[w] = 0
         if (lying := in_files(self._in_memory[w])) is not self._in_memory[w]:
             self.of[w] |= lying
             self._in_memory[w] = {}
@@ -56,10 +62,14 @@ def in_files(states: States) -> States:
 
     Raises RunError if they cannot be written. It names the folder, and what to do.
     """
-    tensors = {id(tensor): tensor for own in states.values() for tensor in own.values()}
-    here = sorted(tensors.items(), key=lambda one: -one[1].element_size())  # each where it may lie
-    if sum(tensor.nbytes for tensor in tensors.values()) < PORTION:
+    here = sorted(tensors_of(states), key=lambda one: -one.element_size())  # each where it may lie
+    if sum(tensor.nbytes for tensor in here) < PORTION:
         return states
-    lying = map(torch.from_numpy, written([tensor.numpy() for _, tensor in here]))
-    of = dict(zip((key for key, _ in here), lying, strict=True))
+    lying = map(torch.from_numpy, written([tensor.numpy() for tensor in here]))
+    of = dict(zip(map(id, here), lying, strict=True))
     return {client: {n: of[id(t)] for n, t in own.items()} for client, own in states.items()}
+
+
+def tensors_of(states: States) -> list[torch.Tensor]:
+    """Return the tensors of states, each once."""
+    return list({id(tensor): tensor for own in states.values() for tensor in own.values()}.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from math import sqrt
 from typing import ClassVar
 
@@ -22,6 +22,9 @@ from fedsub_core.errors import ConfigError
 #: Inputs of a unit at most; steps of a weight of 1; and how many standard deviations an input's and
 #: a unit's full scale are.
 INPUTS, WEIGHT, OF_INPUT, OF_UNIT = 3, 64, 8, 4
+_INPUTS = range(INPUTS)
+#: Samples that are encoded together.
+BLOCK = 1024
 #: Of a quantised input, and of a unit's sum, one level.
 INPUT_LEVEL, UNIT_LEVEL = UNIT * OF_INPUT // FULL, UNIT * WEIGHT * OF_UNIT // FULL
 
@@ -62,33 +65,57 @@ class ReluEncoder(Encoder):
         """How many features a sample has."""
         return self.input_shape[0] + self.size
 
-    @cached_property
+    @property
     def units(self) -> tuple[Unit, ...]:
         """The units; of fewer units with the same seed the first are the same."""
-        draws = Draws(self.seed)
-        return tuple(self._unit(draws) for _ in range(self.size))
-
-    def _unit(self, draws: Draws) -> Unit:
-        entries = self.input_shape[0]
-        inputs = draws.some(1 + draws.below(min(INPUTS, entries)), entries)
-        drawn = [draws.normal() for _ in inputs]
-        length = sqrt(sum(w * w for w in drawn))
-        weights = tuple(round(WEIGHT * w / length) for w in drawn)
-        return Unit(inputs, weights, round(WEIGHT * UNIT * draws.both_signs()))
+        return _drawn(self.seed, self.size, self.input_shape[0])
 
     def levels(self, steps: NDArray[np.int16]) -> NDArray[np.int8]:
         """Return ``[n, features]`` of quantised samples."""
+        entries = self.input_shape[0]
         found = np.empty((len(steps), self.features), np.int8)
-        whole = steps.astype(np.int32)
-        inputs = self.input_shape[0]
-        found[:, :inputs] = np.minimum((whole + INPUT_LEVEL // 2) // INPUT_LEVEL, FULL - 1)
-        inputs_of = self.inputs_of_units(whole)
-        for i, unit in enumerate(self.units):
-            sums = inputs_of[i % len(inputs_of)][:, unit.inputs] @ np.array(unit.weights, np.int32)
-            level = (np.maximum(sums + unit.bias, 0) + UNIT_LEVEL // 2) // UNIT_LEVEL
-            found[:, inputs + i] = np.minimum(level, FULL - 1)
+        of, weights, biases = _arrays(self.seed, self.size, entries)
+        for begin in range(0, len(steps), BLOCK):
+            rows = found[begin : begin + BLOCK]
+            whole = steps[begin : begin + BLOCK].astype(np.int32)
+            rows[:, :entries] = np.minimum((whole + INPUT_LEVEL // 2) // INPUT_LEVEL, FULL - 1)
+            inputs = self.inputs_of_units(whole)
+            for turn, seen in enumerate(inputs):
+                own = slice(turn, None, len(inputs))
+                sums = biases[own] + sum(seen[:, of[k, own]] * weights[k, own] for k in _INPUTS)
+                level = (np.maximum(sums, 0) + UNIT_LEVEL // 2) // UNIT_LEVEL
+                rows[:, entries:][:, own] = np.minimum(level, FULL - 1)
         return found
 
     def inputs_of_units(self, steps: NDArray[np.int32]) -> Sequence[NDArray[np.int32]]:
         """Return inputs of units, of ``steps [n, inputs]``: each unit takes the next, in turn."""
         return [steps]
+
+
+# People's encoders differ in little or nothing: their units are drawn once.
+
+
+@lru_cache(maxsize=16)
+def _drawn(seed: int, size: int, entries: int) -> tuple[Unit, ...]:
+    draws = Draws(seed)
+    return tuple(_unit(draws, entries) for _ in range(size))
+
+
+def _unit(draws: Draws, entries: int) -> Unit:
+    inputs = draws.some(1 + draws.below(min(INPUTS, entries)), entries)
+    drawn = [draws.normal() for _ in inputs]
+    length = sqrt(sum(w * w for w in drawn))
+    weights = tuple(round(WEIGHT * w / length) for w in drawn)
+    return Unit(inputs, weights, round(WEIGHT * UNIT * draws.both_signs()))
+
+
+@lru_cache(maxsize=16)
+def _arrays(
+    seed: int, size: int, entries: int
+) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int32]]:
+    """Return units' inputs and weights, ``[INPUTS, size]`` each, 0 where fewer; and biases."""
+    inputs, weights = np.zeros((INPUTS, size), np.intp), np.zeros((INPUTS, size), np.int32)
+    units = _drawn(seed, size, entries)
+    for i, unit in enumerate(units):
+        inputs[: len(unit.inputs), i], weights[: len(unit.inputs), i] = unit.inputs, unit.weights
+    return inputs, weights, np.array([unit.bias for unit in units], np.int32)

@@ -41,7 +41,8 @@ def shares(examples: Sequence[float], most: float) -> list[float]:
     """Return everybody's weight, of their samples; see :func:`weights`."""
     bound = most * statistics.median_high(examples) if most else inf
     counts = [min(count, bound) for count in examples]
-    return [count / sum(counts) for count in counts]
+    total = sum(counts)
+    return [count / total for count in counts]
 
 
 def weighted_mean(

@@ -66,7 +66,8 @@ class Outbox:
         #: first is from before the messages, for a node can be back within a second.
         self._newest: dict[str, str] = {}
         there = link.there
-        self._activated = {c: there[n].activated for c, n in nodes.items() if n in there}
+        known = {client: there.get(nodes[client]) for client in messages}
+        self._activated = {c: key.activated for c, key in known.items() if key is not None}
 
     @property
     def waited_for(self) -> set[str]:
