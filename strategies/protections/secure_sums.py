@@ -169,7 +169,7 @@ class SecureSums:
 
     def plans(self, one: Summation, levels: Levels) -> dict[str, Plan]:
         """Return the plans of a sum's people."""
-        one.head = self.transcript.head
+        one.head = self.transcript.head_of_plans()
         plans = one.plans(levels)
         self._demand(one.name.round, len(plans), "people have neighbours enough")
         return plans

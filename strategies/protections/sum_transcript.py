@@ -38,7 +38,7 @@ from strategies.rounds.context import DrawnNoise, PromisedNoise
 log = logging.getLogger("fedsub")
 #: How the name of the key's file ends, in place of the transcript's ending.
 KEY_ENDING = ".key"
-#: Bytes of a file beyond which a process that begins writes another one.
+#: Bytes of a file beyond which another one is begun.
 FILE_BYTES = 2**26
 
 
@@ -63,23 +63,37 @@ class SumTranscript:
         lines = _whole_lines(path) or (_whole_lines(older[-1]) if older else [])
         self._key = _key(path.with_suffix(KEY_ENDING), bool(lines))
         start = {"form": FORM, "run": run, "method": method, "key": key_commitment(self._key)}
+        #: How each file begins, and the round of the last sum.
+        self._start, self._last = start, 0
         if not lines:
             self._append(START, start)
             return
         first = {key: lines[0].entry[key] for key in start}
         if first != start:
             raise RunError(f"{path}: got a transcript of {first}, expected {start}")
+        self._last = max((line.round for line in lines if line.kind == SUM), default=0)
         self.head = bytes.fromhex(lines[-1].hash)
         for line in lines:
             if line.kind == PROMISE:
                 self._promised = {key: line.entry[key] for key in ("noise", "secret")}
         self._owes = lines[-1].session if lines[-1].opened else ""
-        if path.is_file() and path.stat().st_size > FILE_BYTES:
+        self._begin_file()
+
+    def head_of_plans(self) -> bytes:
+        """Return the hash of the last entry, for a new sum's plans; a long file is ended before."""
+        if self._path is not None:
+            self._begin_file()
+        return self.head
+
+    def _begin_file(self) -> None:
+        """Begin the newest file, if there is none or it is long; that is named by its round."""
+        assert self._path is not None
+        path, older = self._path, self._path.with_stem(f"{self._path.stem}-{self._last:08d}")
+        if path.is_file() and path.stat().st_size > FILE_BYTES and not older.exists():
             self.drawn([])  # what is released of a sum stands in the same file
-            last = max((line.round for line in lines if line.kind == SUM), default=0)
-            path.rename(path.with_stem(f"{path.stem}-{last:08d}"))
+            path.rename(older)
         if not path.is_file() or not path.stat().st_size:
-            self._append(START, start)
+            self._append(START, self._start)
             if self._promised:
                 self._append(PROMISE, self._promised)
 
@@ -119,6 +133,7 @@ class SumTranscript:
         signed = {client: one.signatures.get(client, b"").hex() for client in leaves}
         people = {leaves[c]: [c, joined[c].hex(), signed[c]] for c in sorted(leaves)}
         self._append(SUM, made, people)
+        self._last = one.name.round
         self._owes = session if words is not None else ""
 
     def drawn(self, noise: Sequence[DrawnNoise]) -> None:

@@ -429,8 +429,9 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     config, grid = run_of(tmp_path, rounds=2)
     path, state = tmp_path / TRANSCRIPT_FILE, tmp_path / "states" / "p1"
     assert not faults(verified(path, state, None, None))
-    monkeypatch.setattr("strategies.protections.sum_transcript.FILE_BYTES", 1000)
-    Server(replace(config, rounds=3), grid, "a run", path)
+    limit = path.stat().st_size - 1
+    monkeypatch.setattr("strategies.protections.sum_transcript.FILE_BYTES", limit)
+    Server(config, grid, "a run", path)
     assert len(older_files(path)) == 1
     return path, state
 
@@ -453,6 +454,19 @@ def test_a_device_that_verified_older_files_needs_the_newest_alone(
     older.write_bytes(kept)
     for other_one in (state, state.with_name("p2"), None):
         assert not faults(verified(path, other_one, None, None))
+
+
+def test_a_process_that_never_ends_writes_several_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strategies.protections.sum_transcript.FILE_BYTES", 1000)
+    run_of(tmp_path, rounds=4)
+    path, state = tmp_path / TRANSCRIPT_FILE, tmp_path / "states" / "p1"
+    assert len(older_files(path)) >= 3
+    assert not faults(verified(path, state, None, None))
+    # A file between is missing: who never looked finds it.
+    older_files(path)[1].unlink()
+    assert faults(verified(path, state, None, None))
 
 
 def test_a_file_that_does_not_go_on_from_what_was_verified_is_found(
@@ -479,7 +493,7 @@ def test_a_file_that_does_not_go_on_from_what_was_verified_is_found(
     changed = [other(line, least=2) if line.kind == SUM else line for line in lines[first:]]
     assert "client 'p1'" in found([], linked_from(lines[:first], changed))
     # Cut off: the sums since it looked.
-    assert "round 3: transcript: got" in found(lines[:first], lines[first : first + 1])
+    assert "round 2: transcript: got" in found(lines[:first], lines[first : first + 1])
     # The older one is cut, and the newer goes on from what is left.
     assert "files: got none with the head" in found(
         lines[: first - 1], linked_from(lines[: first - 1], lines[first:])

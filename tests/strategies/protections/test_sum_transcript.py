@@ -204,6 +204,24 @@ def test_a_long_one_goes_on_in_another_file(path: Path, monkeypatch: pytest.Monk
     assert [file.stat().st_mode & 0o777 for file in files] == [0o600] * 3
 
 
+def test_a_new_file_begins_with_a_plan_and_replaces_none(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sum_transcript, "FILE_BYTES", 1000)
+    made = SumTranscript(path, "run", "fedavg")
+    made.promise(PROMISED)
+    for _ in range(2):  # two sums in one round
+        made.head_of_plans()
+        made.add((one := opened(1)).server, one.plain())
+        made.drawn([DRAWN])
+    head = made.head_of_plans()
+    assert [file.name for file in older_files(path)] == ["transcript-00000001.jsonl"]
+    kept = older_files(path)[0].read_bytes()
+    assert made.head_of_plans() == head and older_files(path)[0].read_bytes() == kept
+    lines = read_chain(whole(path))
+    assert [line.kind for line in lines].count(SUM) == 2 and lines[-1].hash == head.hex()
+
+
 @pytest.mark.parametrize("left", [None, b"", b'{"entry"'], ids=["no file", "empty", "cut"])
 def test_a_process_that_died_between_two_files_goes_on(
     path: Path, left: bytes | None, monkeypatch: pytest.MonkeyPatch
