@@ -85,15 +85,16 @@ def in_blocks(
 
     What arrives together stays in memory together: samples come apart, so that they can go.
     """
-    some, samples = list[SplitClient](), list[Samples]()
+    some, samples, size = list[SplitClient](), list[Samples](), 0
     for one in clients:
         some.append(replace(one, x=one.x[:0].copy()))
         samples.append(one.x)
-        if sum(x.nbytes for x in samples) >= most:
+        size += one.x.nbytes
+        if size >= most:
             yield some, samples
             for x in samples:
                 release(x)
-            some, samples = [], []
+            some, samples, size = [], [], 0
     yield some, samples
 
 
@@ -148,5 +149,9 @@ def stacks(grid: CohortGrid, turn: Turn) -> list[list[str]]:
 def models(
     grid: CohortGrid, turn: Turn, scaling: Scaling | None, received: Mapping[str, Bundle]
 ) -> list[PersonalModel]:
-    """Return the models of the clients that `received` something."""
-    return list(grid.personal_models(turn, scaling, received))
+    """Return the models of the clients that `received` something; what is alike is sent once."""
+    once: dict[bytes, torch.Tensor] = {}
+    return [
+        replace(one, params={n: once.setdefault(content(t), t) for n, t in one.params.items()})
+        for one in grid.personal_models(turn, scaling, received)
+    ]
