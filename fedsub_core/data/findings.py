@@ -180,9 +180,9 @@ def _leaks(federation: Federation, wanted: str) -> Iterable[str]:
     # Windows that begin at one time are on one side of a split at random, too.
     shown = {data.client: bool((overlaps(data, card) < 1).any()) for data in clients}
     random = [name for name, kind in kinds.items() if kind == "stratified"]
-    if leaking := [name for name in random if card.overlap or any(shown.values())]:
+    if random and (card.overlap or any(shown.values())):
         yield (
-            f"Windows overlap, and those of {named(leaking, len(clients))} are divided at random: "
+            f"Windows overlap, and those of {named(random, len(clients))} are divided at random: "
             "test windows share signal with training windows, so scores look better "
             'than they are. Use split = "blocked" or "unseen", and give t or overlap.'
         )
