@@ -6,6 +6,7 @@ on from there with the same messages: the numbers are those of one machine, bit 
 """
 
 import logging
+import pickle
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from fedsub.engines.in_process_grid import SimulationGrid, check_clients
 from fedsub.engines.ray_cluster import failure, in_short
 from fedsub.engines.ray_states import KeptStates
 from fedsub.engines.ray_sums import RaySums
-from fedsub.engines.ray_worker import Given, States, Work, Worker
+from fedsub.engines.ray_worker import Given, States, Work, Worker, packed
 from fedsub.engines.stacks import by_size, like_stacks, stack_size
 from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
@@ -162,10 +163,10 @@ class RayGrid(SimulationGrid):
         found: dict[int, Given] = {}
         losses: Counter[int] = Counter()
         while todo:
-            asked = {w: self._workers[w].do.remote(one) for w, one in todo.items()}
+            asked = {w: self._workers[w].do.remote(packed(one)) for w, one in todo.items()}
             for w, answer in asked.items():
                 try:
-                    found[w] = ray.get(answer)
+                    found[w] = pickle.loads(ray.get(answer))
                     del todo[w]
                 except ray.exceptions.RayTaskError as error:
                     raise failure(error) from error
@@ -196,11 +197,13 @@ class RayGrid(SimulationGrid):
         method = self._of[0].method
         started = worker.remote()
         self._wait_for(started.check.remote(build_with(method), method))
-        for some, samples in work_of.in_blocks(self._clients[w], PORTION):
-            self._wait_for(started.take.remote(some, samples))
-        self._wait_for(started.begin.remote(*self._of, self._shares[w], kept, self._holds))
+        for block in work_of.in_blocks(self._clients[w], PORTION):
+            self._wait_for(started.take.remote(block))
+        given = packed((*self._of, self._shares[w], kept, self._holds))
+        self._wait_for(started.begin.remote(given))
         for messages in self._trained[w]:
-            self._wait_for(started.do.remote(partial(work_of.answers, messages=messages)))
+            work = packed(partial(work_of.answers, messages=messages))
+            self._wait_for(started.do.remote(work))
         return started
 
     def _wait_for(self, started: Any) -> None:

@@ -1,6 +1,7 @@
 """What runs in the processes of Ray's workers: a CohortGrid of some clients, and work on it."""
 
 import hashlib
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from socket import gethostname
@@ -15,9 +16,7 @@ from fedsub.engines.ray_cluster import check_version
 from fedsub_client.learner import State
 from fedsub_client.personal_model import PersonalModel
 from fedsub_client.split_client import SplitClient
-from fedsub_core.config.halves import DeviceSettings
 from fedsub_core.data.feature_store import FeatureStore
-from fedsub_core.data.federation import Card
 from fedsub_core.data.samples import Samples
 from fedsub_core.data.standardise import Scaling
 from fedsub_core.errors import DataError
@@ -45,11 +44,12 @@ class Worker:
         """Raise RunError if this node, which may have joined later, has another fedsub."""
         check_version(gethostname(), build_with(method), version)
 
-    def take(self, clients: Sequence[SplitClient], samples: Sequence[Samples]) -> None:
-        """Take some clients, and the samples of each; those of many lie in a file.
+    def take(self, block: bytes) -> None:
+        """Take the clients of a block and their samples; those of many lie in a file.
 
         Raises RunError if they cannot be written. It names the node and the folder.
         """
+        clients, samples = pickle.loads(block)
         self._clients += clients
         try:
             for x in samples:
@@ -57,15 +57,12 @@ class Worker:
         except DataError as error:
             raise on_node(error) from error
 
-    def begin(
-        self,
-        settings: DeviceSettings,
-        card: Card,
-        nodes: Sequence[int],
-        kept: States | None,
-        holds: bool,
-    ) -> None:
-        """Let the clients that were taken begin, or go on with what they kept."""
+    def begin(self, given: bytes) -> None:
+        """Let the clients that were taken begin, or go on with what they kept.
+
+        `given`: settings, card, the clients' nodes, states, and whether uploads stay here.
+        """
+        settings, card, nodes, kept, holds = pickle.loads(given)
         both = zip(self._clients, self._store.arrays(), strict=True)
         clients = [replace(one, x=x) for one, x in both]
         grid = HoldingGrid if holds else CohortGrid
@@ -73,29 +70,36 @@ class Worker:
         if kept:
             self.grid.load_state(kept)
 
-    def do(self, work: Work[Given]) -> Given:
-        """Return the result of `work` on the grid."""
-        return work(self.grid)
+    def do(self, work: bytes) -> bytes:
+        """Return the result of :data:`Work` on the grid; both are :func:`packed`."""
+        return packed(pickle.loads(work)(self.grid))
 
 
-def in_blocks(
-    clients: Sequence[SplitClient], most: int
-) -> Iterator[tuple[list[SplitClient], list[Samples]]]:
-    """Yield clients without samples and the samples of each, of some `most` bytes at a time.
+def packed(value: object) -> bytes:
+    """Return what `pickle.loads` makes the value of.
 
-    What arrives together stays in memory together: samples come apart, so that they can go.
+    What Ray unpickles lies in its memory for as long as anybody holds one array of it. That memory
+    is small, and while it is full everybody waits.
     """
+    from ray import cloudpickle
+
+    dumps: Callable[[object], bytes] = cloudpickle.dumps
+    return dumps(value)
+
+
+def in_blocks(clients: Sequence[SplitClient], most: int) -> Iterator[bytes]:
+    """Yield clients without samples and the samples of each, of some `most` bytes at a time."""
     some, samples, size = list[SplitClient](), list[Samples](), 0
     for one in clients:
         some.append(replace(one, x=one.x[:0].copy()))
         samples.append(one.x)
         size += one.x.nbytes
         if size >= most:
-            yield some, samples
+            yield packed((some, samples))
             for x in samples:
                 release(x)
             some, samples, size = [], [], 0
-    yield some, samples
+    yield packed((some, samples))
 
 
 def load(grid: CohortGrid, state: States) -> None:

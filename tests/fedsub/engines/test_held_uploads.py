@@ -16,7 +16,7 @@ from fedsub.engines import ray_worker
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.held_uploads import HoldingGrid, adds_up
 from fedsub.engines.ray_sums import RaySums
-from fedsub.engines.ray_worker import in_blocks
+from fedsub.engines.ray_worker import in_blocks, packed
 from fedsub.engines.simulation import MakeGrid, build_grid, split_clients
 from fedsub.studies.run import train_methods
 from fedsub.testing.refusals import refused
@@ -151,15 +151,16 @@ def test_samples_go_to_a_worker_in_blocks_and_lie_there_in_a_file(
     settings = config.device_settings("fedavg")
     clients = split_clients(settings.split, TEN, config.capacity_settings)
     size = clients[0].x.nbytes
-    blocks = list(in_blocks(clients, 3 * size))
+    packed_blocks = list(in_blocks(clients, 3 * size))
+    blocks = [pickle.loads(block) for block in packed_blocks]
     assert len(blocks) > 2
     assert all(sum(x.nbytes for x in samples[:-1]) < 3 * size for _, samples in blocks)
     assert all(len(one.x) == 0 for some, _ in blocks for one in some)
     monkeypatch.setattr(ray_worker, "FeatureStore", partial(FeatureStore, 2 * size))
     worker = ray_worker.Worker()
-    for block in blocks:
-        worker.take(*block)
-    worker.begin(settings, TEN.card, range(1, 11), None, holds=True)
+    for block in packed_blocks:
+        worker.take(block)
+    worker.begin(packed((settings, TEN.card, range(1, 11), None, True)))
     held = [one for cohort in worker.grid.cohorts for one in cohort.clients]
     assert {one.client: one.x.tolist() for one in held} == {
         name: data.x.tolist() for name, data in TEN.clients.items()
