@@ -76,7 +76,7 @@ class Worker:
 
 
 def packed(value: object) -> bytes:
-    """Return what `pickle.loads` makes the value of.
+    """Return a value as bytes, for `pickle.loads`.
 
     What Ray unpickles lies in its memory for as long as anybody holds one array of it. That memory
     is small, and while it is full everybody waits.
