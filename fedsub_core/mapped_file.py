@@ -39,7 +39,7 @@ class MappedFile:
     def put(self, arrays: Sequence[NDArray[Any]]) -> None:
         """Write arrays behind the others."""
         for array in arrays:
-            self._file.write(array.tobytes())
+            self._file.write(np.ascontiguousarray(array).data)
             self._kinds.append((array.shape, array.dtype))
         self._file.flush()
 

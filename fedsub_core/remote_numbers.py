@@ -19,8 +19,8 @@ class Holder(Protocol):
     def numbers(self, client: str, name: str) -> FloatArray:
         """Return a tensor of a client's upload."""
 
-    def summed(self, name: str, weights: Mapping[str, float], bound: float) -> Sums:
-        """Return the sum of a tensor by clients' weights: :func:`.exact_sums.add_up`."""
+    def summed(self, weights: Mapping[str, float], bounds: Mapping[str, float]) -> dict[str, Sums]:
+        """Return the sums of tensors by clients' weights: :func:`.exact_sums.add_up`."""
 
     def squared_lengths(self, start: Mapping[str, FloatArray]) -> dict[str, float]:
         """Return the squared length of every upload's way from `start`, by client."""

@@ -56,20 +56,21 @@ class RaySums:
         found: FloatArray = self._ask(asked)[w]
         return found
 
-    def summed(self, name: str, weights: Mapping[str, float], bound: float) -> Sums:
-        """Return the sum of a tensor by clients' weights, of one sum from each worker."""
+    def summed(self, weights: Mapping[str, float], bounds: Mapping[str, float]) -> dict[str, Sums]:
+        """Return the sums of tensors by clients' weights, of one sum from each worker."""
         by_worker = defaultdict[int, dict[str, float]](dict)
         for client, weight in weights.items():
             by_worker[self._worker_of[client]][client] = weight
         asked = {
-            w: partial(HoldingGrid.summed, name=name, weights=own, bound=bound)
+            w: partial(HoldingGrid.summed, weights=own, bounds=bounds)
             for w, own in by_worker.items()
         }
-        first, *others = self._ask(asked).values()
-        total: Sums = first.copy()  # what came lies in Ray's memory, and is read only
-        for one in others:
-            total += one
-        return total
+        totals: dict[str, Sums]
+        totals, *others = self._ask(asked).values()
+        for other in others:
+            for name, total in totals.items():
+                total += other[name]
+        return totals
 
     def squared_lengths(self, start: Mapping[str, FloatArray]) -> dict[str, float]:
         """Return the squared length of every upload's way from `start`, by client."""

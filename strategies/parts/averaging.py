@@ -65,12 +65,16 @@ def weighted_mean(
     counted : each upload's weight; they sum to 1.
     begun : weight of what they began from, where all hold the same numbers; 1 with the others.
     """
-    means: dict[str, Tensor] = {}
+    means, every_part = dict[str, Tensor](), dict[str, list[Floats]]()
+    for name in start:
+        every_part[name] = [upload.part(name) for upload in uploads.values()]
+    places = {name: {part.at for part in parts} for name, parts in every_part.items()}
+    alike = {name: next(iter(at)) for name, at in places.items() if len(at) == 1}
+    totals = summed({name: [one.values for one in every_part[name]] for name in alike}, counted)
     for name, before in start.items():
-        parts = [upload.part(name) for upload in uploads.values()]
-        first, *others = {part.at for part in parts}
-        if not others:
-            total = torch.from_numpy(summed([part.values for part in parts], counted))
+        parts = every_part[name]
+        if (first := alike.get(name)) is not None:
+            total = torch.from_numpy(totals[name])
             if begun:
                 total += begun * first.take(before).double().flatten()
             mean = total.float().view(first.shape(before.shape))

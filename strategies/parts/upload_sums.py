@@ -11,14 +11,25 @@ from fedsub_core.remote_numbers import RemoteNumbers
 from fedsub_core.wire.bundles import Bundle, FloatArray
 
 
-def summed(values: Sequence[FloatArray], weights: Sequence[float]) -> Sums:
-    """Return the sum of uploads' numbers by weights, which are 1 together at most, [numbers]."""
+def summed(values: Mapping[str, Sequence[FloatArray]], weights: Sequence[float]) -> dict[str, Sums]:
+    """Return the sum of each tensor of uploads by weights, [numbers] each.
+
+    Parameters
+    ----------
+    values : the numbers of every upload, by tensor.
+    weights : of every upload; 1 together at most.
+    """
     # Who was shortened to next to nothing makes nobody's numbers coarser.
-    bound = fsum(by * greatest(one) for by, one in zip(weights, values, strict=True))
-    if remote := _all_remote(values):
-        of = {one.client: weight for one, weight in zip(remote, weights, strict=True)}
-        return remote[0].holder.summed(remote[0].name, of, bound)
-    return add_up(zip(values, weights, strict=True), values[0].size, bound)
+    bounds = {
+        name: fsum(by * greatest(one) for by, one in zip(weights, every, strict=True))
+        for name, every in values.items()
+    }
+    if remote := _all_remote([one for every in values.values() for one in every]):
+        clients = (one.client for one in remote[: len(weights)])
+        return remote[0].holder.summed(dict(zip(clients, weights, strict=True)), bounds)
+    sizes = [every[0].size for every in values.values()]
+    terms = (([every[i] for every in values.values()], by) for i, by in enumerate(weights))
+    return dict(zip(values, add_up(terms, sizes, [*bounds.values()]), strict=True))
 
 
 def remote_lengths(

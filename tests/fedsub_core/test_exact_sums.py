@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedsub_core.exact_sums import add_up, greatest, squared_length
+from fedsub_core.exact_sums import BLOCK, Sums, greatest, squared_length
+from fedsub_core.exact_sums import add_up as add_up_each
 
 Terms = list[tuple[NDArray[np.float32], float]]
+
+
+def add_up(terms: Terms, size: int, bound: float) -> Sums:
+    """Return the sum of one tensor."""
+    return add_up_each([([values], by) for values, by in terms], [size], [bound])[0]
 
 
 def terms_of(seed: int, people: int, spread: int) -> Terms:
@@ -58,6 +64,16 @@ def test_what_all_have_is_its_mean(value: float) -> None:
 def test_a_small_number_beside_a_large_one_is_as_in_float32() -> None:
     terms = [(np.array([1e6, 1e-6], np.float32), 0.5)] * 2
     assert add_up(terms, 2, 1e6).astype(np.float32)[1] == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_each_tensor_has_a_unit_and_a_sum_of_its_own_however_long() -> None:
+    long = np.random.default_rng(0).normal(size=(3, BLOCK)).astype(np.float32)
+    small = np.array(1e-9, np.float32)
+    terms: list[tuple[list[NDArray[np.float32]], float]]
+    terms = [([long, small, long[:0]], 0.25), ([2 * long, small, long[:0]], 0.75)]
+    sums = add_up_each(terms, [long.size, 1, 0], [2 * greatest(long), 1e-9, 0.0])
+    assert np.allclose(sums[0], 1.75 * long.ravel().astype(float), rtol=0, atol=1e-13)
+    assert sums[1] == pytest.approx(1e-9, rel=1e-12) and sums[2].shape == (0,)
 
 
 def test_lengths_and_sizes() -> None:

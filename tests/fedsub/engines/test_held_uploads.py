@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
-from fedsub.engines import ray_worker
+from fedsub.engines import held_uploads, ray_worker
 from fedsub.engines.cohort_grid import CohortGrid
 from fedsub.engines.held_uploads import HoldingGrid, adds_up
 from fedsub.engines.ray_sums import RaySums
@@ -26,6 +26,7 @@ from fedsub_core.data.client_data import ClientData
 from fedsub_core.data.feature_store import FeatureStore
 from fedsub_core.data.federation import Federation
 from fedsub_core.errors import RunError
+from fedsub_core.exact_sums import squared_length
 from fedsub_core.mapped_file import is_mapped
 from fedsub_core.remote_numbers import RemoteNumbers
 from fedsub_core.wire.bundles import Bundle, Floats, within
@@ -116,6 +117,45 @@ def test_replies_do_not_grow_with_the_model(tmp_path: Path) -> None:
     assert took[1] < 1.05 * took[0]
 
 
+def test_uploads_are_read_once_more_for_their_sum_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lengths and thinned numbers are noted while an upload is in memory."""
+    read = Counter[tuple[str, bool]]()
+
+    def square(values: Any, begun: Any) -> float:
+        read["squares", is_mapped(values)] += 1
+        return squared_length(values, begun)
+
+    def thin(upload: Bundle, step: int) -> dict[str, Any]:
+        read["thinned", any(is_mapped(one.values) for one in upload.tensors.values())] += 1
+        return thinned(upload, step)
+
+    thinned = held_uploads._thinned
+    monkeypatch.setattr(held_uploads, "squared_length", square)
+    monkeypatch.setattr(held_uploads, "_thinned", thin)
+    monkeypatch.setattr(on_disk, "OF_A_ROUND", 1)
+    left(tmp_path / "run", alone, TEN, method="fedavg")
+    # Four tensors of ten people in three rounds; how thin is known from the first round.
+    assert read == {("squares", False): 120, ("thinned", True): 10, ("thinned", False): 20}
+
+
+def test_lengths_are_those_from_where_they_are_asked_for() -> None:
+    """Not from what the first was sent: of another start, and of who was sent something else."""
+    config = read_config(None, {"method": "fedavg", "beside": "", "rounds": 2})
+    settings = config.device_settings("fedavg")
+    clients = split_clients(settings.split, TEN, config.capacity_settings)
+    grid = HoldingGrid(settings, TEN.card, clients, "cpu")
+    w, other = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
+    grid._sent = {"w": w}
+    tensors = {"w": Floats(w + 2)}
+    grid._uploads = {"p0": Bundle(tensors=tensors), "p1": Bundle(tensors=tensors)}
+    grid._squares = {"p0": {"w": 16.0}}
+    assert grid.squared_lengths({"w": w}) == {"p0": 16, "p1": 16}
+    moved = float(np.square(w + 1).sum())
+    assert grid.squared_lengths({"w": other}) == {"p0": moved, "p1": moved}
+
+
 @pytest.mark.parametrize(
     "keys",
     [
@@ -195,6 +235,7 @@ def test_numbers_elsewhere_are_fetched_where_somebody_looks_at_them() -> None:
 def test_thinned_numbers_are_each_persons_own_whatever_others_sent() -> None:
     """An upload that lacks a tensor or has another shape moves nobody else's place."""
     grid = object.__new__(HoldingGrid)
+    grid._step = 0
     numbers = np.arange(7, dtype=np.float32)
     every = {
         "anna": {"w": numbers, "b": numbers[:2]},
