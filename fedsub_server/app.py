@@ -11,20 +11,20 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
+from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedsub_core.config.idle import named_idle
 from fedsub_core.config.run_config import RunConfig, dump_toml, from_flat
 from fedsub_core.data.sources import card_here
 from fedsub_core.data.standardise import Scaling
-from fedsub_core.errors import cut
-from fedsub_core.files import make_folder, remove_drafts, stamped_folder, write_whole
+from fedsub_core.files import make_folder, stamped_folder, write_whole
+from fedsub_core.flower.messages import is_simulated
 from fedsub_core.logs import set_up_logs
 from fedsub_core.packages import package_build
 from fedsub_core.spelling import spelling, toml
-from fedsub_core.wire import exchange
 from fedsub_server.beginning import begin_with_earlier, check_card
+from fedsub_server.collected_models import collect_models
 from fedsub_server.data_notes import data_in_words, note_devices, read_notes
 from fedsub_server.driver import drive
 from fedsub_server.forgotten import read_forgotten
@@ -39,10 +39,7 @@ from fedsub_server.run_folder import DATABASE_FILE, METRICS_FILE, MODELS, RUN_FI
 from fedsub_server.rundb import RunDatabase
 from fedsub_server.tables import encodings, legend, tables_of, text_table
 from strategies.protections.standardising import merged
-from strategies.rounds.delivery import Delivery
-from strategies.rounds.link import Link
 from strategies.rounds.memory import Memory
-from strategies.rounds.population import Population
 from strategies.strategy import PersonalizedStrategy
 
 __all__ = ["app"]
@@ -52,10 +49,8 @@ app = ServerApp()
 #: Entry points of what writes reports at the end of a run: it stands above this package, and wants
 #: packages that not every server has.
 REPORTS = "fedsub.reports"
-#: Seconds that all models of simulated people are waited for.
-MODEL_SECONDS = 120.0
-#: Bytes of a file beside its parameters: what it says of itself, names of classes and features.
-HEADER_BYTES = 2**20
+#: Rounds from one evaluation to the next where it takes an exchange of its own over a network.
+EVALUATED_EVERY = 5
 
 
 @app.main()
@@ -70,7 +65,7 @@ def main(grid: Grid, context: Context) -> None:
     ``report.html``, where what it takes is installed.
     """
     set_up_logs()
-    config = from_flat(context.run_config)
+    config = evaluated_in_time(from_flat(context.run_config), grid)
     folder = run_folder(config)
     for name in config.methods:
         # A start that is refused must leave the folder as it was, its run.toml too.
@@ -92,6 +87,19 @@ def main(grid: Grid, context: Context) -> None:
     log.warning("run folder: %s", folder.resolve())
     # Last, so that nothing of what was trained and logged depends on it.
     write_reports(folder.resolve())
+
+
+def evaluated_in_time(config: RunConfig, grid: Grid) -> RunConfig:
+    """Return a configuration that says how often people are tested.
+
+    The common model is tested in an exchange of its own, as long as that of the training. All
+    methods of a run are tested in the same rounds.
+    """
+    if config.evaluate_every:
+        return config
+    common = any(config.hyper[name].tested == "received" for name in config.methods)
+    spared = common and not is_simulated(grid) and config.best_by == "last"
+    return replace(config, evaluate_every=EVALUATED_EVERY if spared else 1)
 
 
 def run_method(
@@ -211,39 +219,3 @@ def write_reports(folder: Path) -> None:
         except Exception as error:  # a package that is missing, or whatever another one raises
             reason = f"{type(error).__name__}: {error}"
             log.warning("%s: not written (%s); %s", point.name, reason, later)
-
-
-def collect_models(link: Link, population: Population, most: int, folder: Path, run: str) -> None:
-    """Write every simulated person's model to ``<folder>/<client>.safetensors``.
-
-    A real person's model never leaves the device, which would refuse: nodes are only asked where
-    all say that they are simulated. One of more than `most` bytes of parameters is refused.
-    A node that did not train in the run called `run` has another run's model, and gives none.
-    """
-    introductions = population.registry.introductions
-    simulated = sorted(population.registry.online)
-    if not simulated or not all(introductions[client].people for client in simulated):
-        return
-    make_folder(folder)
-    remove_drafts(folder)
-    question = RecordDict({exchange.MODEL: ConfigRecord({"run": run})})
-    asked = [
-        (client, Message(question, population.nodes[client], MessageType.QUERY, group_id="models"))
-        for client in simulated
-    ]
-    delivery = Delivery()
-    for reply in delivery.exchange(link, asked, MODEL_SECONDS, population.nodes):
-        client = delivery.client_of(reply)
-        if reply.has_error():
-            log.warning("client %s: sends no model: %s", client, cut(reply.error.reason))
-            continue
-        try:
-            sent = exchange.unpack(reply.content)
-            if len(sent) > most + HEADER_BYTES:
-                raise ValueError(f"got {len(sent)} bytes, expected {most + HEADER_BYTES} at most")
-        except ValueError as error:
-            log.warning("client %s: sends no model: %s", client, cut(str(error)))
-            continue
-        write_whole(folder / f"{client}.safetensors", sent)
-    for client in sorted(delivery.missing):
-        log.warning("client %s: sends no model: no answer within %g s", client, MODEL_SECONDS)

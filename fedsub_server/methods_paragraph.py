@@ -140,7 +140,7 @@ def _rounds(runs: Sequence[MethodRun]) -> Iterator[str]:
         rounds = ", ".join(f"{name} {n}" for name, n in each.items())
     drawn, every = flat.get("clients-per-round"), flat.get("evaluate-every", 1)
     who = f"{drawn} people drawn for each" if drawn else "everybody in each"
-    often = "after each" if every == 1 else f"after every {every} and the last"
+    often = "after each" if every <= 1 else f"after every {every} and the last"
     yield f"Rounds: {rounds}, {who}; everybody is tested {often}."
     filtered = dict.fromkeys(
         run.name for run in runs if run.card and run.card.filtered and run.card.sends is not nothing

@@ -115,7 +115,7 @@ def _check_best_by(config: RunConfig, where: str) -> None:
     got = ""
     if config.split == "unseen":
         got = "split = unseen, where people are tested that join in the last rounds"
-    elif config.evaluate_every >= config.rounds:
+    elif max(1, config.evaluate_every) >= config.rounds:
         got = f"{config.rounds} rounds with evaluate-every = {config.evaluate_every}"
     if got:
         raise ConfigError(

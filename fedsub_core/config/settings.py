@@ -112,7 +112,12 @@ class RoundSettings(ParticipationSettings, EndSettings, GoingOnSettings, TestedS
     """How many rounds, with whom, and how patiently."""
 
     rounds: int = option(60, "number of rounds", minimum=1)
-    evaluate_every: int = option(1, "number of rounds from one evaluation to the next", minimum=1)
+    evaluate_every: int = option(
+        0,
+        "number of rounds from one evaluation to the next; 0: 1, but 5 over a network for methods "
+        "that test the common model, whose devices are else asked twice a round",
+        minimum=0,
+    )
     round_timeout: float = option(600.0, "how many seconds a round waits for its clients", above=0)
     quorum: float = option(
         0.5, "share of a round's clients that must send a usable upload", minimum=0, maximum=1
@@ -141,7 +146,7 @@ class RoundSettings(ParticipationSettings, EndSettings, GoingOnSettings, TestedS
 
     def evaluated(self, round: int) -> bool:
         """Return whether everybody's model is tested after a round."""
-        return round % self.evaluate_every == 0 or round == self.rounds
+        return round % max(1, self.evaluate_every) == 0 or round == self.rounds
 
 
 @dataclass(frozen=True)

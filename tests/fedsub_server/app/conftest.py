@@ -168,7 +168,7 @@ def configuration() -> Any:
     def run(data: str, folder: Path, /, **keys: Any) -> RunConfig:
         given: dict[str, Any] = {"data": data, "folder": str(folder), "rounds": 4}
         given |= {"round-timeout": 5.0, "join-timeout": 5.0}
-        given |= {"beside": "", "device": "cpu", "threads": 1}
+        given |= {"beside": "", "device": "cpu", "threads": 1, "evaluate-every": 1}
         return read_config(None, given | keys)
 
     return run

@@ -11,7 +11,7 @@ from flwr.app import Message, MessageType, RecordDict
 from fedsub_client.loaded_model import load_model
 from fedsub_core.wire import exchange
 from fedsub_core.wire.handshake import HANDSHAKE
-from fedsub_server import app
+from fedsub_server import collected_models
 
 PEOPLE = ["anna", "ben", "cleo"]
 
@@ -127,7 +127,7 @@ def test_a_node_that_never_answers_is_not_waited_for_for_ever(
     serve: Any,
     devices: Any,
 ) -> None:
-    monkeypatch.setattr(app, "MODEL_SECONDS", 0.5)
+    monkeypatch.setattr(collected_models, "MODEL_SECONDS", 0.5)
     config = configuration(data, tmp_path / "run", rounds=1)
     grid = devices(config)
     grid.silent = {"cleo"}
