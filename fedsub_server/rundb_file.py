@@ -22,9 +22,10 @@ from fedsub_server.rundb_seal import check_seal, sealed, transaction
 
 log = logging.getLogger("fedsub")
 #: Of a new file, of one with thinned metrics, of one with tensors that stand once for several
-#: people, and all that are read. An older release would read wrong means in the second.
-SCHEMA_VERSION, THINNING, SHARING = 3, 4, 5
-SCHEMA_VERSIONS = str(SCHEMA_VERSION), str(THINNING), str(SHARING)
+#: people, of one with tensors in pieces, and all that are read. An older release would read wrong
+#: means in the second.
+SCHEMA_VERSION, THINNING, SHARING, PIECES = 3, 4, 5, 6
+SCHEMA_VERSIONS = tuple(map(str, (SCHEMA_VERSION, THINNING, SHARING, PIECES)))
 #: Where in `meta` the package stands that offers the method, if it is none of FedSub's own.
 PACKAGE = "package"
 # Marks the file as ours in SQLite's header ("fsub"), so that no other database is ever touched.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from weakref import ref
 
 import torch
@@ -36,7 +36,8 @@ class StateRows:
     """The table ``state`` of a connection; whoever calls is in a transaction.
 
     A group's row names all of its tensors, in their order, and holds those that are nobody's. One
-    called ``<name>/<person>`` stands in the person's row, one that several people hold in its own.
+    called ``<name>/<person>`` stands in the person's row, one that several people hold in its own,
+    and pieces of many large ones in theirs.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -47,8 +48,7 @@ class StateRows:
     def replace(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
         """Put `state` in the last one's place; call :meth:`forget` if that is rolled back."""
         rows = shared({name: (keys, tensors) for name, keys, tensors in _rows(state)})
-        if any(name.startswith(OF) for name in rows):
-            note_sharing(self._connection)
+        note_sharing(self._connection, rows)
         if not self._known or not self._in_order(state):
             self._known = {}
             self._connection.execute("DELETE FROM state")
@@ -80,23 +80,42 @@ class StateRows:
         """
         keys: dict[str, list[str]] = {}
         groups: dict[str, Tensors] = {}
-        alike = {row[0]: tensors[""] for row, tensors in self._read(f"LIKE '{OF}%'")}
+        alike: Tensors = {}
         for (name, names), tensors in self._read(f"NOT LIKE '{OF}%'"):
             group, _, person = name.partition(OF)
             said: Keys = json.loads(names)
-            for key, digest in (one for one in said if not isinstance(one, str)):
-                if OF + digest not in alike:
-                    raise sqlite3.DatabaseError(f"state {name!r} lacks its {key!r}")
-                tensors[key] = alike[OF + digest]
+            for key, *digests in (one for one in said if not isinstance(one, str)):
+                if (place := OF.join(digests)) not in alike:
+                    alike[place] = self._joined(digests, f"state {name!r}: its {key!r}")
+                tensors[key] = alike[place]
             groups.setdefault(group, {}).update(tensors)
             if not person:
                 keys[group] = [one if isinstance(one, str) else one[0] for one in said]
         return {group: {key: groups[group][key] for key in of} for group, of in keys.items()}
 
-    def _read(self, which: str) -> Iterator[tuple[tuple[str, str], Tensors]]:
+    def _joined(self, digests: Sequence[str], where: str) -> Tensor:
+        """Return a tensor of the rows of its pieces, which are held one at a time."""
+        first = self._piece(digests[0], where)
+        if len(digests) == 1:
+            return first
+        whole = first.new_empty((len(first) * len(digests), *first.shape[1:]))
+        end = 0
+        for digest in digests:
+            piece = self._piece(digest, where)
+            whole[end : end + len(piece)] = piece
+            end += len(piece)
+        return whole[:end]
+
+    def _piece(self, digest: str, where: str) -> Tensor:
+        found = next(self._read("= ?", OF + digest), None)
+        if found is None:
+            raise sqlite3.DatabaseError(f"{where} lacks the row {digest}")
+        return found[1][""]
+
+    def _read(self, which: str, *values: str) -> Iterator[tuple[tuple[str, str], Tensors]]:
         """Yield rows' names and keys, and their tensors, in the order of their commits."""
         for name, names, crc, blob in self._connection.execute(
-            f"SELECT name, keys, crc, tensors FROM state WHERE name {which} ORDER BY rowid"
+            f"SELECT name, keys, crc, tensors FROM state WHERE name {which} ORDER BY rowid", values
         ):
             if zlib.crc32(blob) != crc:
                 raise sqlite3.DatabaseError(f"the checksum of state {name!r} is wrong")

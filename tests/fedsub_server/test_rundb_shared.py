@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fedsub_core.errors import RunError
+from fedsub_server import rundb_shared
 from fedsub_server.rundb import RunDatabase, State
 from fedsub_server.rundb_glance import glance
 
@@ -129,3 +130,33 @@ def test_a_commit_that_failed_leaves_no_version_of_its_own(db: RunDatabase) -> N
     assert schema(db) == "3"
     db.commit(2, held(), [])
     assert schema(db) == "5"
+
+
+@pytest.fixture
+def small_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rundb_shared, "LARGEST_ROW", 50_000)
+    monkeypatch.setattr(rundb_shared, "PIECE", 6_000)
+
+
+def large() -> State:
+    """Return the state of a server that keeps much of many people, beside theirs."""
+    rows = torch.rand(7, 100, 50)
+    others = {"masks": rows > 0.5, "few": torch.arange(3), "one": torch.tensor(2.5)}
+    return held() | {"server": {"rows": rows, **others, "zero": torch.zeros(5, 5000)}}
+
+
+def test_a_server_that_keeps_more_than_a_row_holds(db: RunDatabase, small_rows: None) -> None:
+    state = large()
+    first = written(db, 1, state)
+    assert_held(db, state)
+    most = db._connection.execute("SELECT max(length(tensors)) FROM state").fetchone()[0]
+    assert most < 20_000 + 500, "a piece has at least one entry of the first axis"
+    assert schema(db) == "6" and glance(db.path).round == 1
+    assert len({name for name in first if name.startswith("\n")}) == 7 + 7 + 1 + 2
+    state["server"]["rows"][3] += 1
+    assert len({name for name in written(db, 2, state) if name.startswith("\n")}) == 1
+    assert_held(db, state)
+    small = {"server": {"few": torch.arange(3)}}
+    db.commit(3, small, [])
+    assert_held(db, small)
+    assert schema(db) == "6", "never lowered"
