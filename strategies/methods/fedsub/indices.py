@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+#: Entries of a matrix of clusters, beyond which it is held a part at a time: of ten thousand
+#: prototypes in nearly as many clusters it has 800 MB.
+ENTRIES = 2**24
+
 
 def davies_bouldin(points: Floats, counts: Labels) -> Callable[[Labels], float]:
     """Return the Davies-Bouldin index as a function of labels, for points [m, d] with counts [m].
@@ -19,20 +23,31 @@ def davies_bouldin(points: Floats, counts: Labels) -> Callable[[Labels], float]:
     That function visits clusters in Python and takes several times as long as the k-means whose
     results it judges; this one is a few products of small matrices.
     """
+    from scipy.sparse import csr_matrix
     from sklearn.metrics import pairwise_distances
 
     def index(labels: Labels) -> float:
-        member = (labels == np.arange(labels.max() + 1)[:, None]) * counts
-        size = member.sum(1)
+        clusters = labels.max() + 1
+        member: Any
+        if clusters * len(labels) <= ENTRIES:
+            member = (labels == np.arange(clusters)[:, None]) * counts
+        else:
+            member = csr_matrix((counts, (labels, np.arange(len(labels)))))
+        size = np.bincount(labels, counts)
         centroids = member @ points / size[:, None]
         spread = member @ np.linalg.norm(points - centroids[labels], axis=1) / size
-        apart = pairwise_distances(centroids)
-        np.fill_diagonal(apart, np.inf)
-        # Two clusters with one centroid cannot be told apart, the worst there is; scikit-learn
-        # calls them perfect instead.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = (spread[:, None] + spread) / apart
-        return float(np.nan_to_num(ratio, nan=np.inf, posinf=np.inf).max(axis=1).mean())
+        rows, worst = max(1, ENTRIES // clusters), []
+        for i in range(0, clusters, rows):
+            apart = pairwise_distances(
+                centroids[i : i + rows], None if rows >= clusters else centroids
+            )
+            np.fill_diagonal(apart[:, i:], np.inf)
+            # Two clusters with one centroid cannot be told apart, the worst there is; scikit-learn
+            # calls them perfect instead.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = (spread[i : i + rows, None] + spread) / apart
+            worst.append(np.nan_to_num(ratio, nan=np.inf, posinf=np.inf).max(axis=1))
+        return float(np.concatenate(worst).mean())
 
     return index
 

@@ -18,7 +18,7 @@ from sklearn.metrics import davies_bouldin_score, silhouette_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedsub.testing.cover import turns
-from strategies.methods.fedsub import clustering
+from strategies.methods.fedsub import clustering, indices
 from strategies.methods.fedsub.clustering import (
     cluster,
     cluster_classes,
@@ -105,6 +105,18 @@ def test_quality_is_what_the_papers_figure_shows() -> None:
     )
     for labels in (np.zeros(4, np.int64), np.arange(4)):
         assert quality(points, labels) == {}
+
+
+@pytest.mark.parametrize("entries", [1, 100, 500])
+def test_davies_bouldin_of_many_clusters_is_the_same_a_part_at_a_time(
+    entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    points, counts = rng.normal(size=(40, 3)), rng.integers(1, 4, 40)
+    labels = np.concatenate([np.arange(20), rng.integers(0, 20, 20)])
+    whole = davies_bouldin(points, counts)(labels)
+    monkeypatch.setattr(indices, "ENTRIES", entries)
+    assert davies_bouldin(points, counts)(labels) == pytest.approx(whole, rel=1e-12)
 
 
 def test_davies_bouldin_by_hand() -> None:
