@@ -54,12 +54,15 @@ def make_folder(folder: Path) -> None:
 
 
 def replace_file(
-    path: Path, data: bytes | Iterable[bytes], check: Callable[[Path], object] | None = None
+    path: Path,
+    data: bytes | Iterable[bytes],
+    check: Callable[[Path], object] | None = None,
+    sync: bool = True,
 ) -> None:
     """Write `data` beside `path`, let `check` see it there, and only then give it its name.
 
     Parts of `data` may be made as they are written. What stands at `path` is at any moment the old
-    content or the new, also after power loss.
+    content or the new, also after power loss; without `sync` only once :func:`sync_all` returned.
 
     Raises OSError where it cannot be written. Then, and where `check` raises, `path` stays as it
     was.
@@ -71,11 +74,13 @@ def replace_file(
         with open(new, "xb", opener=private) as file:
             file.writelines([data] if isinstance(data, bytes) else data)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         if check is not None:
             check(new)
         os.replace(new, path)
-        _sync_folder(path.parent)
+        if sync:
+            _sync_folder(path.parent)
     finally:
         with suppress(OSError):
             new.unlink()
@@ -103,15 +108,24 @@ def lock(file: IO[Any], wait: bool = True) -> bool:
     return True
 
 
+def sync_all() -> None:
+    """Wait until all files that were written survive power loss: for many small ones at once."""
+    if hasattr(os, "sync"):
+        os.sync()
+
+
 def write_whole(
-    path: Path, data: bytes | Iterable[bytes], check: Callable[[Path], object] | None = None
+    path: Path,
+    data: bytes | Iterable[bytes],
+    check: Callable[[Path], object] | None = None,
+    sync: bool = True,
 ) -> None:
     """Do as :func:`replace_file`, with an error that says what to do.
 
     Raises RunError where it cannot be written.
     """
     try:
-        replace_file(path, data, check)
+        replace_file(path, data, check, sync)
     except OSError as error:
         raise RunError(
             f"{path}: could not be written ({_why(error)}); nothing of it was kept. Make its "

@@ -9,7 +9,7 @@ import torch
 from fedsub.engines.in_process_grid import SimulationGrid
 from fedsub_client.common_tensors import COMMON, CommonTensors
 from fedsub_client.model_file import model_bytes
-from fedsub_core.files import make_folder, remove_drafts, write_whole
+from fedsub_core.files import make_folder, remove_drafts, sync_all, write_whole
 from fedsub_core.wire.bundles import Bundle, Floats
 from strategies.strategy import PersonalizedStrategy
 
@@ -35,9 +35,10 @@ def save_models(grid: SimulationGrid, strategy: PersonalizedStrategy, folder: Pa
         if alike is not None and alike.name not in used and alike.alike(model.params):
             make_folder(folder / COMMON)
             remove_drafts(folder / COMMON)
-            write_whole(folder / COMMON / alike.name, alike.to_bytes())
+            write_whole(folder / COMMON / alike.name, alike.to_bytes(), sync=False)
             used.add(alike.name)
-        write_whole(folder / f"{model.client}.safetensors", model_bytes(model, alike))
+        write_whole(folder / f"{model.client}.safetensors", model_bytes(model, alike), sync=False)
+    sync_all()  # once: of many people one after another takes most of the time
     for path in (folder / COMMON).glob("*.safetensors"):
         if path.name not in used:  # of the run before it was resumed
             path.unlink()

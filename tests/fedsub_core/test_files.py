@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from fedsub_core.errors import RunError
-from fedsub_core.files import make_folder, replace_file, stamped_folder, whole_folder, write_whole
+from fedsub_core.files import (
+    make_folder,
+    replace_file,
+    stamped_folder,
+    sync_all,
+    whole_folder,
+    write_whole,
+)
 
 
 def test_an_error_names_the_path_that_was_given_alone(tmp_path: Path) -> None:
@@ -52,6 +59,20 @@ def test_a_file_that_was_open_to_others_is_replaced_by_one_that_is_not(tmp_path:
     path.chmod(0o644)
     replace_file(path, b"new")
     assert path.stat().st_mode & 0o777 == 0o600 and path.read_bytes() == b"new"
+
+
+def test_many_small_files_are_synced_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+    monkeypatch.setattr(os, "fsync", lambda file: asked.append("file"))
+    monkeypatch.setattr(os, "sync", lambda: asked.append("all"))
+    write_whole(tmp_path / "one", b"1", sync=False)
+    write_whole(tmp_path / "other", b"2", sync=False)
+    assert asked == [] and (tmp_path / "other").read_bytes() == b"2"
+    sync_all()
+    write_whole(tmp_path / "one", b"3")
+    assert asked == ["all", "file", "file"], "the file's own, and its name's"
 
 
 def test_folders_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
