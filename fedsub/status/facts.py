@@ -64,7 +64,7 @@ class Person:
     failed, refused : of the rounds looked back at, how many it was asked in and did not answer,
         and messages that could not be used.
     why : of its last refusal, with the round.
-    rests_until : the round in which it is asked again.
+    rests_until : the round in which it is asked again, if not earlier as hours have passed.
     seconds : its last usable answer took.
     bytes_up, bytes_down : in the last round that it took part in.
     macro_f1, mae : when it was tested last; the mean absolute error at a target, else macro F1.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedsub_core.mapped_file import release
 from fedsub_core.methods.fedsub import CLASSES, MASKS, PROTOTYPES, SCORE, SHARES
 from fedsub_core.models.model import Model
 from fedsub_core.wire.bundles import Bundle, Floats
@@ -136,3 +137,4 @@ class Cache:
                 assert isinstance(part, Floats)
                 own[name].fill(0)
                 part.at.put(own[name], part.values)
+                release(part.values)

@@ -23,6 +23,9 @@ from strategies.methods.fedsub.weights_memory import WeightsMemory
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
+#: Bytes of people's rows that are fused at once, if people who share no cluster can be apart.
+FUSED_BYTES = 2**27
+
 
 class FedSubServer(SubnetworkServer):
     """Every client gets its own sparse update, fused by class from clients like it."""
@@ -37,16 +40,28 @@ class FedSubServer(SubnetworkServer):
             )
 
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
-        """Fuse for all these clients at once; send only rows that differ from a client's own."""
+        """Fuse for these clients; send only rows that differ from a client's own."""
         cache, clusters = self.cached(state)
-        versions = cache.versions()
-        asked = [cache.roster.place[client] for client in clients if client in versions]
+        versions, place = cache.versions(), cache.roster.place
         alone = not leaves_alone(self.hyper.fusion)
-        concerned = _concerned(clusters, asked, alone)
-        if len(concerned) < len(clusters):
-            cache, clusters = cache.only(concerned), clusters[concerned]
-        tensors = self._fused(cache, clusters, round, clients)
-        return [Bundle(version=versions.get(c, 0), tensors=tensors.get(c, {})) for c in clients]
+        size = _people(cache, FUSED_BYTES)
+        blocks = [clients[i : i + size] for i in range(0, len(clients), size)]
+        with_others = [
+            _concerned(clusters, [place[c] for c in some if c in versions], alone)
+            for some in blocks
+        ]
+        if sum(map(len, with_others)) > 2 * len(clusters):  # nearly all would be in each block
+            blocks = [clients]
+            asked = [place[client] for client in clients if client in versions]
+            with_others = [_concerned(clusters, asked, alone)]
+        found = list[Bundle]()
+        for some, concerned in zip(blocks, with_others, strict=True):
+            among, labels = cache, clusters
+            if len(concerned) < len(clusters):
+                among, labels = cache.only(concerned), clusters[concerned]
+            tensors = self._fused(among, labels, round, some)
+            found += [Bundle(version=versions.get(c, 0), tensors=tensors.get(c, {})) for c in some]
+        return found
 
     def _fused(
         self, cache: Cache, clusters: Tensor, round: Round, clients: Sequence[str]
@@ -76,6 +91,12 @@ class FedSubServer(SubnetworkServer):
                     part = part_of(round, capacity_of(round, client))
                     tensors[client][name] = part.sent(name, units[i], fused[i].numpy())
         return tensors
+
+
+def _people(cache: Cache, most: int) -> int:
+    """Return the number of people whose rows have so many bytes at most; 1 or more."""
+    rows = sum(tensor.nbytes for name, tensor in cache.tensors.items() if name.startswith("rows."))
+    return max(1, most * len(cache.roster.clients) // max(rows, 1))
 
 
 def _concerned(clusters: Tensor, clients: Sequence[int], alone: bool) -> Tensor:

@@ -9,7 +9,9 @@ import torch
 from fedsub_core.methods.fedsub import FUSIONS, READINGS
 from fedsub_core.turn import Turn
 from fedsub_core.wire.bundles import Bundle
+from strategies.methods.fedsub import strategy as strategy_module
 from strategies.methods.fedsub.cache import Cache
+from strategies.methods.fedsub.strategy import FUSED_BYTES
 
 from ...finished_run import MakePeople, RunMethod
 from ...sent_bundle import Floats, SentBundle
@@ -131,10 +133,14 @@ def test_clients_all_alone_train_as_if_there_were_no_server(
         assert all(ours[key] == pytest.approx(alone[key], abs=1e-6) for key in ours)
 
 
+@pytest.mark.parametrize("at_once", [0, 2000, FUSED_BYTES])
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_some_clients_get_what_they_get_among_all(fusion: str, reading: str) -> None:
+def test_some_clients_get_what_they_get_among_all(
+    fusion: str, reading: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fused for whoever shares a cluster with them alone, and not at all for who shares none."""
+    monkeypatch.setattr(strategy_module, "FUSED_BYTES", at_once)
     stream = np.random.default_rng(5)
     strategy = strategy_of(fusion=fusion, fusion_reading=reading)
     names = [f"c{i:02d}" for i in range(14)]
