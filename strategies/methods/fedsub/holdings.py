@@ -78,12 +78,11 @@ class HeldPart:
     def sent(self, name: str, units: BoolArray, rows: NDArray[np.float32]) -> Floats:
         """Return some units' rows as the device knows them.
 
-        `units` bool [units of the whole layer], of those that it has; `rows` [units, width], whole.
+        `units` bool [units of the whole layer], of those that it has; `rows` [those units, width].
         """
         at = self.rows[name]
         own = units if at.rows is None else units[at.rows]
-        values = rows[units]
-        return Floats.rows(own, values if at.columns is None else values[:, at.columns])
+        return Floats.rows(own, rows if at.columns is None else rows[:, at.columns])
 
     def complete(self, name: str, known: BoolArray) -> BoolArray:
         """Return the held units of a layer all of whose numbers are `known` [units, width]."""

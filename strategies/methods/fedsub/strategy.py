@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedsub_core.config.halves import ServerSettings
 from fedsub_core.errors import ConfigError
-from fedsub_core.wire.bundles import BoolArray, Bundle, Part
+from fedsub_core.wire.bundles import BoolArray, Bundle, FloatArray, Part
 from strategies.methods.fedsub.block_weights import BlockWeights, by_block
 from strategies.methods.fedsub.cache import Cache
 from strategies.methods.fedsub.fusion import changed, fuse
@@ -23,7 +23,8 @@ from strategies.methods.fedsub.weights_memory import WeightsMemory
 from strategies.rounds.round import Round
 from strategies.rounds.server_half import State
 
-#: Bytes of people's rows that are fused at once, if people who share no cluster can be apart.
+#: Bytes of rows that are fused at once: what comes of all would take as much memory as what ten
+#: thousand people sent.
 FUSED_BYTES = 2**27
 
 
@@ -40,28 +41,16 @@ class FedSubServer(SubnetworkServer):
             )
 
     def downloads(self, state: State, round: Round, clients: Sequence[str]) -> list[Bundle]:
-        """Fuse for these clients; send only rows that differ from a client's own."""
+        """Fuse for all these clients at once; send only rows that differ from a client's own."""
         cache, clusters = self.cached(state)
-        versions, place = cache.versions(), cache.roster.place
+        versions = cache.versions()
+        asked = [cache.roster.place[client] for client in clients if client in versions]
         alone = not leaves_alone(self.hyper.fusion)
-        size = _people(cache, FUSED_BYTES)
-        blocks = [clients[i : i + size] for i in range(0, len(clients), size)]
-        with_others = [
-            _concerned(clusters, [place[c] for c in some if c in versions], alone)
-            for some in blocks
-        ]
-        if sum(map(len, with_others)) > 2 * len(clusters):  # nearly all would be in each block
-            blocks = [clients]
-            asked = [place[client] for client in clients if client in versions]
-            with_others = [_concerned(clusters, asked, alone)]
-        found = list[Bundle]()
-        for some, concerned in zip(blocks, with_others, strict=True):
-            among, labels = cache, clusters
-            if len(concerned) < len(clusters):
-                among, labels = cache.only(concerned), clusters[concerned]
-            tensors = self._fused(among, labels, round, some)
-            found += [Bundle(version=versions.get(c, 0), tensors=tensors.get(c, {})) for c in some]
-        return found
+        concerned = _concerned(clusters, asked, alone)
+        if len(concerned) < len(clusters):
+            cache, clusters = cache.only(concerned), clusters[concerned]
+        tensors = self._fused(cache, clusters, round, clients)
+        return [Bundle(version=versions.get(c, 0), tensors=tensors.get(c, {})) for c in clients]
 
     def _fused(
         self, cache: Cache, clusters: Tensor, round: Round, clients: Sequence[str]
@@ -82,21 +71,30 @@ class FedSubServer(SubnetworkServer):
             return fuse(of_blocks.weights(block), block.rows(rows), block.masks(masks), mean)
 
         for name, layer in names.items():
-            rows, masks = cache.tensors[f"rows.{name}"], cache.tensors[f"masks.{layer}"]
-            fuse_rows = partial(fuse_block, rows, masks)
-            fused, replaced = by_block(of_blocks.blocks(name), rows, masks, fuse_rows)
-            units: BoolArray = changed(fused, rows, replaced).numpy()
+            every, every_mask = cache.tensors[f"rows.{name}"], cache.tensors[f"masks.{layer}"]
+            blocks = of_blocks.blocks(name)
+            units: BoolArray = np.zeros(every.shape[:2], np.bool_)
+            new: list[list[FloatArray]] = [[] for _ in every]
+            for some in self._units(blocks, every):
+                rows, masks = every[:, some], every_mask[:, :, some]
+                fused, replaced = by_block(blocks, rows, masks, partial(fuse_block, rows, masks))
+                differs = units[:, some] = changed(fused, rows, replaced).numpy()
+                for i in np.flatnonzero(differs.any(1)).tolist():
+                    new[i].append(fused[i].numpy()[differs[i]])
             for client, i in places.items():
-                if units[i].any():
+                if new[i]:
                     part = part_of(round, capacity_of(round, client))
-                    tensors[client][name] = part.sent(name, units[i], fused[i].numpy())
+                    tensors[client][name] = part.sent(name, units[i], np.concatenate(new[i]))
         return tensors
 
-
-def _people(cache: Cache, most: int) -> int:
-    """Return the number of people whose rows have so many bytes at most; 1 or more."""
-    rows = sum(tensor.nbytes for name, tensor in cache.tensors.items() if name.startswith("rows."))
-    return max(1, most * len(cache.roster.clients) // max(rows, 1))
+    def _units(self, blocks: Sequence[Block], rows: Tensor) -> Iterator[slice]:
+        """Yield the units of a layer, of rows [n, units, width], that are fused at once."""
+        n, units, width = rows.shape
+        step = max(1, FUSED_BYTES // max(1, 4 * n * width))
+        whole = len(blocks) == 1 and blocks[0].whole
+        if not whole or self.hyper.fusion == "overlapping-additive":  # which has a layer's norm
+            step = units
+        yield from (slice(i, i + step) for i in range(0, units, step))
 
 
 def _concerned(clusters: Tensor, clients: Sequence[int], alone: bool) -> Tensor:

@@ -127,10 +127,11 @@ class FedSubGatedServer(SubnetworkServer):
             for client in clients:
                 i, part = places[client], part_of(round, capacity_of(round, client))
                 if i is not None and replaced[i].any():
-                    yield name, client, part.sent(name, replaced[i].numpy(), fused[i].numpy())
+                    units = replaced[i].numpy()
+                    yield name, client, part.sent(name, units, fused[i].numpy()[units])
                 elif i is None:  # who joins late starts from everybody's mean
                     units = part.complete(name, known.numpy())
-                    yield name, client, part.sent(name, units, everybody.numpy())
+                    yield name, client, part.sent(name, units, everybody.numpy()[units])
 
     def without(self, state: State, client: str) -> State:
         """Return the state without a client's row; what the gate learnt stays."""

@@ -133,14 +133,13 @@ def test_clients_all_alone_train_as_if_there_were_no_server(
         assert all(ours[key] == pytest.approx(alone[key], abs=1e-6) for key in ours)
 
 
-@pytest.mark.parametrize("at_once", [0, 2000, FUSED_BYTES])
+@pytest.mark.parametrize("at_once", [0, 700, FUSED_BYTES])
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("fusion", FUSIONS)
 def test_some_clients_get_what_they_get_among_all(
     fusion: str, reading: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fused for whoever shares a cluster with them alone, and not at all for who shares none."""
-    monkeypatch.setattr(strategy_module, "FUSED_BYTES", at_once)
     stream = np.random.default_rng(5)
     strategy = strategy_of(fusion=fusion, fusion_reading=reading)
     names = [f"c{i:02d}" for i in range(14)]
@@ -164,6 +163,7 @@ def test_some_clients_get_what_they_get_among_all(
         {k: t for k, t in state.items() if k not in ("clusters", "clustered", "longest")}
     )
     among_all = strategy.half._fused(cache, state["clusters"], strategy.round(), names)
+    monkeypatch.setattr(strategy_module, "FUSED_BYTES", at_once)
     sent = 0
     for some in ([*names, "new"], names[3:6], ["c01"], ["new"]):
         for client, got in zip(
