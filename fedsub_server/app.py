@@ -92,12 +92,12 @@ def main(grid: Grid, context: Context) -> None:
 def evaluated_in_time(config: RunConfig, grid: Grid) -> RunConfig:
     """Return a configuration that says how often people are tested.
 
-    The common model is tested in an exchange of its own, as long as that of the training. All
-    methods of a run are tested in the same rounds.
+    The common model is tested in an exchange of its own, as long as that of the training. Methods
+    beside it are tested in the same rounds.
     """
     if config.evaluate_every:
         return config
-    common = any(config.hyper[name].tested == "received" for name in config.methods)
+    common = config.hyper[config.method].tested == "received"
     spared = common and not is_simulated(grid) and config.best_by == "last"
     return replace(config, evaluate_every=EVALUATED_EVERY if spared else 1)
 

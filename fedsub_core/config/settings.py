@@ -114,8 +114,8 @@ class RoundSettings(ParticipationSettings, EndSettings, GoingOnSettings, TestedS
     rounds: int = option(60, "number of rounds", minimum=1)
     evaluate_every: int = option(
         0,
-        "number of rounds from one evaluation to the next; 0: 1, but 5 over a network for methods "
-        "that test the common model, whose devices are else asked twice a round",
+        "number of rounds from one evaluation to the next; 0: 1, but 5 over a network where the "
+        "method tests the common model, as its devices are else asked twice a round",
         minimum=0,
     )
     round_timeout: float = option(600.0, "how many seconds a round waits for its clients", above=0)

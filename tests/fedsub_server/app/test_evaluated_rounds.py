@@ -21,7 +21,8 @@ class InMemoryGrid:
     [
         ({"method": "fedavg", "evaluate-every": 0}, 5, [5, 6]),
         ({"method": "fedavg", "evaluate-every": 1}, 1, [1, 2, 3, 4, 5, 6]),
-        ({"method": "local", "beside": "fedavg", "evaluate-every": 0}, 5, [5, 6]),
+        ({"method": "fedavg", "beside": "local", "evaluate-every": 0}, 5, [5, 6]),
+        ({"method": "local", "beside": "fedavg", "evaluate-every": 0}, 1, [1, 2, 3, 4, 5, 6]),
         ({"method": "fedsub", "evaluate-every": 0}, 1, [1, 2, 3, 4, 5, 6]),
     ],
 )
