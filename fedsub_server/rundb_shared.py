@@ -21,7 +21,7 @@ from fedsub_server.rundb_file import PIECES, SHARING
 #: Bytes from which a tensor is looked for elsewhere, and numbers of it that are compared first.
 _LEAST, _GLANCE = 1024, 64
 #: Bytes of a row of which none of those tensors stand in it, and of their pieces.
-LARGEST_ROW, PIECE = 2**30, 2**26
+LARGEST_ROW, PIECE = 2**28, 2**26
 #: What stands before a digest in the name of such a tensor's row: it belongs to no group.
 OF = "\n"
 #: What a row says of its tensors: the name of each, and where it stands elsewhere its digest, or
