@@ -129,7 +129,7 @@ def _capacities(flat: Mapping[str, Any]) -> str:
 
 
 def _every(rounds: object) -> str:
-    return "in every round" if rounds == 1 else f"every {rounds} rounds"
+    return "in every round" if rounds in (0, 1) else f"every {rounds} rounds"
 
 
 def _changed(frame: Frame, flat: dict[str, Any], config: RunConfig | None) -> str:
