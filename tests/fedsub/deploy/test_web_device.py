@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 WEB = "p2"
-SETTINGS = {"lr": 0.05, "batch-size": 8, "quorum": 1.0, "threads": 3}
+SETTINGS = {"lr": 0.05, "batch-size": 8, "quorum": 1.0, "threads": 3, "evaluate-every": 1}
 #: By the methods of a run. People of secure sums sign their keys, and are in a roster.
 RUNS: dict[tuple[str, ...], dict[str, Any]] = {
     ("fedavg", "fedsub", "ditto", "fedsub-ridge"): {"rounds": 2},
